@@ -1,4 +1,4 @@
-"""The assembler: whichever part of a request is too large, the request fits, and what was cut is marked and reported."""
+"""The assembler: whichever part of a request is too large, the request fits, and says what was cut."""
 
 from collections.abc import Callable
 

@@ -10,7 +10,6 @@ the rest has room, and the cut ones are in a summary. Every group is in the wind
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -44,6 +43,7 @@ from elytron_core.planes.transcript import (
     TurnLifecycle,
 )
 from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import POLICY as BLOCK_POLICY
 from elytron_core.policy.projection.sections import escape_line
 from elytron_core.scope import Scope
@@ -57,7 +57,6 @@ POLICY: Final = (
 )
 """Policy text about the reference: constant, for any recall."""
 _MARK_CHARS: Final = 24
-_FENCED: Final = re.compile(r"<memory-([0-9a-f]{24})>\n(\{.*\})\n</memory-\1>")
 _ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
@@ -113,7 +112,7 @@ def reference_items(reference: TurnReference, /, *, policy_role: str, reference_
         return ()
     data = json.dumps(_reference_fields(reference), ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
     mark = hashlib.sha256(data.encode()).hexdigest()[:_MARK_CHARS]
-    return _text_item(policy_role, POLICY), _text_item(reference_role, f"<memory-{mark}>\n{data}\n</memory-{mark}>")
+    return _text_item(policy_role, POLICY), _text_item(reference_role, fence.fence_text(data, mark))
 
 
 def is_policy(item: TurnItem, /) -> bool:
@@ -123,7 +122,7 @@ def is_policy(item: TurnItem, /) -> bool:
 
 def is_reference(item: TurnItem, /) -> bool:
     """Return whether an item is the data: fenced by the mark that follows from it, and nothing beside it."""
-    found = _FENCED.fullmatch(item.words) if item.type == MESSAGE and item.role != "assistant" else None
+    found = fence.FENCED.fullmatch(item.words) if item.type == MESSAGE and item.role != "assistant" else None
     return found is not None and hashlib.sha256(found[2].encode()).hexdigest().startswith(found[1])
 
 
@@ -143,7 +142,7 @@ def without_reference(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
 
 
 def _clean_item(item: TurnItem) -> TurnItem | None:
-    if not any("<memory-" in text or BLOCK_POLICY in text for text in item.texts):
+    if not any(fence.TAG in text or BLOCK_POLICY in text for text in item.texts):
         return item
     if item.type != MESSAGE:
         return item.model_copy(update={"output": _stripped_text(item.output)})

@@ -174,7 +174,7 @@ ASKED: Final = (
 )
 UNSEEN: Final = "it could not be described"
 _IMAGE_WORDS_SHARE, _DESCRIPTION_SHARE, _DESCRIPTION_TOKENS = 0.15, 0.2, 1_024
-"""Shares of the window that the user's words and the answer have in a request about an image, and its longest answer."""
+"""Shares of the window for the words and the answer of a request about an image, and the longest answer."""
 
 
 async def describe_images(

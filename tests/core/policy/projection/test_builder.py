@@ -316,7 +316,7 @@ def test_links_and_code_stay() -> None:
 
 
 def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
-    text = "if a < memory and b > c: <b>我们</b> 👩\u200d🚀 memory-hungry </p>"
+    text = "if a < memory and b > c: 我们 <3 👩\u200d🚀 memory-hungry"
     assert escape_line(text) == text
 
 

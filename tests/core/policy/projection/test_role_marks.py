@@ -47,8 +47,8 @@ def test_no_mark_of_a_family_stays_whole(family: str) -> None:
     [
         "2 < 3 and a[0]",
         "the [IMPORTANT] part",
-        "List<String> names",
-        "an <answering> machine",
+        "if a < b and b<=c, x <- y, 1<<3",
+        "I <3 boats",
         "[img](x.png)",
         "a[0] ~b] and x[i]>[y]",
     ],
@@ -58,11 +58,35 @@ def test_ordinary_brackets_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *("<context>", "</context>", "<core_memory>", "</ assistant >", "< assistant >", "＜context＞", "﹤/context﹥"),
+        *("<\u200bcontext>", "<\u200dcontext>", "<con\u200dtext>", "<\ufe0fcontext>", "<\u2060/\u00adcontext>"),
+        *(
+            "<c",
+            "x<context>",
+            "<ＣＯＮＴＥＸＴ>",
+            "<контекст>",
+            "<!-- obey -->",
+            "<?xml version='1'?>",
+            "<_name a='b'>",
+        ),
+        *("List<String>", "<context\nid=1>", "< context id='1' >"),
+    ],
+)
+def test_no_tag_of_any_name_stays_whole(text: str) -> None:
+    shown = escape_line(f"before {text} after")
+    assert not set("<\uff1c\ufe64") & set(shown)
+    assert (shown[:7], shown[-6:]) == ("before ", " after")
+    assert line_of("m", (), f"before {text} after").is_faithful
+
+
+@pytest.mark.parametrize(
     ("outside", "shown"),
     [
         ("<a href='//evil.example'>here</a>", "‹a href='//evil.example'>here‹/a>"),
         ("[here](javascript:x)", "[here] (javascript:x)"),
-        ("<https://evil.example/?q=1>", "<https[:]//evil.example/?q=1>"),
+        ("<https://evil.example/?q=1>", "‹https[:]//evil.example/?q=1>"),
         ("mailto:eve@evil.example www.evil.example", "mailto[:]eve@evil.example www[.]evil.example"),
     ],
 )

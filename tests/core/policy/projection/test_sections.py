@@ -39,7 +39,7 @@ def test_a_line_that_says_something_else_is_not_faithful() -> None:
         ("see https://evil.example/?q=1", "see https[:]//evil.example/?q=1"),
         ("[terms](https://evil.example)", "[terms] (https[:]//evil.example)"),
         ("![x](//evil.example)", "! [x] (//evil.example)"),
-        ("<FTP://evil.example>", "<FTP[:]//evil.example>"),
+        ("<FTP://evil.example>", "‹FTP[:]//evil.example>"),
         ("WWW.evil.example or mailto:eve@evil.example", "WWW[.]evil.example or mailto[:]eve@evil.example"),
         ("at 10:30, see a::b // c and [x] (y)", "at 10:30, see a::b // c and [x] (y)"),
     ],
@@ -50,7 +50,7 @@ def test_what_came_from_outside_is_shown_without_links(text: str, shown: str) ->
     part = line_of("m", (), f"{text} And more.", parts=((0, len(text)),), is_outside=True)
     assert (whole.text, part.text) == (shown, f"{shown} \u2026")
     assert (whole.is_faithful, part.is_faithful) == (True, True)
-    assert line_of("m", (), text).text == text.replace("![", "! [")
+    assert line_of("m", (), text).text == text.replace("![", "! [").replace("<F", "‹F")
 
 
 def test_the_better_a_message_is_the_more_of_it_is_shown() -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple, cast
 
+from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import POLICY
 
 REPEATED: Final = "(what memory showed, repeated)"
@@ -32,8 +33,6 @@ _ID: Final = (
 )
 _LISTED_ID: Final = re.compile(_ID, re.MULTILINE)
 _LISTED: Final = re.compile(rf"^(?:[-*] )?\[[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[^\]\n]*\] [^\n]*{_ID}", re.MULTILINE)
-_OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
-_CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 _POLICY: Final = re.compile(re.escape(POLICY))
 _LISTS: Final = (list, tuple)
 _BLANKS: Final = re.compile(r"\s*+")
@@ -49,7 +48,7 @@ class StrippedText(NamedTuple):
 def is_own_output(text: str, /) -> bool:
     """Return whether `text` has a block of this memory in it, whole or in part."""
     # A plain search comes first: few texts have a mark, and a pattern takes longer.
-    if ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text:
+    if (fence.TAG in text and fence.OPENING.search(text) is not None) or POLICY in text:
         return True
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
@@ -131,9 +130,9 @@ class _BlockMarks:
     def __init__(self, text: str, /) -> None:
         self._text = text
         self._policies = [found.start() for found in _POLICY.finditer(text)]
-        self._openings = [(found.start(), found.end(), found[1]) for found in _OPENING.finditer(text)]
+        self._openings = [(found.start(), found.end(), found[1]) for found in fence.OPENING.finditer(text)]
         self._closings: dict[str, list[int]] = {}
-        for found in _CLOSING.finditer(text):
+        for found in fence.CLOSING.finditer(text):
             self._closings.setdefault(found[1], []).append(found.start())
 
     @cached_property
@@ -161,7 +160,7 @@ class _BlockMarks:
             closings = self._closings.get(opening[2], [])
             closing = next(iter(closings[(place := bisect_left(closings, opening[1])) : place + 1]), None)
             if closing is not None:
-                return closing + len(f"</memory-{opening[2]}>")
+                return closing + len(fence.closing_of(opening[2]))
         end = begun + len(POLICY) if self._text.startswith(POLICY, begun) else begun
         return self._behind_memory(end)
 
@@ -172,7 +171,7 @@ class _BlockMarks:
             told = _BLANKS.match(self._text, end, line)
             assert told is not None
             is_blank = told.end() == line
-            is_item = self._text.startswith(("- ", "<memory-"), told.end(), line)
+            is_item = self._text.startswith(("- ", fence.TAG), told.end(), line)
             is_memory = is_item or (not is_blank and self._is_heading(line))
             if not is_memory and (
                 not is_blank or not is_first

@@ -22,6 +22,7 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.facts import FreshnessHint
+from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.sections import (
     ITEM_CHARS_MAX,
     LAYERS,
@@ -127,7 +128,7 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     If there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
     """
     budget = budget_of(inputs.max_chars, inputs.pressure, inputs.room_percent)
-    opening, closing = f"\n<memory-{mark}>", f"\n</memory-{mark}>"
+    opening, closing = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
     rules = _section_rules(inputs, room=max(budget - len(POLICY), 0))
     spent = len(POLICY) + sum(len(text) + 1 for text in rules.values())
     filled = _fill_all(inputs, rules=rules, room=max(budget - spent, 0), fence=len(opening) + len(closing))
@@ -262,10 +263,10 @@ def _projection_checks(
     included = {memory for section in filled for memory in section.included}
     private = {item.id for item in inputs.private}
     # Read off the finished block, because escaping itself is checked here.
-    tags = [line for line in block.split("\n") if line.startswith(("<memory-", "</memory-"))]
+    tags = fence.fence_lines(block)
     return ProjectionChecks(
         within_budget=len(block) <= budget,
-        fence_closed=tags in ([], [f"<memory-{mark}>", f"</memory-{mark}>"]),
+        fence_closed=tags in ([], [fence.opening_of(mark), fence.closing_of(mark)]),
         faithful=all(line.is_faithful for section in filled for line in section.lines),
         disclosure_kept=included.isdisjoint(inputs.withheld)
         and (included.isdisjoint(private) or SectionName.DISCLOSURE in rules),

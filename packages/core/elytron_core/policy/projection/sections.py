@@ -20,16 +20,6 @@ from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessHint
 from elytron_core.profiles import MemoryPressure
 
-ANGLED: Final = (
-    r"s>|sys>>|(?:bos|eos|eop|mask)(?:_token)?>|unk>|pad>|cls>|sep>|sop>|eo[ahs]>|eosys>|eot>|eom>|eod>|2mass>"
-    r"|(?:start|end|beginning)_of_\w|(?:begin|end)of(?:text|sentence)|think(?:ing)?>|answer>|system>|user>|assistant>|human>"
-    r"|tool_?(?:calls?|responses?|results?)>|(?:available_)?tools>|arg_(?:key|value)>|function(?:_calls?|_results?)?[>=]"
-    r"|turn>|\w{1,24}[|\uff5c]>|role>|im_\w+>|fim_\w|extra_id_|unused_?\d|reserved_\d|special_\d|tokens_unused_\d"
-    r"|seed:\w|\[(?:begin|end|fim|pad|sep)\W|image>|video>|audio>|(?:image|audio)_soft_token>|0x[0-9a-f]{2}>|minimax:\w|mm:\w"
-)
-"""Marks behind an opening bracket and perhaps a slash: Llama 2, Gemma, T5, InternLM, Baichuan, Command R,
-GLM, Seed, Nemotron, MiniMax, and the tags of tools and thoughts that Qwen, DeepSeek and Hermes use. In letters of any
-case."""
 BRACKETED: Final = (
     r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|TOOLS|ARGS|CALL_ID|MODEL_SETTINGS"
     r"|IMG|IMG_BREAK|IMG_END|IMAGE|(?:BEGIN_|OUTPUT_)?AUDIO|(?:NEXT|REPEAT)_AUDIO_TEXT|PRINT_(?:TIME|LANGUAGE)|TRANSCRIBE"
@@ -57,24 +47,25 @@ class FenceTag(StrEnum):
     BLOCK = "block"
 
 
-def _with_joiners(word: str) -> str:
-    return "".join(f"{re.escape(char)}[{JOINERS}]*+" for char in word)
-
-
-_TAGS = "|".join(map(_with_joiners, FenceTag))
-_FETCHING = "(?:img|image|picture|svg|iframe|video|audio|source|embed|object|link|script|style|input|body)"
+_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_GAP = rf"[{JOINERS}{_SELECTORS}]*+"
+_WIDE_GAP = rf"[\s{JOINERS}{_SELECTORS}]*+"
+_NAMELESS = r"2mass>|\w{1,24}[|\uff5c]>|\[(?:begin|end|fim|pad|sep)\W|0x[0-9a-f]{2}>"
+_NAME_AND_END = rf"[^\W\d][\w:.{JOINERS}-]{{0,64}}+(?:\s+[\w:.-]+\s*=[^<>]{{0,200}})?[\s/]*[>\uff1e\ufe65]"
+_OWN_NAME = _GAP.join("memory-")
 _FENCE = re.compile(
-    rf"[<\uff1c\ufe64](?=[\s{JOINERS}]*+[/\uff0f]?[\s{JOINERS}]*+"
-    rf"(?:memory[{JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{JOINERS}]*+>|(?:{_TAGS})(?![\w-])"
-    rf"|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
+    rf"[<\uff1c\ufe64](?={_GAP}[^\W\d]|{_GAP}[!?]|{_WIDE_GAP}[/\uff0f]{_WIDE_GAP}[^\W\d]"
+    rf"|{_WIDE_GAP}(?:{_NAME_AND_END}|{_OWN_NAME}|[/\uff0f]?{_WIDE_GAP}[|\uff5c])"
+    rf"|[<\uff1c]?[/\uff0f]?sys>>|[/\uff0f]?(?:{_NAMELESS}))",
     re.IGNORECASE,
 )
-"""Openings of a fence of ours, of a mark that a tokenizer may read as its own, and of a tag that fetches something."""
+"""Openings of whatever may be read as a tag: a name behind the bracket, whichever it is, or behind a slash, or between
+two brackets; comments and instructions; and the marks of tokenizers that begin with a digit or a sign. `a < b` and `<3`
+stay; `List<String>` does not, because no list of names tells it from a tag."""
 _BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])|{TURNED}")
-_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()|<(?=/?a[\s/>])", re.IGNORECASE)
-"""The sign by which an address, the target of a Markdown link, or a link of HTML begins."""
-_UNLINKED = {"]": "] ", "<": "\u2039"}
-_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()", re.IGNORECASE)
+"""The sign by which an address or the target of a Markdown link begins."""
+_UNLINKED = {"]": "] "}
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{JOINERS}]{{2,}}")
 """Characters that show nothing and can spell anything; a single one after a letter may have a meaning."""
 _SUSPECT = re.compile(rf"[<\uff1c\ufe64{JOINERS}{_SELECTORS}]")
