@@ -29,6 +29,8 @@ IMAGES: Final = frozenset({"input_image", "image_url"})
 _TOOL_BLOCKS: Final = ("tool_use", "tool_result")
 """Endings of the types of Anthropic's blocks that hold no words."""
 SYSTEM: Final = frozenset({"system", "developer"})
+IMAGE_TOKENS: Final = 1_600
+"""Tokens that an image counts for at most, however long its `data:` URL is."""
 
 
 class ItemPart(Value):
@@ -70,10 +72,12 @@ class TurnItem(Value):
 
     @property
     def tokens(self) -> int:
-        """Return about how many tokens the item has: a quarter of its characters."""
+        """Return about how many tokens the item has: a quarter of its bytes, and `IMAGE_TOKENS` at most for an image."""
         own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
-        parts = (text for part in self.content for text in (part.type, part.text, part.image_url, part.filename))
-        return -(-(sum(map(len, own)) + sum(map(len, parts))) // CHARS_PER_TOKEN)
+        parts = (text for part in self.content for text in (part.type, part.text, part.filename))
+        size = sum(len(text.encode()) for text in (*own, *parts))
+        size += sum(min(len(part.image_url), IMAGE_TOKENS * CHARS_PER_TOKEN) for part in self.content)
+        return -(-size // CHARS_PER_TOKEN)
 
     @property
     def identity(self) -> str:

@@ -37,8 +37,6 @@ COUNT_DOUBTED = 0.5
 """A provider's count below this share of the plain estimate is implausible, and is ignored."""
 MESSAGE_TOKENS = 8
 """Tokens of a message in addition to its text."""
-IMAGE_TOKENS = 1_600
-"""Tokens of an image, whatever its address is."""
 OLD_RESULT_CHARS = 2_000
 """The longest result of a tool that is shown after its run."""
 REACTION_CHARS = 16

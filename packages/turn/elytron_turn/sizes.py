@@ -20,6 +20,7 @@ from elytron_core.ports.chat import (
     ToolCall,
     ToolResult,
 )
+from elytron_models.chat_messages import IMAGE_TOKENS
 from elytron_turn import limits
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def _content_bytes(message: Message) -> int:
 
 
 def _part_bytes(part: TextPart | ImagePart) -> int:
-    return text_bytes(part.text) if isinstance(part, TextPart) else limits.IMAGE_TOKENS * limits.BYTES_PER_TOKEN
+    return text_bytes(part.text) if isinstance(part, TextPart) else IMAGE_TOKENS * limits.BYTES_PER_TOKEN
 
 
 def _item_bytes(item: TextPart | ToolCall | OpaquePart) -> int:

@@ -8,11 +8,11 @@ import hashlib
 import hmac
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
@@ -39,6 +39,8 @@ from elytron_models.chat_messages import (
     responses_of,
 )
 from elytron_store import parse_url
+from elytron_turn.assembler import PartCut
+from elytron_turn.sizes import cut_middle, share_room, text_bytes
 
 PREFIX: Final = "ak-"
 _DIGEST_BYTES: Final = 16
@@ -365,6 +367,8 @@ class BeforeTurnReport(Value):
     context_tokens: int = 0
     compacted: int = 0
     """Items that are in the summary instead, because the context was almost full."""
+    cuts: tuple[PartCut, ...] = ()
+    """Parts of the context for which `max_input_tokens` has no room."""
     failure: str = ""
     """The key of the error, if it failed."""
 
@@ -442,6 +446,38 @@ def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
         HostMessage(raw=raw, items=tuple(message_items(_message_mapping(raw, number))))
         for number, raw in enumerate(each)
     )
+
+
+def cut_host_messages(messages: Sequence[HostMessage], max_bytes: int, /) -> tuple[HostMessage, ...]:
+    """Return the messages with their texts cut in the middle to `max_bytes` together, short ones whole."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    raws = [_message_mapping(message.raw, 0) for message in messages]
+    for raw in raws:
+        _map_texts(raw, note)
+    shares = iter(share_room([text_bytes(text) for text in texts], max_bytes))
+    return read_messages([_map_texts(raw, lambda text: cut_middle(text, next(shares))) for raw in raws])
+
+
+_TEXT_FIELDS: Final = frozenset({"content", "text", "output"})
+ValueT = TypeVar("ValueT")
+
+
+def _map_texts(value: ValueT, change: Callable[[str], str], *, field: str = "content") -> ValueT:
+    """Return a message with each text in it changed; names, arguments and addresses are no texts."""
+    changed: object = value
+    if isinstance(value, str):
+        changed = change(value) if field in _TEXT_FIELDS else value
+    elif isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        changed = {name: _map_texts(each, change, field=name) for name, each in fields.items()}
+    elif isinstance(value, list):
+        changed = [_map_texts(each, change, field=field) for each in cast("list[object]", value)]
+    return cast("ValueT", changed)
 
 
 def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:

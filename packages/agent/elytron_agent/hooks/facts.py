@@ -36,6 +36,7 @@ from elytron_core.planes.facts import (
     topic_key,
 )
 from elytron_core.policy.admission.own_output import own_words
+from elytron_core.policy.extraction.model_facts import schema_of
 from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import BETWEEN as SENTENCE_BREAK
@@ -46,6 +47,7 @@ from elytron_core.text import similarity
 from elytron_core.text.analyser import ENGLISH
 from elytron_models.chat_messages import TurnItem
 from elytron_turn.context import text_message
+from elytron_turn.sizes import TokenWindow, cut_middle, text_bytes, within_tokens
 
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78
@@ -137,11 +139,22 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
     return tuple(found.values())
 
 
-def extraction_request(items: Iterable[TurnItem], known: Sequence[TurnFact], /, *, max_tokens: int) -> ModelRequest:
-    """Return what a model is asked: what the user said and the facts that are known, and nothing that a tool said."""
-    shown = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
-    said = "\n".join(_said_texts(items))[: limits.MODEL_INPUT_CHARS]
-    data = json.dumps({"user_said": said, "known_facts": shown}, ensure_ascii=False)
+def extraction_request(
+    items: Iterable[TurnItem], known: Sequence[TurnFact], /, *, max_tokens: int, context_tokens: int | None = None
+) -> ModelRequest:
+    """Return what a model is asked: what the user said and the facts that are known, and nothing that a tool said.
+
+    It fits a window of `context_tokens`, of which the facts have half.
+    """
+    room, fact_room = limits.MODEL_INPUT_CHARS, None
+    if context_tokens is not None:
+        fixed = 2 * len(schema_of(ExtractedFacts)) + text_bytes(INSTRUCTION) + max_tokens * limits.CHARS_PER_TOKEN
+        room = min(room, max(TokenWindow(tokens=context_tokens).max_bytes(1.0) - fixed, 0))
+        fact_room = room = room // 2
+    listed = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
+    shown = within_tokens(listed, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
+    words = cut_middle("\n".join(_said_texts(items)), room)
+    data = json.dumps({"user_said": words, "known_facts": shown}, ensure_ascii=False)
     messages = text_message(ChatRole.SYSTEM, INSTRUCTION), text_message(ChatRole.USER, data)
     return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
@@ -311,6 +324,13 @@ class TurnRecollection(Value):
     facts: tuple[RankedFact, ...] = ()
     insights: tuple[FactInsight, ...] = ()
     chunks: tuple[ChunkLine, ...] = ()
+
+    def shorter(self) -> "TurnRecollection":
+        """Return the recollection without what matters least: its last part of a message, else insight, else fact."""
+        for name in ("chunks", "insights", "facts"):
+            if lines := getattr(self, name):
+                return self.model_copy(update={name: lines[:-1]})
+        return self
 
     @property
     def fact_lines(self) -> tuple[FactLine, ...]:

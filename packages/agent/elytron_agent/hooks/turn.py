@@ -19,6 +19,7 @@ from elytron_agent.hooks.contract import (
     HookState,
     HostMessage,
     MessageForm,
+    cut_host_messages,
     form_of,
     latest_user,
     write_items,
@@ -64,6 +65,8 @@ from elytron_core.ports.chat import ChatModel
 from elytron_core.text import similarity
 from elytron_models import ask_for, chat_messages
 from elytron_models.chat_messages import TurnItem
+from elytron_turn.assembler import SHARES, PartCut, RequestPart, log_cuts
+from elytron_turn.sizes import text_bytes
 
 KEPT_SHARE: Final = 0.5
 """To which share of the limit a compaction brings the context, its summary aside."""
@@ -116,7 +119,8 @@ class HookContext:
             request, self._settings, placed, recent=recent, recalled=recalled, summary=known.summary_text
         )
         if made.is_too_large:
-            made = await self._compacted(made, known)
+            made = (await self._compacted(made, known)).fitted()
+            log_cuts(made.cuts)
         return made.report(form_of(host))
 
     async def _recalled(
@@ -160,13 +164,16 @@ class _MadeContext:
         recalled: TurnRecollection,
         summary: str,
         compacted: int = 0,
+        cuts: tuple[PartCut, ...] = (),
     ) -> None:
         self.placed = placed
+        self.cuts = cuts
         self.recent = tuple(recent)
         self._settings = settings
         self._recalled = recalled
         self._request = request
         self._compacted = compacted
+        self._summary = summary
         if request.max_input_tokens is not None:
             room = int(request.max_input_tokens * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN
             summary = window.fit_summary(summary, room)
@@ -220,6 +227,67 @@ class _MadeContext:
             compacted=count,
         )
 
+    def fitted(self) -> "_MadeContext":
+        """Return the context within the limit: what recalled memory has goes first, then texts of the host are cut."""
+        made = self
+        for part in (RequestPart.REFERENCE, RequestPart.SYSTEM, RequestPart.CURRENT):
+            if made.is_too_large:
+                made = made.without_excess(part)
+        return made
+
+    def without_excess(self, part: RequestPart, /) -> "_MadeContext":
+        """Return the context with a part cut by what is too much, and to no less than its share."""
+        assert self._request.max_input_tokens is not None
+        limit = int(self._request.max_input_tokens * self._settings.compact_threshold)
+        before = self.part_tokens(part)
+        room = max(before - (self.tokens - limit) - 1, int(limit * SHARES[part]))
+        placed, recalled, made = self.placed, self._recalled, self
+        match part:
+            case RequestPart.SYSTEM:
+                placed = placed._replace(system=_cut_tokens(placed.system, room))
+            case RequestPart.CURRENT:
+                placed = placed._replace(current=_cut_tokens(placed.current, room))
+            case _:
+                shorter = recalled.shorter()
+                while made.part_tokens(part) > room and shorter is not recalled:
+                    recalled, shorter = shorter, shorter.shorter()
+                    made = self.remade(placed, recalled)
+        made = self.remade(placed, recalled)
+        saved = before - made.part_tokens(part)
+        if not saved:
+            return made
+        cut = PartCut(
+            part=part,
+            bytes_before=before * limits.CHARS_PER_TOKEN,
+            bytes_after=(before - saved) * limits.CHARS_PER_TOKEN,
+        )
+        return self.remade(placed, recalled, (*self.cuts, cut))
+
+    def remade(
+        self, placed: ArrangedMessages, recalled: TurnRecollection, cuts: tuple[PartCut, ...] | None = None
+    ) -> "_MadeContext":
+        """Return the context with other messages of the host and another recollection."""
+        return _MadeContext(
+            self._request,
+            self._settings,
+            placed,
+            recent=self.recent,
+            recalled=recalled,
+            summary=self._summary,
+            compacted=self._compacted,
+            cuts=self.cuts if cuts is None else cuts,
+        )
+
+    def part_tokens(self, part: RequestPart, /) -> int:
+        """Return the tokens of the host's system messages, of its current ones, or of the reference."""
+        match part:
+            case RequestPart.SYSTEM:
+                return _message_tokens(self.placed.system)
+            case RequestPart.CURRENT:
+                return _message_tokens(self.placed.current)
+            case _:
+                return sum(item.tokens for item in self._reference)
+
     def report(self, form: MessageForm, /) -> BeforeTurnReport:
         """Return the messages to send."""
         recent: list[TurnItem] = [item for group in self.recent for item in group.items]
@@ -235,11 +303,19 @@ class _MadeContext:
             recent_items=len(recent),
             context_tokens=self.tokens,
             compacted=self._compacted,
+            cuts=self.cuts,
         )
 
 
 def _message_tokens(messages: Sequence[HostMessage]) -> int:
     return sum(message.tokens for message in messages)
+
+
+def _cut_tokens(messages: Sequence[HostMessage], room: int) -> tuple[HostMessage, ...]:
+    """Return the messages with their texts cut, so that they have about `room` tokens with all else in them."""
+    texts = sum(text_bytes(text) for message in messages for item in message.items for text in item.texts)
+    fixed = _message_tokens(messages) * limits.CHARS_PER_TOKEN - texts
+    return cut_host_messages(messages, room * limits.CHARS_PER_TOKEN - fixed)
 
 
 def _is_ours(message: HostMessage) -> bool:
@@ -423,7 +499,9 @@ class TurnRecord:
 
     async def _asked(self, model: ChatModel, told: Sequence[TurnItem], known: Sequence[TurnFact]) -> ExtractedFacts:
         settings = self._settings
-        asked = extraction_request(told, known, max_tokens=settings.memory_llm_max_output_tokens)
+        asked = extraction_request(
+            told, known, max_tokens=settings.memory_llm_max_output_tokens, context_tokens=model.info.context_tokens
+        )
         async with asyncio.timeout(settings.memory_llm_timeout_seconds):
             return (await ask_for(model, asked, ExtractedFacts)).value
 
