@@ -72,7 +72,7 @@ class TurnItem(Value):
 
     @property
     def tokens(self) -> int:
-        """Return about how many tokens the item has: a quarter of its bytes, and `IMAGE_TOKENS` at most for an image."""
+        """Return about how many tokens the item has: a quarter of its bytes, at most `IMAGE_TOKENS` for an image."""
         own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
         parts = (text for part in self.content for text in (part.type, part.text, part.filename))
         size = sum(len(text.encode()) for text in (*own, *parts))
