@@ -77,6 +77,9 @@ class LongStrategy:
     async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         return None
 
+    async def close(self) -> None:
+        return None
+
 
 async def _nothing(_given: object, _key: CallKey, /) -> ToolAnswer:
     return ToolAnswer(text="Nothing.")

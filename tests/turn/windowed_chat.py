@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Callable
+from typing import cast
 
 from elytron_core.ports.chat import (
     FailureReason,
@@ -34,9 +35,10 @@ def tokens_in(request: ModelRequest, /) -> int:
 def _shown(value: object) -> str:
     """Return the texts of a message, as a server writes them into its prompt."""
     if isinstance(value, dict):
-        return " ".join(_shown(each) for name, each in value.items() if name not in {"kind", "is_reference"})
+        fields = cast("dict[str, object]", value)
+        return " ".join(_shown(each) for name, each in fields.items() if name not in {"kind", "is_reference"})
     if isinstance(value, list | tuple):
-        return " ".join(map(_shown, value))
+        return " ".join(map(_shown, cast("list[object]", value)))
     return value if isinstance(value, str) else ""
 
 
