@@ -22,7 +22,7 @@ from elytron_turn.assembler import (
     AssembledRequest,
     ContextParts,
     RequestPart,
-    assemble,
+    assemble_request,
     cut_fenced,
     cut_messages,
     cut_tools,
@@ -106,7 +106,7 @@ LARGE = 60_000
 @pytest.mark.parametrize("part", RequestPart)
 def test_whichever_part_is_too_large_the_request_fits_and_says_what_was_cut(part: RequestPart, max_bytes: int) -> None:
     parts, tools = parts_of({part: LARGE})
-    request = assemble(parts, tools, max_bytes)
+    request = assemble_request(parts, tools, max_bytes)
     assert request.size <= max_bytes
     assert request.size == bytes_of(request.messages, request.tools)
     assert part in {cut.part for cut in request.cuts}
@@ -124,7 +124,7 @@ def test_a_part_is_sure_of_its_share_whatever_the_others_need(part: RequestPart)
     max_bytes = 40_000
     share = int(max_bytes * SHARES[part])
     parts, tools = parts_of(dict.fromkeys(RequestPart, LARGE))
-    request = assemble(parts, tools, max_bytes)
+    request = assemble_request(parts, tools, max_bytes)
     assert request.size <= max_bytes
     (cut,) = [cut for cut in request.cuts if cut.part is part]
     # A list of messages or memories is cut at its entries.
@@ -139,7 +139,7 @@ def test_the_shares_leave_nothing_over() -> None:
 @given(st.dictionaries(st.sampled_from(list(RequestPart)), st.integers(0, 30_000)), st.integers(6_000, 60_000))
 def test_any_sizes_fit_and_leave_fences_closed(sizes: dict[RequestPart, int], max_bytes: int) -> None:
     parts, tools = parts_of(sizes)
-    request = assemble(parts, tools, max_bytes)
+    request = assemble_request(parts, tools, max_bytes)
     assert request.size <= max_bytes
     whole = "\n".join(
         part.text
@@ -155,13 +155,13 @@ def test_any_sizes_fit_and_leave_fences_closed(sizes: dict[RequestPart, int], ma
 
 def test_a_request_that_fits_is_sent_as_it_is() -> None:
     parts, tools = parts_of({})
-    request = assemble(parts, tools, LARGE)
+    request = assemble_request(parts, tools, LARGE)
     assert (request.messages, request.tools, request.cuts) == (messages_of(parts), tools, ())
 
 
 def test_the_current_words_keep_their_beginning_and_end() -> None:
     parts, tools = parts_of({RequestPart.CURRENT: LARGE})
-    text = text_of(assemble(parts, tools, 10_000))
+    text = text_of(assemble_request(parts, tools, 10_000))
     assert "current begins." in text
     assert "current ends." in text
 
@@ -174,7 +174,7 @@ def test_blocks_are_cut_by_their_share_and_short_ones_stay_whole() -> None:
     parts, tools = parts_of({})
     assert parts.stable is not None
     parts = parts.model_copy(update={"stable": parts.stable.model_copy(update={"blocks": blocks})})
-    text = text_of(assemble(parts, tools, 12_000))
+    text = text_of(assemble_request(parts, tools, 12_000))
     assert "Called Ada." in text
     assert "notes begins." in text
     assert "notes ends." in text
@@ -182,8 +182,8 @@ def test_blocks_are_cut_by_their_share_and_short_ones_stay_whole() -> None:
 
 def test_the_bytes_of_a_cut_block_do_not_depend_on_the_parts_behind_it() -> None:
     sizes = {RequestPart.BLOCKS: LARGE}
-    first = assemble(*parts_of(sizes), 12_000)
-    second = assemble(*parts_of(sizes | {RequestPart.CURRENT: 2_000, RequestPart.HISTORY: 9_000}), 12_000)
+    first = assemble_request(*parts_of(sizes), 12_000)
+    second = assemble_request(*parts_of(sizes | {RequestPart.CURRENT: 2_000, RequestPart.HISTORY: 9_000}), 12_000)
     assert first.messages[:2] == second.messages[:2]
 
 

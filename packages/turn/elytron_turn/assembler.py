@@ -140,10 +140,10 @@ class AssembledRequest(NamedTuple):
 
 def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
     """Return the messages of a request without any bound."""
-    return _Draft(parts).messages()
+    return RequestDraft(parts).messages()
 
 
-def assemble(
+def assemble_request(
     parts: ContextParts, tools: Sequence[ModelTool], max_bytes: int, /, *, client_tools: Collection[str] = ()
 ) -> AssembledRequest:
     """Return the request within `max_bytes`.
@@ -151,7 +151,7 @@ def assemble(
     Tools lose the length of their descriptions first, then the last ones are left out, those named in `client_tools`
     after all others.
     """
-    draft = _Draft(parts, tuple(tools), frozenset(client_tools))
+    draft = RequestDraft(parts, tuple(tools), frozenset(client_tools))
     messages = draft.messages()
     size = bytes_of(messages, draft.tools)
     if size <= max_bytes:
@@ -159,8 +159,8 @@ def assemble(
     sizes = {part: draft.size(part) for part in RequestPart}
     target, cut_parts = max_bytes, list[RequestPart]()
     for _ in range(_ATTEMPTS):
-        rooms = _rooms(sizes, target)
-        draft = _Draft(parts, tuple(tools), frozenset(client_tools))
+        rooms = _part_rooms(sizes, target)
+        draft = RequestDraft(parts, tuple(tools), frozenset(client_tools))
         cut_parts = [part for part in RequestPart if rooms[part] < sizes[part]]
         for part in cut_parts:
             draft.cut(part, rooms[part])
@@ -194,7 +194,7 @@ _ATTEMPTS, _SLACK = 6, 64
 _OVERHEAD_BYTES: Final = limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
 
 
-def _rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
+def _part_rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
     """Return the room of each part: its size if it fits, and never less than its share."""
     floors = {part: min(size, max(int(SHARES[part] * max_bytes), 0)) for part, size in sizes.items()}
     reserved, left = sum(floors.values()), max_bytes
@@ -208,7 +208,7 @@ def _rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart
 
 
 @dataclass(slots=True)
-class _Draft:
+class RequestDraft:
     """A request as it is put together and cut."""
 
     parts: ContextParts
@@ -334,7 +334,7 @@ def _stable_bytes(stable: StableContext | None) -> int:
     return message_bytes(reference_message(stable.text)) if stable is not None and stable.text else 0
 
 
-def _fitted(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
+def _fit_room(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
     """Return what `cut` makes of a room in which the result, which may grow when it is escaped, has `room` bytes."""
     target, made = room, cut(room)
     for _ in range(_ATTEMPTS):
@@ -362,7 +362,7 @@ def _cut_blocks(stable: StableContext, room: int) -> StableContext:
     def size(made: StableContext) -> int:
         return _stable_bytes(made.model_copy(update={"facts": ""}))
 
-    made = _fitted(cut, size, room)
+    made = _fit_room(cut, size, room)
     # Descriptions and labels of many blocks may need more than the room.
     while made.blocks and size(made) > room:
         made = made.model_copy(update={"blocks": made.blocks[:-1]})
@@ -414,7 +414,7 @@ def _cut_tail(tail: TailParts, mark: str, room: int) -> TailParts:
             }
         )
 
-    made = _fitted(cut, size, room)
+    made = _fit_room(cut, size, room)
     if size(made) > room:
         made = made.model_copy(update={"changed_blocks": (), "recalled": (), "reference": None})
     return made

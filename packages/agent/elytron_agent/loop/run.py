@@ -74,7 +74,15 @@ from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
 from elytron_turn import limits as turn_limits
-from elytron_turn.assembler import FROM_CLIENT, TURNS, AssembledRequest, ContextParts, RequestPart, assemble, log_cuts
+from elytron_turn.assembler import (
+    FROM_CLIENT,
+    TURNS,
+    AssembledRequest,
+    ContextParts,
+    RequestPart,
+    assemble_request,
+    log_cuts,
+)
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ShownBlock, WindowSummary
 from elytron_turn.sizes import factor_of, tokens_of
@@ -200,7 +208,7 @@ class AgentRun:
             log_cuts(request.cuts)
         if self._refused_bytes and request.size >= self._refused_bytes:
             # It cannot be made shorter, and the server has refused it already.
-            yield await self._refused(self._refused_bytes)
+            yield await self.ended(StopReason.WINDOW, _refusal_of(self.agent, self._refused_bytes))
             return
         if is_first:
             yield _given_of(self.agent, await self._parts(context), request, context)
@@ -237,21 +245,14 @@ class AgentRun:
                 return
             # The next request is assembled within a share of this one, and so is each later one of this agent.
             self.agent.refused_bytes = self._refused_bytes = size
-            if self._shortened >= turn_limits.LONG_REFUSALS:
-                yield await self._refused(size)
-                return
             self._shortened += 1
+            if self._shortened > turn_limits.LONG_REFUSALS:
+                yield await self.ended(StopReason.WINDOW, _refusal_of(self.agent, size))
             return
         elif failed is not None and self._dropped < limits.RETRIES and _may_pass(failed):
             self._dropped += 1
             return
         yield await self.ended(stop_of(failed), self.model.problem)
-
-    async def _refused(self, size: int) -> RunEnded:
-        tokens = tokens_of(size, factor=self.agent.factor)
-        problem = REFUSED_LONG.format(tokens=tokens, window=self.agent.window.tokens)
-        logger.warning("%s", problem)
-        return await self.ended(StopReason.WINDOW, problem)
 
     async def _fit(self, context: TurnContext) -> AsyncGenerator[AgentEvent]:
         """Make room for the turns; end the run if nothing of them may be left out."""
@@ -276,7 +277,7 @@ class AgentRun:
             made = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
             before, request = request, await self._assembled(context)
             if made is not None:
-                yield self._compacted(made, before.planned_bytes, request.planned_bytes)
+                yield _compaction_of(self.agent, made, before.planned_bytes, request.planned_bytes)
             self._is_stuck = made is None
         if request.cuts_any(TURNS):
             excess = request.planned_bytes - self.agent.max_bytes()
@@ -388,7 +389,7 @@ class AgentRun:
         """Return the next request, within its bound."""
         agent = self.agent
         most = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
-        return assemble(await self._parts(context), self._declared, most, client_tools=agent.client.names)
+        return assemble_request(await self._parts(context), self._declared, most, client_tools=agent.client.names)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
         """Return the compaction that makes room, None if none does, or if the last one of this run did not."""
@@ -398,14 +399,22 @@ class AgentRun:
         planned = ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
         return planned if planned is not None and planned.tokens_after < planned.tokens_before else None
 
-    def _compacted(self, made: WindowSummary, bytes_before: int, bytes_after: int) -> TurnsCompacted:
-        return TurnsCompacted(
-            summary=made.number,
-            turns=len(made.covers),
-            tokens_before=tokens_of(bytes_before, factor=self.agent.factor),
-            tokens_after=tokens_of(bytes_after, factor=self.agent.factor),
-            is_extract=made.is_extract,
-        )
+
+def _refusal_of(agent: AgentParts, size: int) -> str:
+    tokens = tokens_of(size, factor=agent.factor)
+    problem = REFUSED_LONG.format(tokens=tokens, window=agent.window.tokens)
+    logger.warning("%s", problem)
+    return problem
+
+
+def _compaction_of(agent: AgentParts, made: WindowSummary, bytes_before: int, bytes_after: int) -> TurnsCompacted:
+    return TurnsCompacted(
+        summary=made.number,
+        turns=len(made.covers),
+        tokens_before=tokens_of(bytes_before, factor=agent.factor),
+        tokens_after=tokens_of(bytes_after, factor=agent.factor),
+        is_extract=made.is_extract,
+    )
 
 
 def _given_of(agent: AgentParts, parts: ContextParts, request: AssembledRequest, context: TurnContext) -> ContextGiven:
