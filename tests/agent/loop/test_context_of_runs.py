@@ -332,12 +332,12 @@ class CountingChat(ScriptedChat):
 
 async def compactions(memory: MemoryFace, model: ScriptedChat) -> int:
     agent = agent_of(memory, model, max_context_tokens=4_000)
-    happened = [event for _ in range(8) for event in await heard(agent.run(LONG))]
+    happened = [event for _ in range(7) for event in await heard(agent.run(LONG))]
     return sum(isinstance(event, TurnsCompacted) for event in happened)
 
 
 async def test_nothing_is_compacted_by_an_estimate_if_the_model_counts(memory: MemoryFace) -> None:
-    model = CountingChat(2_000)
+    model = CountingChat(1_900)
     assert await compactions(memory, model) == 0
     assert model.counts == []
 
