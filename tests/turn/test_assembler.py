@@ -81,6 +81,7 @@ def parts_of(sizes: dict[RequestPart, int]) -> tuple[ContextParts, tuple[ModelTo
         policy=long_text("system", size[RequestPart.SYSTEM]),
         stable=StableContext(blocks=blocks, facts=facts, mark="00112233", at=AT),
         summary=summary_text(long_text("summary", size[RequestPart.SUMMARY]), "00112233"),
+        welcome=long_text("welcome", size[RequestPart.WELCOME]),
         window=history,
         before_history=summary_text(long_text("standing", size[RequestPart.STANDING]), "44556677"),
         tail=TailParts(at=AT, recalled=recalled),

@@ -133,6 +133,13 @@ async def summary(scene: Scene) -> None:
     scene.before, scene.cut = talk, False
 
 
+async def welcome(scene: Scene) -> None:
+    async def greet(agent: Agent) -> None:
+        assert await agent.welcome()
+
+    scene.before, scene.cut = greet, False
+
+
 async def reference(scene: Scene) -> None:
     for number in range(12):
         await scene.memory.add(f"My boat is called Marimba{number}. {TIDES * 12}", conversation=f"c{number}")
@@ -175,6 +182,7 @@ SCENES = {
     RequestPart.BLOCKS: blocks,
     RequestPart.GIVEN: given,
     RequestPart.SUMMARY: summary,
+    RequestPart.WELCOME: welcome,
     RequestPart.REFERENCE: reference,
     RequestPart.FACTS: facts,
     RequestPart.STANDING: standing,
