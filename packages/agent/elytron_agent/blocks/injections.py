@@ -30,14 +30,14 @@ class _OrderWords(NamedTuple):
 
 def broken_translations(text: str, /) -> Iterator[str]:
     """Yield the names of the rules that `text` breaks, which are those for English."""
-    orders, rules = _rules()
+    orders, rules = _injection_rules()
     if any(order.are_in(text) for order in orders):
         yield "overrides_instructions"
     yield from (name for name, rule in rules.items() if rule.search(text) is not None)
 
 
 @cache
-def _rules() -> tuple[Sequence[_OrderWords], Mapping[str, re.Pattern[str]]]:
+def _injection_rules() -> tuple[Sequence[_OrderWords], Mapping[str, re.Pattern[str]]]:
     phrases = tomllib.loads(files("elytron_core.text").joinpath(_DATA).read_text("utf-8"))
     rows: list[Mapping[str, str]] = list(phrases.values())
     orders = [

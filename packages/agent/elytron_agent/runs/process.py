@@ -20,7 +20,7 @@ _DEAD: Final = frozenset({"Z", "X"})
 def own_process() -> str:
     """Return the name of this process; empty where it cannot be known."""
     # A fork has another pid, and so another name.
-    place, status = _own_place(), _status(_PROC / "self")
+    place, status = _own_place(), _process_status(_PROC / "self")
     return f"{place}.{status[0]}.{status[1]}" if place and status is not None else ""
 
 
@@ -30,7 +30,7 @@ def is_gone(process: str, /) -> bool:
     pid, _, started = rest.partition(".")
     if not place or place != _own_place() or not pid.isdecimal():
         return False
-    status = _status(_PROC / pid)
+    status = _process_status(_PROC / pid)
     return status is None or status != (pid, started)
 
 
@@ -44,7 +44,7 @@ def _own_place() -> str:
     return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
-def _status(folder: Path) -> tuple[str, str] | None:
+def _process_status(folder: Path) -> tuple[str, str] | None:
     """Return pid and start time of a process that runs, None if there is none."""
     try:
         pid, _, rest = (folder / "stat").read_text("utf-8", "replace").partition(" (")

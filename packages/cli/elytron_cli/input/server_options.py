@@ -14,7 +14,7 @@ from elytron_cli.input.options import Body, common_options
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_store import parse_url
-from elytron_store.private_files import read_own_file, replace_file
+from elytron_store.private_files import private_opener, read_own_file, replace_file
 
 if TYPE_CHECKING:
     from elytron_agent.rag.rag_surfaces import RagSettings
@@ -129,7 +129,7 @@ REACH_OPTIONS: Final = (
 def private_file(path: Path, /) -> Generator[TextIO]:
     """Give a file that only its owner may read, to add to it; one that stays empty is removed. Raises InvalidInput."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = private_opener(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
         problem = f"cannot be written: {error.strerror}; name another file"
         raise InvalidInput(field="--operator-key-file", problem=problem) from error
