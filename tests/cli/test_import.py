@@ -92,11 +92,11 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_named_and_leaves_the_store_as_it_was(elytron: CommandLine, case: str) -> None:
+def test_a_bad_file_is_named_and_with_strict_leaves_the_store_as_it_was(elytron: CommandLine, case: str) -> None:
     elytron("add", "tea")
     before = elytron.state()
     data, problem = BAD[case]
-    error = elytron.error("import", elytron.write("bad.json", data), expect=6)
+    error = elytron.error("import", elytron.write("bad.json", data), "--strict", expect=6)
     assert error["key"] == "unreadable_file"
     assert problem in error["reason"]
     assert "s3cret" not in json.dumps(error)
@@ -108,13 +108,13 @@ def test_what_is_no_file_is_said(elytron: CommandLine, name: str) -> None:
     assert elytron.error("import", name, expect=6)["key"] == "unreadable_file"
 
 
-def test_a_message_that_changed_under_its_own_id_is_a_conflict(elytron: CommandLine) -> None:
+def test_a_message_that_changed_under_its_own_id_is_a_conflict_with_strict(elytron: CommandLine) -> None:
     message = {"uuid": "m1", "sender": "human", "text": "tea", "created_at": "2025-01-01T00:00:00Z"}
     conversation = {"uuid": "c1", "name": "Kitchen", "chat_messages": [message]}
     elytron("import", elytron.write("claude.json", json.dumps([conversation]).encode()))
     message["text"] = "coffee"
     file = elytron.write("claude.json", json.dumps([conversation]).encode())
-    assert elytron.error("import", file, expect=4)["key"] == "turn_conflict"
+    assert elytron.error("import", file, "--strict", expect=4)["key"] == "turn_conflict"
     shown = elytron("replay", "--conversation", "c1", "--channel", "claude", "--no-json").stdout
     assert "tea" in shown
     assert "coffee" not in shown

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "I always want the doctor to call me Zephyrine"
 MARKED: list[dict[str, Any]] = [{"private": True}, {"store": False}]
-OPEN: list[dict[str, Any]] = [{"private": False}, {"store": True}, {"private": "yes"}, {"store": None}]
+OPEN: list[dict[str, Any]] = [{"private": False}, {"store": True}, {"store": None}]
 OWN = {
     "replay": "reads a conversation that is named, as its host had it",
     "replay_transcript": "is a view of a conversation that is named",

@@ -163,7 +163,7 @@ class MemoryGateway:
 
         Raises PermissionRefused, LimitExceeded, and TurnConflict for a key that was used with other messages.
         """
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         tags = await self._tags(owner, names.owned_session(request.session_id, owner))
         if self._backlog is not None:
             messages.require_call_ids(request.messages)
@@ -208,7 +208,7 @@ class MemoryGateway:
 
     async def flush(self, request: wire.FlushRequest, /) -> wire.FlushAnswer:
         """Hand what is new in a session to extraction; a second call finds nothing new. Raises PermissionRefused."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         await self._sessions.require(owner, request.session_id)
         session = await self._sessions.find(owner, request.session_id)
         if session is None:
@@ -218,8 +218,7 @@ class MemoryGateway:
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
         is_new = done.extracted if done.extracted is not None else session.flushed < session.messages
         # Of several flushes at once, one may note the turns from which another drew the facts.
-        is_new = is_new or done.memories > 0
-        status = "extracted" if is_new else "no_extraction"
+        status = "extracted" if is_new or done.memories else "no_extraction"
         return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
 
     async def search(self, request: wire.GatewaySearchRequest, /) -> wire.SearchAnswer:
@@ -228,14 +227,14 @@ class MemoryGateway:
 
     async def override(self, request: wire.OverrideRequest, /) -> wire.EditAnswer:
         """Let search show another text for a memory. Raises PermissionRefused, NotFound."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         edit = await self._edits.override(owner, request.memory_id, request.session_id, request.text)
         return _edit_answer(edit)
 
     async def delete(self, request: wire.DeleteRequest, /) -> wire.EditAnswer:
         """Let search no longer show a memory, or erase it for good. Raises PermissionRefused, NotFound."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         if not request.purge:
             return _edit_answer(
@@ -252,20 +251,20 @@ class MemoryGateway:
 
     async def undo(self, request: wire.EditRequest, /) -> wire.EditAnswer:
         """Take the edit off a memory. Raises PermissionRefused, NotFound."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         return _edit_answer(await self._edits.undo(owner, request.memory_id, request.session_id))
 
     async def upload(self, request: wire.PlacedRequest, given: GivenFile, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         return _resource_answer(
             owner, await self._resources.take(owner, given, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
         )
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
         """Store the content at an address that the operator allows. Raises PermissionRefused, Unreachable."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         given = await read_source(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
         named = GivenFile(
             given.data,
@@ -293,12 +292,12 @@ class MemoryGateway:
 
     async def retry_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourceAnswer:
         """Read a resource's bytes again, where its text could not be taken in. Raises NotFound."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         return _resource_answer(owner, await self._resources.retry(owner, resource_id))
 
     async def delete_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.DeletedAnswer:
         """Remove a resource for good. Raises NotFound."""
-        owner = await self._enter(request)
+        owner = await self._owner(request, is_writing=True)
         await self._resources.delete(owner, resource_id)
         return wire.DeletedAnswer(resource_id=resource_id)
 
@@ -351,19 +350,14 @@ class MemoryGateway:
             return self.proven
         return await self.users.authenticate(request.user_id, request.user_key)
 
-    async def _owner(self, request: wire.PlacedRequest) -> MemoryOwner:
+    async def _owner(self, request: wire.PlacedRequest, *, is_writing: bool = False) -> MemoryOwner:
+        """Return whose memory a request is about; where a write goes is remembered."""
         user = await self._user(request)
         owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
-        if owner.space in user.spaces:
+        if is_writing:
+            await self.users.enters(user, owner.space)
+        if is_writing or owner.space in user.spaces:
             await self._runtime.secrets.enter(SpaceId(owner.user), owner.space)
-        return owner
-
-    async def _enter(self, request: wire.PlacedRequest) -> MemoryOwner:
-        """Return who writes, and remember where."""
-        user = await self._user(request)
-        owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
-        await self.users.enters(user, owner.space)
-        await self._runtime.secrets.enter(SpaceId(owner.user), owner.space)
         return owner
 
     async def _usage(self, user: GatewayUser) -> wire.UsageAnswer:

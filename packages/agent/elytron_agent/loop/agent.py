@@ -232,9 +232,8 @@ class Agent:
 
     async def set_preferences(self, timezone: str | None = None, locale: str | None = None) -> UserPreferences:
         """Store the person's time zone and language; what is None stays. Raises InvalidInput."""
-        given = {"timezone": timezone, "locale": locale}
-        kept = (await self.preferences()).model_dump()
-        made = UserPreferences(**kept | {name: value for name, value in given.items() if value is not None})
+        changes = {name: value for name, value in {"timezone": timezone, "locale": locale}.items() if value is not None}
+        made = UserPreferences(**(await self.preferences()).model_dump() | changes)
         await self._journal.put_preferences(made)
         return made
 
