@@ -68,7 +68,7 @@ async def test_an_account_is_in_the_order_of_time(memory: elytron.MemoryRuntime)
         (1, "We bought the house with the old roof."),
         (2, "The roof was repaired."),
     ):
-        await memory.add(text, speaker="Ada", at=f"2026-02-0{day}")
+        await memory.add(text, speaker="Ada", at=f"2025-02-0{day}")
 
     report = await memory.recall("Summarise what happened to the roof, in order.", extent=RecallExtent.NEEDED)
     assert [hit.text.split()[-1] for hit in report.hits] == ["roof.", "repaired.", "again."]

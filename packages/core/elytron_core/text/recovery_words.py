@@ -127,6 +127,8 @@ def recovery_spans(text: str, /) -> list[tuple[int, int]]:
 
 
 def _is_key(words: list[str]) -> bool:
+    if 2 * len(set(words)) <= len(words):
+        return False  # drawn at random, words do not repeat like this, and a text that repeats them is long
     try:
         entropy_of(" ".join(words))
     except WordsInvalid:
