@@ -42,6 +42,7 @@ IDS = {
     ("UploadedResource", "twin"): "a digest",
     ("GatewaySession", "session_id"): "names the chat",
     ("ContentTwin", "resource_id"): "names the resource",
+    ("GatewayUser", "key_tag"): "a keyed digest of the key",
     ("GatewayUser", "salt"): "random, for the key",
     ("GatewayUser", "spaces"): "names of spaces",
     ("GatewayUser", "user_id"): "names the user",

@@ -9,6 +9,8 @@ import pytest
 from tests.agent.service.served import AT, ServedAgents, ServedUser, called, echo, last_words, said, served
 from tests.models.fake_server import Asked, Sent, refusal
 
+from elytron_adapter.access_keys import AccessKeys
+from elytron_adapter.dispatch import acting_as
 from elytron_agent import WebResult, limits
 from elytron_agent.loop.tools import Freshness
 from elytron_core.clock import FrozenClock, Instant, format_instant
@@ -318,7 +320,9 @@ async def test_a_schedule_of_a_locked_space_waits_for_its_user() -> None:
         await secrets.lock("ada")
         locked = await ada.call("GET", "/items")
         clock.advance(3 * HOUR_MS)
-        await secrets.unlock("ada", words=words)
+        caller = await AccessKeys(server.memory.context).authenticate(f"Bearer {ada.key}")
+        with acting_as(caller, address="127.0.0.1"):
+            await secrets.unlock("ada", words=words)
         over = await until_over(ada, schedule)
         heard = await texts(ada)
     assert locked.status_code == 423
