@@ -108,6 +108,14 @@ async def test_of_one_address_the_oldest_connections_without_a_credential_make_r
         assert await status_of(newest) == 401
 
 
+async def test_strangers_who_never_finish_their_bodies_keep_no_caller_with_a_key_out() -> None:
+    head = b"POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    async with server_with(ConnectionBounds(each=4)) as peer:
+        for _ in range(8):
+            await peer.connect(head)
+        assert await status_of(await peer.connect(peer.request(key=peer.key))) == 200
+
+
 @pytest.mark.parametrize("bounds", [{"most": 5, "each": 1_000}, {"each": 5}])
 async def test_an_authenticated_connection_is_closed_for_no_stranger(bounds: dict[str, int]) -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=LONG_S, **bounds)) as peer:

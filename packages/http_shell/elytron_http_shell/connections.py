@@ -129,8 +129,12 @@ class ConnectionTable:
             self.look()
 
     def _close_oldest(self, connections: dict[PeerConnection, None], what: str, most: int) -> None:
-        """Close the oldest of the connections, if possible one over which no answer is under way."""
-        oldest = next((each for each in connections if not each.is_answering), next(iter(connections)))
+        """Close the oldest of the connections, if possible one over which no answer is under way.
+
+        The newest may be a caller whose credential has not been read yet, so it is closed only if there is no other.
+        """
+        *older, newest = connections
+        oldest = next((each for each in older if not each.is_answering), older[0] if older else newest)
         logger.warning("there are as many connections %s (%d): the oldest is closed", what, most)
         self.remove(oldest)
         oldest.transport.abort()
