@@ -195,6 +195,7 @@ async def test_an_operator_is_found_behind_a_page_of_users(keys: AccessKeys) -> 
 async def test_nothing_that_opens_anything_is_kept(runtime: MemoryRuntime, keys: AccessKeys) -> None:
     issued = await user(keys)
     secret = issued.key.rpartition("_")[2]
+    assert issued.webhook_secret is not None
     for collection in ("access_keys", "space"):
         for document in await runtime.context.store.scan(SYSTEM_SPACE, collection, limit=10):
             assert secret.encode() not in document.body

@@ -133,12 +133,13 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
             entrance = CallerEntrance(
                 OperationDispatcher(memory),
                 authenticator=AnyAuthenticator(kept, *more.known),
+                keys=kept,
                 shedding=FairPlaces(),
             )
             surfaces = tuple(surface for family in more.further for surface in family(entrance))
             places = entrance.shedding
             assert isinstance(places, FairPlaces)
-            app = create_app(entrance, keys=kept, further=more.further)
+            app = create_app(entrance, further=more.further)
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 yield WholeServer(client, surfaces, keys, app, places)

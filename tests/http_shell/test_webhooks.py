@@ -38,7 +38,9 @@ def signed(
     issued: AccessKeyIssued, body: dict[str, Any], at: int, *, message: str = "m1", secret: str | None = None
 ) -> dict[str, Any]:
     sent = json.dumps(body).encode()
-    stamp = webhook_signature(sent, message_id=message, timestamp=at, secret=secret or issued.webhook_secret)
+    key = secret or issued.webhook_secret
+    assert key is not None
+    stamp = webhook_signature(sent, message_id=message, timestamp=at, secret=key)
     headers = {
         "Content-Type": "application/json",
         "Webhook-Key": issued.access.id,

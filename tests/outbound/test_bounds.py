@@ -23,7 +23,7 @@ from elytron_gateway.upstream.port import SearchWhere
 
 pytestmark = pytest.mark.anyio
 ASKED, ANSWERED, LONG = 8, 200, "x" * 3_000
-ACCOUNT = {"user_id": "ada", "user_key": "uk_1"}
+ACCOUNT: dict[str, Any] = {"user_id": "ada", "user_key": "uk_1"}
 Texts = list[str]
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 from tests.replay.stories import SHIPPED
-from tests.replay.test_quality_gate import CASES, UNTIMED
+from tests.replay.test_quality_gate import CASES
 from tests.store.postgres_rig import empty_tables, open_tables
 from tests.store.postgres_server import PostgresServer
 
@@ -115,5 +115,5 @@ async def test_the_quality_wall_holds_over_two_nodes(postgres: PostgresServer) -
     url = postgres.make_database()
     await (await open_tables(url)).close()
     engine = ReplayEngine("postgres", PostgresOpener(url, way="function", nodes=2), kind="postgres")
-    report = await run_wall(CASES, [engine], thresholds=UNTIMED, sizes=(WallSize.COMPACT,))
+    report = await run_wall(CASES, [engine], sizes=(WallSize.COMPACT,))
     assert report.ok, render_wall(report)

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -66,7 +67,7 @@ async def test_each_route_that_changes_a_key_counts_at_the_next_call(server: Ser
             answer = await client.request(method, place, headers=operator, json=body)
             assert answer.is_success, (method, path, answer.text)
             assert await status(client, key) == await stored_status(server, key), (method, path)
-            issued = answer.json() if answer.content else {}
+            issued: dict[str, Any] = answer.json() if answer.content else {}
             if (renewed := issued.get("key") or issued.get("appKeyOnce")) is not None:
                 assert await status(client, renewed) == 200, (method, path)
 
@@ -119,7 +120,7 @@ async def test_an_endpoint_is_shown_until_it_is_removed_and_has_no_password(serv
 
 
 async def test_a_path_whose_extra_is_missing_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_cli.server.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("elytron_cli.server.extras.find_spec", Mock(return_value=None))
     async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
         for path, extra in (("/mcp", "mcp"), ("/a2a", "a2a")):
             answer = await client.post(path, json={})

@@ -81,8 +81,9 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
     20
     """
     at = recorded_at if claimed is None else min(claimed, recorded_at)
-    is_ahead = now is not None and now < recorded_at
-    return Instant(min(at, now - limits.CLOCK_SKEW_MS)) if is_ahead else at
+    if now is None or now >= recorded_at:
+        return at
+    return Instant(min(at, now - limits.CLOCK_SKEW_MS))
 
 
 def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:

@@ -16,7 +16,8 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron.secrets.credential_key import derived_token
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, CookieSessions, SessionCookie
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock
@@ -84,7 +85,7 @@ class Issuer:
         return (await self._call("POST", "/v1/responses/compact", body))["output"][0]["encrypted_content"]
 
     async def _cookie(self) -> str:
-        return CookieSessions(RandomIds(FrozenClock()), SessionCookie("c", "/", 60, 9, 9)).open("ada", "Bearer x")
+        return await CookieSessions(self.memory.context, SessionCookie("c", "/", 60, 9, 9)).open("ada", "Bearer x")
 
     async def _words(self) -> str:
         return self.memory.secrets.fresh_words().get_secret_value()

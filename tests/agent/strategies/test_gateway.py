@@ -21,6 +21,7 @@ from elytron_agent import (
     session_search,
     stored_events,
 )
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.gateway import RULE
 from elytron_agent.strategies.strategy import role_message
 from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
@@ -337,7 +338,7 @@ async def test_a_reference_that_comes_back_is_not_stored(kept: Kept, shared: ely
 
 
 async def test_events_are_stored_hidden_and_found_by_no_search(memory: MemoryFace, road: Road) -> None:
-    search = session_search(memory)
+    search = session_search(AgentMemoryView.of(memory))
     strategy = GatewayStrategy(road.place, tell=stored_events(memory), tools=(search,))
     await memory.add("What do we know of recall?", conversation="c")
     road.broken = {"/memories/flush": answers(503)}

@@ -18,6 +18,7 @@ from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes import facts, records, skills
 from elytron_core.policy.credentials import CREDENTIAL_FORMATS, WORDS_KIND
 from elytron_core.text.recovery_words import may_hold_words, recovery_spans
+from elytron_core.text.similarity import visible_text
 
 _HEX: Final = "[0-9a-f]"
 _WORD: Final = "[A-Za-z0-9]"
@@ -360,7 +361,7 @@ def is_suspect(text: str, /) -> bool:
 def scrub_secrets(text: str, /) -> ScrubbedText:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
-    text = _without_words(text, found)
+    text = _without_words(_unhidden(text), found)
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
@@ -378,6 +379,14 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
                 text, small = clean, _lower_in_place(clean)
                 starts.clear()
     return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
+
+
+def _unhidden(text: str) -> str:
+    """Return `text` without invisible characters if they hide a credential, which a block would show without them."""
+    visible = visible_text(text)
+    if visible == text or not any(form.pattern and form.pattern.search(visible) for form in CREDENTIAL_FORMATS):
+        return text
+    return visible
 
 
 def _secret_hints(small: str) -> Iterator[str]:
