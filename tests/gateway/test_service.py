@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.accounts import UserKeys, is_genuine
 from elytron_gateway.messages import MessageUpload
@@ -128,6 +130,21 @@ class TestUsers:
         assert list(await memory.context.store.spaces(limit=10)) == ["elytron:system"]
         with pytest.raises(NotFound):
             await gateway.usage("ada")
+
+    async def test_one_space_of_a_user_is_exported_or_erased_naming_the_others(
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is on the fridge."))
+        await gateway.add(add(ada, "Another app.", app_id="notes"))
+        user = Scope(space=SpaceId("ada"))
+        path = str(tmp_path / "ada.elytron")
+        exported = await memory.export(elytron.MemorySpaceExportRequest(scope=user, path=path))
+        erasure = elytron.MemoryEraseRequest(scope=user, whole_space="ada", dry_run=True)
+        previewed = await memory.erase(erasure)
+        erased = await memory.erase(erasure.model_copy(update={"dry_run": False}))
+        assert {report.other_spaces for report in (exported, previewed, erased)} == {("ada/notes/default",)}
+        app = Scope(space=SpaceId("ada/notes/default"))
+        assert (await memory.erase(elytron.MemoryEraseRequest(scope=app, whole_space=app.space))).other_spaces == ()
 
 
 class TestMemories:

@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema_rs import Draft202012Validator
+from pydantic import ValidationError
 
 from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
 from elytron_adapter.envelope import FAILURES
 from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.scope import Scope
 from elytron_http_shell.description import OPENAPI_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +107,18 @@ async def test_bounds_are_told_to_all_but_generators_of_clients(
     asked = document["components"]["schemas"]["MemoryRecallRequest"]["properties"]
     assert (asked["limit"], asked["query"]) == ({"type": "integer", "x-default": 8}, {"type": "string"})
     assert document["components"]["schemas"]["Scope"]["properties"]["space"] == {"type": "string"}
+
+
+async def test_a_scope_may_leave_out_the_space_that_the_key_has(
+    document: dict[str, Any], whole: dict[str, Any]
+) -> None:
+    for described in (document, whole):
+        scope = described["components"]["schemas"]["Scope"]
+        assert "space" in scope["properties"]
+        assert "space" not in scope.get("required", ())
+        assert "scope without `space`" in described["info"]["description"]
+    with pytest.raises(ValidationError):
+        Scope.model_validate({"conversation": "chat"})
 
 
 async def test_nothing_that_has_a_default_is_asked_for(document: dict[str, Any]) -> None:

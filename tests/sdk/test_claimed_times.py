@@ -1,5 +1,6 @@
 """A time that the receiving clock disproves is stored as data and orders nothing, whoever claims it."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,18 @@ async def test_a_report_names_the_claim(
     far = Instant(clock.now() + FIVE_MINUTES)
     report = await memory.write(request_of(far))
     assert [(claim.field, claim.claimed) for claim in report.future_claims] == [(field, far)]
+
+
+async def test_the_log_names_the_claim_that_is_furthest_ahead_and_no_content(
+    memory: MemoryRuntime, clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "elytron.intake")
+    await memory.write(state(Instant(clock.now() + FIVE_MINUTES)))
+    (record,) = (vars(each) for each in caplog.records)
+    names = ("count", "field", "principal")
+    assert [record[name] for name in names] == [1, "write.facts.0.observed_at", "host"]
+    assert 0 < record["ahead_ms"] <= FIVE_MINUTES
+    assert "green" not in str(record)
 
 
 async def test_the_difference_of_two_clocks_is_not_reported(memory: MemoryRuntime, clock: FrozenClock) -> None:

@@ -102,10 +102,10 @@ async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history
         await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
 
 
-async def test_evidence_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await memory.add("I like tea")).ids
+async def test_what_is_neither_fact_nor_message_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
+    (skill,) = (await learn(memory, "release", STEPS)).ids
     with pytest.raises(InvalidInput, match="names no fact"):
-        await memory.correct(elytron.MemoryCorrectRequest(id=turn, content="I like coffee"))
+        await memory.correct(elytron.MemoryCorrectRequest(id=skill, content="Push first."))
     with pytest.raises(NotFound):
         await memory.correct(elytron.MemoryCorrectRequest(id="nothing", content="x"))
 

@@ -1,9 +1,12 @@
-"""`update(id, text)`: a fact is corrected; a message's edit stands in its place, and history keeps both."""
+"""`update` and `correct`: a fact is corrected; an edit is shown in place of a message, and history has both."""
 
 import pytest
 
 import elytron
+from elytron_core import limits
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.planes.transcript import Message
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +68,51 @@ async def test_an_edit_is_admitted_as_every_text_is(memory: elytron.MemoryRuntim
     await memory.update(key, "the key is AKIAIOSFODNN7EXAMPLE")
     (shown,) = await texts(memory)
     assert "AKIAIOSFODNN7EXAMPLE" not in shown
+
+
+async def test_correct_edits_a_message_in_one_commit_and_says_which_facts_rest_on_it(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    (key,) = (await memory.add("I live in Lisbon.")).ids
+    await memory.maintain()
+    (fact,) = (await memory.list_facts()).items
+    before = (await memory.inspect()).sequence
+    rehearsal = await memory.correct(elytron.MemoryCorrectRequest(id=key, content="I live in Porto.", dry_run=True))
+    assert (rehearsal.changed, rehearsal.derived, rehearsal.decisions[0].new_id) == (False, (fact.id,), None)
+    assert (await memory.inspect()).sequence == before
+    report = await memory.correct(key, "I live in Porto.", reason="misheard")
+    (decision,) = report.decisions
+    assert (decision.outcome, decision.plane, report.derived) == ("changed", "transcript", (fact.id,))
+    *_, hidden = (await memory.history(key)).items
+    assert hidden.reason == f"edited: {decision.new_id} replaces it (misheard)"
+    again = await memory.correct(key, "I live in Porto.")
+    assert (again.changed, again.decisions[0].reason) == (False, "it says that already")
+
+
+async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elytron.MemoryRuntime) -> None:
+    messages = (Message(text="red tea"), Message(text="white tea"), Message(text="green tea"))
+    write = TranscriptWrite(turns=(TurnDraft(messages=messages, external_content_used=True),))
+    (stored,) = (await memory.write(MemoryWriteRequest(write=write))).decisions
+    before = await memory.get(f"{stored.id}#1")
+    (decision,) = (await memory.correct(f"{stored.id}#1", "black tea")).decisions
+    assert await texts(memory) == ["red tea", "green tea", "black tea"]
+    assert decision.new_id is not None
+    assert (await memory.get(decision.new_id)).trust == before.trust
+
+
+async def test_a_message_that_was_forgotten_is_not_edited(memory: elytron.MemoryRuntime) -> None:
+    (key,) = (await memory.add("tea")).ids
+    await memory.forget(key)
+    for call in (memory.update, memory.correct):
+        with pytest.raises(InvalidInput, match="forgotten"):
+            await call(key, "coffee")
+    assert await texts(memory) == []
+
+
+async def test_the_text_of_a_fact_has_its_own_bound(memory: elytron.MemoryRuntime) -> None:
+    (fact,) = (await memory.add_fact("drink", "tea")).ids
+    (message,) = (await memory.add("tea")).ids
+    long = "tea " * limits.FACT_CHARS
+    with pytest.raises(InvalidInput, match="content"):
+        await memory.correct(fact, long)
+    assert (await memory.correct(message, long)).changed

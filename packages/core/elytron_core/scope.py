@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -74,13 +74,21 @@ def own_space(space: str | None, /) -> dict[str, Any] | None:
     return None if space is None else {_OWN_SPACE: space}
 
 
+def _without_required_space(schema: dict[str, Any]) -> None:
+    # On the wire, `_completed` fills in the space of a caller that has only one.
+    schema.pop("required", None)
+
+
 class Scope(Value):
     """The space is the wall; the other parts say where in it a turn happens.
 
     `chat` is a host's older alias of a conversation. Reads see the whole space unless filters narrow them; writes go
     to `conversation`, or to the one named "default". `memory_space_id`, `agent_id`, `channel_id`, `chat_id` and
-    `conversation_id`, the names of the protocol's first form, are taken too.
+    `conversation_id`, the names of the protocol's first form, are taken too. On the wire `space` may be left out with a
+    key of one space, so JSON Schemas do not require it.
     """
+
+    model_config = ConfigDict(json_schema_extra=_without_required_space)
 
     space: Annotated[Space, _alias_field(*_SPACE_NAMES)]
     agent: Annotated[Name | None, _alias_field("agent", "agent_id")] = None

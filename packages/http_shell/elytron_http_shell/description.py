@@ -167,7 +167,8 @@ OPENAPI_BYTES = 150 * 1024
 _SUMMARY = "Governed memory for AI agents."
 _ABOUT = (
     "Every request may bear the headers `X-Request-ID` (letters, digits and ._:-; sent back and logged, else one is"
-    " made) and `X-Audit-ID` (an id of the caller's own records)."
+    " made) and `X-Audit-ID` (an id of the caller's own records). A scope without `space` is in the only space of"
+    " the caller's key; with a key for several spaces, name it."
 )
 _EVERYWHERE = frozenset({"X-Audit-ID"})
 _HEADERS: dict[str, Json] = {

@@ -78,7 +78,7 @@ class OneMemory(Request):
 
 
 class UpdateMemory(Request):
-    """Replace a fact's content."""
+    """Replace the content of a fact or message."""
 
     memory_id: str
     text: str

@@ -1,6 +1,7 @@
 """The admission of a request's texts: one way for every operation that brings text in."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -29,8 +30,10 @@ from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.store import Store
 from elytron_core.profiles import HostProfile, StoreCapacity
-from elytron_core.scope import ClipReason, OpaqueId, ReportClip
+from elytron_core.scope import ClipReason, FutureClaims, OpaqueId, ReportClip
 from elytron_store.wrappers.capacity import CapacityStore
+
+claims_logger = logging.getLogger(__name__)
 
 OWN_OUTPUT: Final = "recalled_memory"
 RECALLED: Final = "[recalled memory]"
@@ -259,6 +262,18 @@ def rendered_chars(profile: HostProfile, asked: int, /) -> tuple[int, tuple[Repo
     return most, (clip,) if most < asked else ()
 
 
+def find_future_claims(ctx: OperationContext, value: Value, /, path: str = "") -> FutureClaims:
+    """Return which claimed times of `value`, which stands at `path`, lie in the future; log them without content."""
+    claims = list(claimed_times(value, path))
+    # The clock is only read for a request that claims a time.
+    ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
+    if ahead:
+        furthest = max(ahead, key=lambda claim: claim.claimed)
+        told = {"count": len(ahead), "field": furthest.field, "ahead_ms": furthest.claimed - furthest.now}
+        claims_logger.info("future_claims", extra={**told, "principal": ctx.caller})
+    return ahead
+
+
 RequestT = TypeVar("RequestT", bound=Value)
 ReportT = TypeVar("ReportT", bound=Value)
 Perform = Callable[[OperationContext, RequestT], Awaitable[ReportT]]
@@ -276,9 +291,7 @@ def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, R
     async def admit(ctx: OperationContext, request: RequestT, /) -> ReportT:
         clean, scrubbed = await scrub_request(request)
         require_chars(ctx.profile, scrubbed.longest)
-        claims = list(claimed_times(request))
-        # The clock is only read for a request that claims a time.
-        ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
+        ahead = find_future_claims(ctx, request)
         report = await operation(ctx, clean)
         notes = {"scrubbed": scrubbed.found, "future_claims": ahead}
         update = {name: note for name, note in notes.items() if note and name in type(report).model_fields}

@@ -34,7 +34,7 @@ from elytron_core.scope import ScopedRequest
 
 MEDIA_TYPE = "application/zip"
 CONTENTS = "X-Archive-Contents"
-"""Header of a fetched archive: a JSON object with its documents, and those left out, by collection."""
+"""Header of a fetched archive: a JSON object with its documents, those left out, and other spaces of the same user."""
 _CHUNK = 256 * 1024
 
 
@@ -78,7 +78,9 @@ class ArchiveHandlers:
             "ETag": etag,
             "Content-Length": str(report.size_bytes),
             "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
-            CONTENTS: json.dumps({"documents": report.documents, "left_out": report.redacted}),
+            CONTENTS: json.dumps(
+                {"documents": report.documents, "left_out": report.redacted, "other_spaces": report.other_spaces}
+            ),
         }
         # From here on the answer owns the folder and removes it at its end.
         return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=headers)

@@ -343,6 +343,7 @@ def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
     left_out = [("left out", f"{left}: without --public they are written too")] if left else []
     tables_common.show_pairs(console, [*rows, *counts, *left_out])
+    tables_common.show_other_spaces(console, report.other_spaces)
 
 
 def _show_imported(console: "Console", report: MemoryImportReport) -> None:

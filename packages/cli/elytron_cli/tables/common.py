@@ -64,6 +64,13 @@ def show_future_claims(console: "Console", claims: FutureClaims, /) -> None:
         console.print(safe_line(future_claim_text(claim)), soft_wrap=True)
 
 
+def show_other_spaces(console: "Console", spaces: Sequence[str], /) -> None:
+    """Show which spaces of the same user an operation on one space did not reach."""
+    if spaces:
+        names = ", ".join(map(safe_line, spaces))
+        console.print(f"this user has further spaces, which are not included: {names}", soft_wrap=True)
+
+
 def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
     """Return a bar whose filled part is `share`, between 0 and 1, of its cells."""
     filled = round(min(max(share, 0.0), 1.0) * cells)
@@ -156,6 +163,7 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
         console.print(f"remains and rests on what is gone: {safe_line(derived)}", soft_wrap=True)
+    show_other_spaces(console, report.other_spaces)
     if not report.changed:
         console.print("nothing was changed")
 

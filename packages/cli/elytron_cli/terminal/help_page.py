@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "evolve": ("agents.evaluation:evolve_group", "Try proposed changes on a copy, and submit them."),
     },
     "Correct and erase": {
-        "correct": ("memories:correct_command", "Replace a fact's content; history stays."),
+        "correct": ("memories:correct_command", "Replace the content of a fact or message; history stays."),
         "forget": ("memories:forget_command", "Hide memories from recall; --undo brings them back."),
         "erase": ("memories:erase_command", "Remove memories physically; there is no way back."),
         "erasures": ("archive:erasures_group", "Keep what was erased in a file, and erase it again in an older copy."),

@@ -129,6 +129,10 @@ export function OtherSpaces() {
   return html` This store also has memories in ${others.slice(0, 8).map((name, place) => html`${place ? ", " : ""}<a key=${name} href=${linkTo("overview", { space: name })}><bdi>${name}</bdi></a>`)}${others.length > 8 ? html` and <a href=${linkTo("spaces")}>other spaces</a>` : ""}.`;
 }
 
+/** Say which other spaces of the same user an export or erasure of one space leaves out. */
+export const FurtherSpaces = ({ names }) =>
+  names?.length ? html`<p class="note warn">This user has other spaces, which are not included: <bdi>${names.join(", ")}</bdi>.</p>` : null;
+
 /** Return a function that performs an operation in the space that the page shows. */
 export function useOperation() {
   const { space } = useSession();

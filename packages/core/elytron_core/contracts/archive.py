@@ -126,6 +126,8 @@ class MemorySpaceExportReport(Value):
     blobs: int = 0
     state_fingerprint: str
     event_fingerprint: str
+    other_spaces: tuple[str, ...] = ()
+    """Further spaces of the same user, for apps and projects of the gateway, which are not in this archive."""
 
 
 class MemoryImportReport(Value):

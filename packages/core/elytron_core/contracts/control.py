@@ -10,7 +10,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
-from elytron_core.planes import facts
+from elytron_core.planes import transcript
 from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
@@ -161,10 +161,13 @@ class MemoryForgetRequest(ScopedRequest["MemoryControlReport"]):
 
 
 class MemoryCorrectRequest(ScopedRequest["MemoryControlReport"]):
-    """Replace a fact's content: the old version is superseded and stays in history."""
+    """Replace the content of a fact or a message: the old version stays in history.
+
+    The edit of a message is of its speaker and at its time, and has its id as `edit_of` in its metadata.
+    """
 
     id: MemoryId
-    content: facts.Content
+    content: Annotated[transcript.MessageText, Field(min_length=1)]
     reason: Reason = ""
     dry_run: bool = False
 
@@ -253,4 +256,6 @@ class MemoryControlReport(Value):
     """Every plane that was touched, or would be."""
     layers: tuple[ErasureLayer, ...] = ()
     """Of an erasure on a database server: places in which the bytes are gone, or may still be."""
+    other_spaces: tuple[str, ...] = ()
+    """Of an erased whole space: further spaces of the same user, for apps and projects of the gateway, which remain."""
     scrubbed: ScrubbedCounts = {}

@@ -217,7 +217,7 @@ class EverydayFace(CallFace):
         reason: str = "",
         user_id: str | None = None,
     ) -> control.MemoryControlReport:
-        """Replace a fact's content; the old version stays in history. Raises NotFound.
+        """Replace the content of a fact or message; the old version stays in history. Raises NotFound.
 
         >>> _ = memory.correct(tea, "Ada drinks black tea", reason="misheard")
         >>> memory.recall("which tea does Ada drink?")[0].text

@@ -6,25 +6,16 @@ from typing import Any
 from elytron.api import calls
 from elytron.api.calls import CallFace, blocking_call
 from elytron.api.everyday import BlockingEveryday, EverydayFace
-from elytron.api.metadata_filters import filters_from
 from elytron_core import limits
 from elytron_core.contracts import control, recall
 from elytron_core.contracts.control import (
     ControlDecision,
-    ControlOutcome,
     HiddenFilter,
     MemoryControlReport,
-    MemoryCorrectRequest,
     MemoryEraseRequest,
-    MemoryForgetRequest,
-    MemoryGetRequest,
     MemoryListRequest,
 )
-from elytron_core.contracts.recall import RecallHit, RecallPlane
-from elytron_core.contracts.transcript import MemoryWriteRequest
-from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_core.planes.transcript import EDIT_OF
-from elytron_core.scope import Scope
+from elytron_core.errors import ScopeMissing
 
 
 async def delete_all(
@@ -71,49 +62,6 @@ async def delete_all(
     )
 
 
-async def update_memory(memory: CallFace, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:
-    """Give a memory another text; the report names the new memory's id. Its earlier text stays in history."""
-    scope = calls.scope_of(memory.scope, user_id=user_id)
-    asked = MemoryGetRequest(scope=scope, id=memory_id, include_private=True)
-    found = await _latest_hit(memory, scope, await memory.operate(asked))
-    match found.plane:
-        case RecallPlane.LONG_TERM:
-            correction = MemoryCorrectRequest(scope=scope, id=memory_id, content=text)
-            return await memory.operate(correction)
-        case RecallPlane.TRANSCRIPT:
-            return await _store_edit(memory, scope, found, text)
-        case _:
-            raise InvalidInput(field="memory_id", problem=f"is of {found.plane.value}: messages and facts are updated")
-
-
-async def _latest_hit(memory: CallFace, scope: Scope | None, found: RecallHit) -> RecallHit:
-    """Return what is shown for a memory: itself, or the edit of it that was not edited since."""
-    while found.plane is RecallPlane.TRANSCRIPT:
-        asked = MemoryListRequest(scope=scope, filters=filters_from({EDIT_OF: found.id}), include_private=True)
-        edits = (await memory.operate(asked)).items
-        if not edits:
-            break
-        found = edits[-1]
-    return found
-
-
-async def _store_edit(memory: CallFace, scope: Scope | None, found: RecallHit, text: str) -> MemoryControlReport:
-    """Store the edit as said by the same speaker at the same time, then hide the message: never is neither shown."""
-    said = {"role": found.role, "content": text, "name": found.speaker, "timestamp": found.at}
-    write = calls.transcript_of([said], tags=found.tags, metadata=found.metadata | {EDIT_OF: found.id})
-    place = scope
-    if scope is not None:
-        place = scope.model_copy(update={"channel": found.channel, "conversation": found.conversation, "chat": None})
-    written = await memory.operate(MemoryWriteRequest(scope=place, write=write))
-    (stored,) = written.decisions
-    if stored.id is None:
-        raise InvalidInput(field="text", problem=f"was not stored: {stored.reason or stored.outcome.value}")
-    hiding = MemoryForgetRequest(scope=scope, ids=(found.id,), reason=f"edited: {stored.id} replaces it")
-    hidden = await memory.operate(hiding)
-    decision = ControlDecision(id=found.id, outcome=ControlOutcome.CHANGED, plane=found.plane, new_id=stored.id)
-    return hidden.model_copy(update={"decisions": (decision,)})
-
-
 class Mem0Face(EverydayFace):
     """List, update and delete as mem0 calls them; `search` is another name of `recall`."""
 
@@ -150,7 +98,7 @@ class Mem0Face(EverydayFace):
         >>> memory.recall("where is the boat key?")[0].text
         'The boat key hangs in the hall.'
         """
-        return await update_memory(self, memory_id, text, user_id=user_id)
+        return await self.correct(memory_id, text, user_id=user_id)
 
     async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
         """Erase one memory, by mem0's name. Raises NotFound.

@@ -18,6 +18,7 @@ from elytron.memories.links import links_of_memory
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
+from elytron.secrets.user_spaces import further_spaces
 from elytron.state.spaces import LostRaces, opening_changes
 from elytron.writes.imports import erasure_marks
 from elytron_core import limits
@@ -315,6 +316,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
         removed=counts,
         planes=tuple(by_plane(counts)),
         layers=layers,
+        other_spaces=await further_spaces(ctx.store, scope.space),
     )
 
 

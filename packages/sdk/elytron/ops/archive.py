@@ -16,6 +16,7 @@ from elytron.erasure.reapplication import (
     write_erasures,
 )
 from elytron.journal.upkeep import EventFingerprint, StateFingerprint, space_documents
+from elytron.secrets.user_spaces import further_spaces
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron.transfer.bootstrap import bootstrap_space
 from elytron.transfer.restore import full_restore
@@ -121,6 +122,7 @@ async def _write_archive(
         blobs=blobs,
         state_fingerprint=state.hexdigest(),
         event_fingerprint=shown.hexdigest(),
+        other_spaces=await further_spaces(ctx.store, scope.space),
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeGuard, assert_never
 
+from pydantic import ValidationError
+
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm, cited_hit
 from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
@@ -42,6 +44,7 @@ from elytron.memories.tombstones import bury_facts, exhume_facts
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report
+from elytron.writes.edits import edit_message
 from elytron.writes.facts import plan_change
 from elytron_core import limits
 from elytron_core.clock import Instant, late_recording
@@ -66,7 +69,7 @@ from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.model import Value
+from elytron_core.model import Value, invalid_input
 from elytron_core.planes import candidates, skills, transcript
 from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, is_taken, reopen_fact, topic_key
 from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
@@ -129,19 +132,17 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
 
 @admit_texts
 async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
-    """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
+    """Put a new content in the place of a fact or message; the old one stays in history. Raises NotFound.
 
-    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a fact that is
-    not believed any more, and for a blank content.
+    Raises InvalidInput for other memories, for one that is not believed or shown any more, and for a blank content.
     """
     scope = ctx.scope_of(request)
-    asked = FactChangeRequest(
-        id=request.id,
-        action=FactAction.CORRECT,
-        content=request.content,
-        reason=request.reason,
-        dry_run=request.dry_run,
-    )
+    if isinstance(await must_find(ctx, scope, request.id), TurnMemory):
+        return await edit_message(ctx, scope, request)
+    try:
+        asked = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
+    except ValidationError as error:
+        raise invalid_input(error) from None
     require_fields(asked)
     plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
     change = await settle_report(ctx, scope.space, plan)

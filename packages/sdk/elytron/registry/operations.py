@@ -164,7 +164,7 @@ _EVERYDAY: Family = (
     Operation("forget", control.MemoryForgetRequest, lambda: ops.control.forget_memories,
               "Hide memories from recall; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("correct", control.MemoryCorrectRequest, lambda: ops.control.correct_memory,
-              "Replace a fact's content; history stays.", mutates=True, repeat=RepeatGuard.RECEIPT),
+              "Replace the content of a fact or message; history stays.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("erase", control.MemoryEraseRequest, lambda: ops.control.erase_from_space, "Remove memories physically.",
               mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
     Operation("recover", inspection.MemoryRecoverRequest, lambda: ops.inspection.recover_store,

@@ -17,7 +17,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.index_manager import SpaceIndexes
-from elytron.intake import OwnOutput, scrub_request
+from elytron.intake import OwnOutput, find_future_claims, scrub_request
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.spaces import ChangeLines, HeadCache, LostRaces, SpaceRecords
 from elytron.transcript import with_founded_citations
@@ -50,7 +50,6 @@ from elytron_core.planes.facts import is_replaceable
 from elytron_core.planes.skills import SKILLS, Skill, SkillSource
 from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.policy.admission.rules import as_claims
 from elytron_core.ports.store import (
     Batch,
@@ -396,7 +395,7 @@ async def _add_archive(
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
         report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
-        ahead += future_claims(claimed_times(write, plane), now=ctx.clock.now())
+        ahead += find_future_claims(ctx, write, plane)
         renamed.note(sources, report.decisions if sources else ())
         stored = sum(decision.outcome in _KEPT for decision in report.decisions)
         ended = report.count(WriteOutcome.DELETED)

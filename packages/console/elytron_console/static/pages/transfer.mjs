@@ -1,5 +1,5 @@
 // Import and export: can it be taken along, and what would a file bring?
-import { Badge, Button, Failure, Field, Page, Pairs, Panel, Select, ask, bytes, count, html, moment, save, useAction, useSession, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Field, FurtherSpaces, Page, Pairs, Panel, Select, ask, bytes, count, html, moment, plural, save, useAction, useSession, useState, words } from "../lib.mjs";
 
 const MODES = [["bootstrap", "Add what is new"], ["full_restore", "Restore in full, into an empty space"]];
 const PARTS = [["true", "The whole space"], ["false", "Only what may be shared"]];
@@ -32,6 +32,7 @@ function Export() {
         <${Failure} error=${error} />
         <div class="row"><${Button} kind="primary" busy=${busy} onClick=${run}>${busy ? "Exporting…" : "Export"}<//>
           ${file && html`<span role="status">Saved ${bytes(file.size)} with ${sums(file.documents) || "no document"}.${sums(file.left_out) ? html` <strong>Left out: ${sums(file.left_out)}.</strong>` : ""}</span>`}</div>
+        <${FurtherSpaces} names=${file?.other_spaces} />
       </div>
     <//>`;
 }
@@ -60,14 +61,17 @@ function Transcripts() {
 
 const sums = (counts) => Object.entries(counts ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
 
+const futureRow = (report) => ["In the future", report.future_claims?.length ? `${plural(report.future_claims.length, "time", "times")}, such as ${moment(report.future_claims[0].claimed)}: stored as claimed, ordered by the import` : ""];
+
 const archiveRows = (report) => [
   ["The archive holds", `${sums(report.contents) || "nothing"}${report.contents?.turns ? "" : "; no messages"}`],
   [report.dry_run ? "Would bring" : "Brought", sums(report.imported) || "nothing"], ["Known already, or erased since", sums(report.skipped)],
   ["Facts here that it replaces", sums(report.deleted)], ["Not brought along", sums(report.left_out)], ["Files", report.blobs ? count(report.blobs) : ""],
+  futureRow(report),
 ];
 
 const transcriptRows = (report) => [
-  ["Format", report.formats.map(words).join(", ")], ["Messages", count(report.messages)], ["Conversations", count(report.conversations)],
+  futureRow(report), ["Format", report.formats.map(words).join(", ")], ["Messages", count(report.messages)], ["Conversations", count(report.conversations)],
   ["From", moment(report.first_at)], ["To", moment(report.last_at)], ["Left out", sums(report.left_out)],
   ...(report.dry_run ? [] : [["Stored", count(report.stored)]]), ["Known already", count(report.duplicates)],
   ["Changed", sums({ "in a new version": report.updated, "left as edited here": report.unchanged })],

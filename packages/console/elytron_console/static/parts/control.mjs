@@ -1,5 +1,5 @@
 // What people do to memories: forget and bring back, correct, erase. Each says what it does before it does it.
-import { Button, Dialog, Failure, Field, Pairs, Text, Waiting, ask, count, html, plural, useAction, useEffect, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
+import { Button, Dialog, Failure, Field, FurtherSpaces, Pairs, Text, Waiting, ask, count, html, plural, useAction, useEffect, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 
 const outcomes = (report) => {
   const refused = report.decisions.filter((one) => one.outcome !== "changed");
@@ -50,6 +50,7 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
         <${Pairs} rows=${[["Erased", html`<strong>${what}</strong>`], ["Journal", `entry ${count(receipt.report.sequence)}`]]} />
         <p>It was removed from the store, the index and the journal's digests. There is no way back.</p>
         ${details}
+        <${FurtherSpaces} names=${receipt.report.other_spaces} />
         ${receipt.report.derived.length > 0 && html`<div class="note warn">${plural(receipt.report.derived.length, "memory rests", "memories rest")} on what was erased and ${receipt.report.derived.length === 1 ? "is" : "are"} still there: <span class="id">${receipt.report.derived.slice(0, 20).join(", ")}</span></div>`}
         <div class="row"><${Button} kind="primary" onClick=${onClose}>Done<//></div>
       <//>`;
@@ -66,6 +67,7 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
         <form class="form" onSubmit=${(event) => { event.preventDefault(); if (matches) run(); }}>
           <${Pairs} rows=${[["Erases", html`<strong>${what}</strong>`]]} />
           ${details}
+          <${FurtherSpaces} names=${data.report.other_spaces} />
           ${outcomes(data.report) && html`<p class="small">${outcomes(data.report)}</p>`}
           ${data.report.derived.length > 0 && html`<p class="note warn">${plural(data.report.derived.length, "memory rests", "memories rest")} on it and would stay. Erase these too if they must go.</p>`}
           <${Field} label=${request.whole_space ? "Type the name of the space to erase it" : `Type ${phrase} to erase`}><input inputmode=${request.whole_space ? "text" : "numeric"} autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>

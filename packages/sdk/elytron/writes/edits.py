@@ -1,0 +1,115 @@
+"""Edits of messages: an edit is shown in the place of what was said, which stays in history."""
+
+from elytron.context import OperationContext
+from elytron.documents.stored_values import ChangeSet, documents_at
+from elytron.erasure.removal import space_dependants
+from elytron.memories.audit_trail import event_of, trail_ref
+from elytron.memories.lookup import TurnMemory, must_find
+from elytron.writes.commit import PlannedWrite, commit_write
+from elytron.writes.transcript import TurnRules, plan_turns
+from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryCorrectRequest
+from elytron_core.contracts.facts import FactAction
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import TurnId
+from elytron_core.planes.facts import FactState
+from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
+from elytron_core.planes.transcript import EDIT_OF, TURNS, Message, Turn, message_id, tag_of
+from elytron_core.policy.admission.facts import GONE, STAYS
+from elytron_core.ports.store import JournalAction, scan_documents
+from elytron_core.scope import Scope
+
+
+async def edit_message(ctx: OperationContext, scope: Scope, request: MemoryCorrectRequest, /) -> MemoryControlReport:
+    """Store an edit of a message and hide what it replaces, in one batch; `new_id` of the report is the edit.
+
+    Raises NotFound; InvalidInput for a message that is hidden and was not edited, and for a blank text.
+    """
+    hidden_id = request.id
+
+    async def plan(record: SpaceRecord) -> PlannedWrite:
+        nonlocal hidden_id
+        shown = await _shown_message(ctx, scope, request.id)
+        hidden_id = message_id(TurnId(shown.ref.key), shown.part)
+        return await _plan_edit(ctx, scope, shown, request, record)
+
+    write = TranscriptWrite(turns=(TurnDraft(messages=(Message(text=request.content),)),))
+    asked = MemoryWriteRequest(scope=scope, write=write, dry_run=request.dry_run)
+    written = await commit_write(ctx, scope.space, asked, plan)
+    decision = ControlDecision(
+        id=request.id,
+        outcome=ControlOutcome.CHANGED if written.decisions else ControlOutcome.UNCHANGED,
+        plane=RecallPlane.TRANSCRIPT,
+        new_id=next((one.id for one in written.decisions), None),
+        reason=None if written.decisions else STAYS[FactAction.CORRECT],
+    )
+    resting = [one async for one in space_dependants(ctx, scope.space)] if written.decisions else []
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=(decision,),
+        changed=written.changed,
+        dry_run=request.dry_run,
+        sequence=written.sequence,
+        derived=tuple(one.id for one in resting if not one.is_hidden and one.rests_on({hidden_id})),
+        planes=(RecallPlane.TRANSCRIPT,) if written.decisions else (),
+    )
+
+
+async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> TurnMemory:
+    """Return the message with this id, or the latest edit that is shown in its place.
+
+    Raises NotFound; InvalidInput for a message that was hidden and not edited.
+    """
+    memory = await must_find(ctx, scope, name)
+    assert isinstance(memory, TurnMemory)
+    if memory.part not in memory.turn.forgotten:
+        return memory
+    turn_id = TurnId(memory.ref.key)
+    shown, shown_id = memory, message_id(turn_id, memory.part)
+    # An edit stands behind what it replaces, in the same conversation.
+    pages = scan_documents(ctx.store, scope.space, TURNS, prefix=f"{tag_of(turn_id)}.", after=turn_id)
+    async for document in pages:
+        turn = Turn.from_bytes(document.body)
+        if turn.metadata.get(EDIT_OF) == shown_id:
+            shown, shown_id = TurnMemory(document.ref, document.revision, turn, 0), document.ref.key
+    if not shown.turn.is_kept(shown.part):
+        raise InvalidInput(field="id", problem=f"names a message that no call changes: {GONE[FactState.FORGOTTEN]}")
+    return shown
+
+
+async def _plan_edit(
+    ctx: OperationContext, scope: Scope, shown: TurnMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
+) -> PlannedWrite:
+    """Return the batch that hides a message and stores the edit: of its speaker, at its time. Raises InvalidInput.
+
+    Nothing is planned for a message that says so already.
+    """
+    turn, now = shown.turn, ctx.clock.now()
+    message = turn.messages[shown.part]
+    if message.text == request.content:
+        return PlannedWrite(ChangeSet(record), (), shown.ref)
+    at = message.at if message.at is not None else turn.recorded_at
+    edit = message.model_copy(update={"text": request.content, "at": at})
+    draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
+    shown_id = message_id(TurnId(shown.ref.key), shown.part)
+    # It rests on what the message rested on, so that an edit makes nothing more trustworthy.
+    taken = {"metadata": turn.metadata | {EDIT_OF: shown_id}, "external_content_used": turn.external_content_used}
+    write = TranscriptWrite(turns=(draft.model_copy(update=taken),), origin=turn.origin)
+    parts = {"agent": turn.agent, "app": turn.app, "project": turn.project}
+    place = Scope(space=scope.space, channel=turn.channel, conversation=turn.conversation).model_copy(update=parts)
+    trail = trail_ref(record, shown.ref)
+    stored_trail = (await documents_at(ctx.store, scope.space, (trail,))).get(trail)
+    planned = await plan_turns(ctx, place, write, TurnRules(), record)
+    # No waiting from here on: the edit is planned on a head that others build on.
+    (decision,) = planned.decisions
+    if decision.id is None:
+        raise InvalidInput(field="content", problem=f"was not stored: {decision.reason}")
+    reason = f"edited: {decision.id} replaces it" + (f" ({request.reason})" if request.reason else "")
+    event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=reason, part=shown.part)
+    events = AuditTrail.from_bytes(stored_trail.body) if stored_trail is not None else AuditTrail()
+    revision = stored_trail.revision if stored_trail is not None else 0
+    hidden = turn.model_copy(update={"forgotten": turn.forgotten | {shown.part: now}})
+    planned.changes.put(shown.ref, hidden, expects=shown.revision, action=JournalAction.DELETE)
+    planned.changes.put(trail, events.plus(event), expects=revision, action=None)
+    return planned
