@@ -163,12 +163,33 @@ def test_hooks_are_configured_once_beside_those_that_are_there(
     assert elytron.error("hooks", "claude-code", "install", *url, expect=2)["details"]["field"] == "--space"
 
 
+def test_earlier_hooks_that_share_a_space_are_named_until_they_are_installed_again(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(elytron.folder))
+    install = ("hooks", "claude-code", "install")
+    elytron("add", "x")
+    file = Path(elytron.json(*install)["file"])
+    assert elytron.json("doctor")["shared_hooks"] == []
+    earlier = file.read_text("utf-8").replace(" --per-repository", "")
+    file.write_text(earlier, "utf-8")
+    assert elytron.json("doctor")["shared_hooks"] == [str(file)]
+    assert "all repositories share the space 'default'" in " ".join(elytron("doctor", "--no-json").stdout.split())
+    assert "remains in it" in elytron(*install, "--no-json").stdout
+    assert elytron.json("doctor")["shared_hooks"] == []
+    file.write_text(earlier, "utf-8")
+    report = elytron.json(*install, "--space", "team")
+    assert (report["was_shared"], report["space"]) == (True, "team")
+    assert elytron.json(*install, "--space", "team")["was_shared"] is False
+
+
 @pytest.mark.parametrize("content", [b"[]", b"{", b'{"hooks": []}'])
 def test_settings_that_are_none_are_left_alone(elytron: CommandLine, content: bytes) -> None:
     (elytron.folder / ".claude").mkdir()
     path = Path(elytron.write(".claude/settings.local.json", content))
     elytron.error("hooks", "claude-code", "install", "--project", expect=2)
     assert path.read_bytes() == content
+    assert elytron.json("doctor")["shared_hooks"] == []
 
 
 def test_paths_in_the_hooks_are_plain(elytron: CommandLine) -> None:

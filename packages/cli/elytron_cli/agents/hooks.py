@@ -35,6 +35,7 @@ CHANNEL = "claude-code"
 CONTEXT_CHARS = 4_000
 """Default size of the block at a prompt, in characters; Claude Code passes up to 10,000 to its model unchanged."""
 _PROMPT, _STOP = "UserPromptSubmit", "Stop"
+_OURS, _PLACE = re.compile(r" hooks (?:recall|keep)\b"), re.compile(r" --(?:space|per-repository)\b")
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
 _TAIL_BYTES = 4 * 1024 * 1024
 """Bytes read from the end of a transcript: one turn with the results of its tools."""
@@ -67,6 +68,8 @@ class HookInstallReport(Value):
     space: str | None = None
     """The space of the memory; None if each repository has its own."""
     changed: bool
+    was_shared: bool = False
+    """True if hooks that are replaced here had one space for all repositories; what they stored stays there."""
 
 
 def read_event(data: bytes, /) -> HookEvent:
@@ -170,7 +173,47 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None)
         fresh = file.with_name(f"{file.name}.new")
         fresh.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         fresh.replace(file)
-    return HookInstallReport(file=str(file), recall=recall, keep=keep, space=space, changed=after != before)
+    return HookInstallReport(
+        file=str(file), recall=recall, keep=keep, space=space, changed=after != before, was_shared=_is_shared(found)
+    )
+
+
+def settings_file(folder: Path, /, *, is_project: bool) -> Path:
+    """Return the file with the hooks of a project's folder, or of the user's."""
+    return folder / ".claude" / ("settings.local.json" if is_project else "settings.json")
+
+
+def shared_settings() -> tuple[str, ...]:
+    """Return the settings files of the user and of this folder whose hooks use one space for all repositories."""
+    files = (settings_file(Path.home(), is_project=False), settings_file(Path.cwd(), is_project=True))
+    return tuple(os.fspath(file) for file in files if _has_shared_hooks(file))
+
+
+def _has_shared_hooks(file: Path) -> bool:
+    try:
+        return _is_shared(_read_settings(file))
+    except (InvalidInput, OSError):
+        return False  # Claude Code says what is wrong with its own settings
+
+
+def _is_shared(settings: object) -> bool:
+    """Return whether a hook of ours names no space, as those that were installed earlier."""
+    commands = [command for command in _commands_in(settings) if _OURS.search(command)]
+    return any(_PLACE.search(command) is None for command in commands)
+
+
+def _commands_in(settings: object) -> Iterator[str]:
+    match settings:
+        case {"command": str(command)}:
+            yield command
+        case dict():
+            for part in cast("Json", settings).values():
+                yield from _commands_in(part)
+        case list():
+            for part in cast("list[object]", settings):
+                yield from _commands_in(part)
+        case _:
+            return
 
 
 def _read_settings(file: Path) -> Json:

@@ -366,11 +366,17 @@ class DoctorReport(Value):
     server: tuple[ServerItem, ...] = ()
     """Of the database server, if the store is on one that answers."""
     store: StoreReport
+    shared_hooks: tuple[str, ...] = ()
+    """Settings files of Claude Code whose hooks use one space for all repositories."""
 
 
 _COMPUTABLE = (
     "keys of users can be made by whoever has an older copy or backup of this store: rotate each "
     "(`memory-gateway rotate-key`), and delete the older copies"
+)
+_SHARED = (
+    "all repositories share the space {space!r}; `elytron hooks claude-code install` gives each its own, "
+    "and --space confirms a shared one"
 )
 
 
@@ -383,6 +389,8 @@ def doctor_command() -> int | None:
     A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
     opened.
     """
+    from elytron_cli.agents.hooks import shared_settings
+
     found = run_settings()
     report = DoctorReport(
         config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
@@ -390,6 +398,7 @@ def doctor_command() -> int | None:
         sqlite=_sqlite_report(),
         server=asyncio.run(_server_items(found)),
         store=asyncio.run(_store_report(found)),
+        shared_hooks=shared_settings(),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]
@@ -398,6 +407,7 @@ def doctor_command() -> int | None:
     if report.store.computable_keys:
         rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
     rows += [("not sealed", f"{space}: its user's next unlock seals it") for space in report.store.unsealed]
+    rows += [("hooks", f"{file}: {_SHARED.format(space=found.space.value)}") for file in report.shared_hooks]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":

@@ -88,7 +88,7 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     if call.flag("stream"):
         opened = desk.opened(call.user, known.document.id)
         if opened is None:
-            raise InvalidInput(field="stream", problem="is over: ask for the response without it")
+            raise InvalidInput(field="stream", problem="is over or of another node: ask without it")
         after = call.request.query_params.get("starting_after", "")
         if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
             raise InvalidInput(field="starting_after", problem="is no number of an event")

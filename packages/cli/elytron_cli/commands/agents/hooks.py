@@ -22,6 +22,7 @@ from elytron_cli.agents.hooks import (
     read_event,
     require_transcript,
     scope_of,
+    settings_file,
     start_resident,
     turns_of,
 )
@@ -48,6 +49,7 @@ _RESIDENT = click.option(
 _PER_REPOSITORY = click.option(
     "--per-repository", is_flag=True, help="Use a space for each repository; --space is for sessions in none."
 )
+_WAS_SHARED = "\nThe earlier hooks shared one space between all repositories. What they stored remains in it."
 _URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
 
 
@@ -76,7 +78,7 @@ def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     """
     _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()
-    file = folder / ".claude" / ("settings.local.json" if project else "settings.json")
+    file = settings_file(folder, is_project=project)
     options, space = _memory_options(url, Path.cwd() if project else None)
     program = program_path(sys.argv[0])
     recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *options]
@@ -84,7 +86,8 @@ def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     report = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join(keep), space=space)
     done = "written to" if report.changed else "unchanged in"
     whose = f"the space {space}" if space is not None else "a space for each repository"
-    run_output().report(report, lambda console, _: console.print(f"{done} {report.file}: {whose}", soft_wrap=True))
+    line = f"{done} {report.file}: {whose}{_WAS_SHARED if report.was_shared else ''}"
+    run_output().report(report, lambda console, _: console.print(line, soft_wrap=True))
 
 
 def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:

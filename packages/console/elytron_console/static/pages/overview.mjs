@@ -38,14 +38,14 @@ function Server({ data, space }) {
   return html`
     <div class="figures" role="group" aria-label="Figures">
       <${Figure} label="Entries today" value=${data.space ? count(data.space.today.entries) : "–"} note=${data.space ? "in this space, UTC" : "choose a space"} />
-      <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${millis(row("recall").mean_ms)} on average` : "none since the start"} />
-      <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${millis(row("project").mean_ms)} on average` : "none since the start"} />
-      <${Figure} label="Refused calls" tone=${calls.refused ? "warn" : ""} value=${count(calls.refused)} note=${`of ${count(calls.total)} since the start`} />
+      <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${millis(row("recall").mean_ms)} on average, this node` : "none on this node yet"} />
+      <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${millis(row("project").mean_ms)} on average, this node` : "none on this node yet"} />
+      <${Figure} label="Refused calls" tone=${calls.refused ? "warn" : ""} value=${count(calls.refused)} note=${`of ${count(calls.total)} on this node`} />
       <${Figure} label="Spaces" value=${`${count(data.spaces)}${data.spaces_clipped ? "+" : ""}`} note="in the store" />
       <${Figure} label="Store" value=${bytes(storage.store_bytes)} note=${storage.free_bytes !== undefined ? `${bytes(storage.free_bytes)} free` : "no size is known"} />
     </div>
     <div class="grid calls">
-      <${Panel} title="Calls in the last hour" flush aside=${`${plural(calls.running, "running", "running")}, ${count(calls.waiting)} waiting`}>
+      <${Panel} title="Calls of this node in the last hour" flush aside=${`${plural(calls.running, "running", "running")}, ${count(calls.waiting)} waiting`}>
         <div class="inset"><${Bars} values=${values} label=${`Calls by the minute in the last hour: ${count(values.reduce((sum, value) => sum + value, 0))} in all, ${count(Math.max(...values))} in the busiest minute`} />
         <div class="axis"><span>an hour ago</span><span>now</span></div></div>
         ${calls.operations.length ? html`
@@ -65,7 +65,7 @@ function Server({ data, space }) {
       <//>
     </div>
     <div class="grid four">
-      <${Panel} title="Runtime" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "ready" : "not ready"}<//>`}>
+      <${Panel} title="Runtime of this node" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "ready" : "not ready"}<//>`}>
         <${Pairs} rows=${[
           ["Running for", span(runtime.uptime_ms)],
           ["Version", runtime.version],
@@ -86,7 +86,7 @@ function Server({ data, space }) {
           ["Its clock", moment(system.time)],
         ]} />
       <//>
-      <${Panel} title="Recall" aside=${html`<a href=${linkTo("server")}>Models</a>`}>
+      <${Panel} title="Recall on this node" aside=${html`<a href=${linkTo("server")}>Models</a>`}>
         <${Pairs} rows=${[
           ["Indexes in memory", `${count(kernel.indexes)}, ${bytes(kernel.index_bytes)}`],
           ["Embedder", kernel.embedder ?? "none: built-in vectors and words"],
@@ -99,7 +99,7 @@ function Server({ data, space }) {
         <${Pairs} rows=${[
           ...open.map(([kind, number]) => [`${words(kind)} keys`, count(number)]),
           ["Revoked", count(keys.revoked)],
-          ["Transports used", Object.entries(calls.transports).map(([name, number]) => `${name} ${count(number)}`).join(", ") || "none yet"],
+          ["Transports used at this node", Object.entries(calls.transports).map(([name, number]) => `${name} ${count(number)}`).join(", ") || "none yet"],
         ]} />
       <//>
     </div>
