@@ -137,6 +137,7 @@ class TestUsers:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         await gateway.add(add(ada, "Another app.", app_id="notes"))
         user = Scope(space=SpaceId("ada"))
+        assert (await gateway.usage("ada")).space_names == ("ada", "ada/notes/default")
         path = str(tmp_path / "ada.elytron")
         exported = await memory.export(elytron.MemorySpaceExportRequest(scope=user, path=path))
         erasure = elytron.MemoryEraseRequest(scope=user, whole_space="ada", dry_run=True)

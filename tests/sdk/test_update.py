@@ -6,6 +6,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.evidence import EvidenceAuthority, TrustLevel
 from elytron_core.planes.transcript import Message
 
 pytestmark = pytest.mark.anyio
@@ -98,6 +99,16 @@ async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elyt
     assert await texts(memory) == ["red tea", "green tea", "black tea"]
     assert decision.new_id is not None
     assert (await memory.get(decision.new_id)).trust == before.trust
+
+
+async def test_an_edit_does_not_take_over_the_word_of_a_program(memory: elytron.MemoryRuntime) -> None:
+    message = Message(text="The boiler is off.", authority=EvidenceAuthority.RUNTIME_OBSERVATION)
+    write = MemoryWriteRequest(write=TranscriptWrite(turns=(TurnDraft(messages=(message,)),)))
+    (stored,) = (await memory.write(write)).ids
+    assert (await memory.get(stored)).trust is not TrustLevel.OUTSIDE
+    (decision,) = (await memory.correct(stored, "The boiler is on.")).decisions
+    assert decision.new_id is not None
+    assert (await memory.get(decision.new_id)).trust is TrustLevel.OUTSIDE
 
 
 async def test_a_message_that_was_forgotten_is_not_edited(memory: elytron.MemoryRuntime) -> None:

@@ -365,6 +365,7 @@ class MemoryGateway:
         return wire.UsageAnswer(
             user_id=user.user_id,
             spaces=len(user.spaces),
+            space_names=tuple(sorted({*user.spaces, user.user_id})),
             messages=sum(counts.messages for counts in held),
             resources=sum(counts.resources for counts in held),
             resource_bytes=sum(counts.resource_bytes for counts in held),

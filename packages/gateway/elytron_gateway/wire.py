@@ -302,6 +302,8 @@ class UsageAnswer(Value):
 
     user_id: str
     spaces: int
+    space_names: tuple[str, ...] = ()
+    """The user's own space and those of apps and projects: the archive of each is an export of the user."""
     messages: int
     resources: int
     resource_bytes: int

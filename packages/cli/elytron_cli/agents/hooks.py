@@ -35,7 +35,8 @@ CHANNEL = "claude-code"
 CONTEXT_CHARS = 4_000
 """Default size of the block at a prompt, in characters; Claude Code passes up to 10,000 to its model unchanged."""
 _PROMPT, _STOP = "UserPromptSubmit", "Stop"
-_OURS, _PLACE = re.compile(r" hooks (?:recall|keep)\b"), re.compile(r" --(?:space|per-repository)\b")
+_OURS = re.compile(r'"command": ?"((?:[^"\\]|\\.)* hooks (?:recall|keep)\b(?:[^"\\]|\\.)*)"')
+_PLACE = re.compile(r" --(?:space|per-repository)\b")
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
 _TAIL_BYTES = 4 * 1024 * 1024
 """Bytes read from the end of a transcript: one turn with the results of its tools."""
@@ -163,7 +164,7 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None)
     hooks = before.get("hooks", {})
     if not isinstance(hooks, dict):
         raise InvalidInput(field=file.name, problem="has hooks that are no object: mend the file first")
-    found = cast("Json", hooks)
+    found, was_shared = cast("Json", hooks), _is_shared(file)
     after = before | {
         "hooks": found | {_PROMPT: _with_command(found, _PROMPT, recall), _STOP: _with_command(found, _STOP, keep)}
     }
@@ -174,7 +175,7 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None)
         fresh.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         fresh.replace(file)
     return HookInstallReport(
-        file=str(file), recall=recall, keep=keep, space=space, changed=after != before, was_shared=_is_shared(found)
+        file=str(file), recall=recall, keep=keep, space=space, changed=after != before, was_shared=was_shared
     )
 
 
@@ -186,34 +187,16 @@ def settings_file(folder: Path, /, *, is_project: bool) -> Path:
 def shared_settings() -> tuple[str, ...]:
     """Return the settings files of the user and of this folder whose hooks use one space for all repositories."""
     files = (settings_file(Path.home(), is_project=False), settings_file(Path.cwd(), is_project=True))
-    return tuple(os.fspath(file) for file in files if _has_shared_hooks(file))
+    return tuple(os.fspath(file) for file in files if _is_shared(file))
 
 
-def _has_shared_hooks(file: Path) -> bool:
-    try:
-        return _is_shared(_read_settings(file))
-    except (InvalidInput, OSError):
-        return False  # Claude Code says what is wrong with its own settings
-
-
-def _is_shared(settings: object) -> bool:
+def _is_shared(file: Path) -> bool:
     """Return whether a hook of ours names no space, as those that were installed earlier."""
-    commands = [command for command in _commands_in(settings) if _OURS.search(command)]
+    try:
+        commands = _OURS.findall(file.read_text("utf-8", "replace"))
+    except OSError:
+        return False
     return any(_PLACE.search(command) is None for command in commands)
-
-
-def _commands_in(settings: object) -> Iterator[str]:
-    match settings:
-        case {"command": str(command)}:
-            yield command
-        case dict():
-            for part in cast("Json", settings).values():
-                yield from _commands_in(part)
-        case list():
-            for part in cast("list[object]", settings):
-                yield from _commands_in(part)
-        case _:
-            return
 
 
 def _read_settings(file: Path) -> Json:

@@ -132,13 +132,12 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
 
 @admit_texts
 async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
-    """Put a new content in the place of a fact or message; the old one stays in history. Raises NotFound.
-
-    Raises InvalidInput for other memories, for one that is not believed or shown any more, and for a blank content.
-    """
+    """Put a new content in the place of a fact or message; history has both. Raises NotFound, InvalidInput."""
     scope = ctx.scope_of(request)
     if isinstance(await must_find(ctx, scope, request.id), TurnMemory):
-        return await edit_message(ctx, scope, request)
+        report, edited = await edit_message(ctx, scope, request)
+        changed = {edited.ref: request} if report.planes else {}
+        return report.model_copy(update={"derived": await _derived_memories(ctx, scope, (edited,), changed)})
     try:
         asked = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
     except ValidationError as error:

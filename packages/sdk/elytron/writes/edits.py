@@ -2,7 +2,6 @@
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
-from elytron.erasure.removal import space_dependants
 from elytron.memories.audit_trail import event_of, trail_ref
 from elytron.memories.lookup import TurnMemory, must_find
 from elytron.writes.commit import PlannedWrite, commit_write
@@ -17,21 +16,23 @@ from elytron_core.planes.facts import FactState
 from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, TURNS, Message, Turn, message_id, tag_of
 from elytron_core.policy.admission.facts import GONE, STAYS
+from elytron_core.policy.admission.rules import as_claims
 from elytron_core.ports.store import JournalAction, scan_documents
 from elytron_core.scope import Scope
 
 
-async def edit_message(ctx: OperationContext, scope: Scope, request: MemoryCorrectRequest, /) -> MemoryControlReport:
-    """Store an edit of a message and hide what it replaces, in one batch; `new_id` of the report is the edit.
+async def edit_message(
+    ctx: OperationContext, scope: Scope, request: MemoryCorrectRequest, /
+) -> tuple[MemoryControlReport, TurnMemory]:
+    """Store an edit of a message, hide what it replaces in the same batch, and return the report and what is hidden.
 
     Raises NotFound; InvalidInput for a message that is hidden and was not edited, and for a blank text.
     """
-    hidden_id = request.id
+    shown = await _shown_message(ctx, scope, request.id)
 
     async def plan(record: SpaceRecord) -> PlannedWrite:
-        nonlocal hidden_id
+        nonlocal shown
         shown = await _shown_message(ctx, scope, request.id)
-        hidden_id = message_id(TurnId(shown.ref.key), shown.part)
         return await _plan_edit(ctx, scope, shown, request, record)
 
     write = TranscriptWrite(turns=(TurnDraft(messages=(Message(text=request.content),)),))
@@ -44,16 +45,15 @@ async def edit_message(ctx: OperationContext, scope: Scope, request: MemoryCorre
         new_id=next((one.id for one in written.decisions), None),
         reason=None if written.decisions else STAYS[FactAction.CORRECT],
     )
-    resting = [one async for one in space_dependants(ctx, scope.space)] if written.decisions else []
-    return MemoryControlReport(
+    report = MemoryControlReport(
         space=scope.space,
         decisions=(decision,),
         changed=written.changed,
         dry_run=request.dry_run,
         sequence=written.sequence,
-        derived=tuple(one.id for one in resting if not one.is_hidden and one.rests_on({hidden_id})),
         planes=(RecallPlane.TRANSCRIPT,) if written.decisions else (),
     )
+    return report, shown
 
 
 async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> TurnMemory:
@@ -93,11 +93,12 @@ async def _plan_edit(
     edit = message.model_copy(update={"text": request.content, "at": at})
     draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
     shown_id = message_id(TurnId(shown.ref.key), shown.part)
-    # It rests on what the message rested on, so that an edit makes nothing more trustworthy.
+    # It rests on what the message rested on, and on no word beyond a member's own: an edit makes nothing trustworthy.
     taken = {"metadata": turn.metadata | {EDIT_OF: shown_id}, "external_content_used": turn.external_content_used}
-    write = TranscriptWrite(turns=(draft.model_copy(update=taken),), origin=turn.origin)
-    parts = {"agent": turn.agent, "app": turn.app, "project": turn.project}
-    place = Scope(space=scope.space, channel=turn.channel, conversation=turn.conversation).model_copy(update=parts)
+    write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=taken),), origin=turn.origin))
+    assert isinstance(write, TranscriptWrite)
+    names = ("agent", "app", "project", "channel", "conversation")
+    place = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in names})
     trail = trail_ref(record, shown.ref)
     stored_trail = (await documents_at(ctx.store, scope.space, (trail,))).get(trail)
     planned = await plan_turns(ctx, place, write, TurnRules(), record)
