@@ -292,7 +292,7 @@ async def test_a_value_of_a_clock_that_runs_ahead_is_under_control(
     await believe(memory, "home", "Porto")
     await believe(memory, "home", "Faro", observed_at=clock.now() + 5 * 60_000)
     (hit,) = (await memory.recall("home")).hits
-    assert hit.text == "Porto"
+    assert hit.text == "Faro"
     assert (await memory.forget(hit.id)).changed
     assert (await memory.recall("home")).hits == ()
 

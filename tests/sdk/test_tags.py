@@ -34,6 +34,7 @@ OTHER = {
     ("SearchHit", "tags"): "is read, not given",
     ("WaitingMessage", "tags"): "is stored, and becomes a turn by the way of every turn",
     ("EmbeddingChoice", "tag"): "is the tag of a model",
+    ("GatewayUser", "key_tag"): "is the keyed digest of a key",
     ("AgentToolDescriptor", "permission_tags"): "is part of a tool's fingerprint",
     ("AgentToolDescriptor", "risk_tags"): "is part of a tool's fingerprint",
     ("AgentToolHint", "permission_tags"): "is part of a tool's fingerprint",

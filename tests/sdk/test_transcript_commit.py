@@ -92,7 +92,7 @@ def test_a_turn_that_says_nothing_or_answers_in_another_role_is_none() -> None:
     with pytest.raises(ValueError, match="neither input messages"):
         delta(input_messages=(), assistant_message=None)
     with pytest.raises(ValueError, match="another role"):
-        delta(assistant_message={"text": "x"})
+        delta(assistant_message={"text": "x", "role": "user"})
 
 
 async def test_what_stands_on_a_private_word_is_never_recalled_nor_read(memory: elytron.MemoryRuntime) -> None:

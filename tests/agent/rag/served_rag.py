@@ -1,7 +1,7 @@
 """The routes of embeddings on a real port, with keys of several users."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, Principal
+from elytron_adapter.dispatch import acting_as
 from elytron_agent.rag.rag_surfaces import RagSettings, rag_surfaces
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
@@ -30,6 +31,11 @@ class RagUser:
 
     client: httpx.AsyncClient
     key: str
+    principal: Principal
+
+    def acting(self) -> AbstractContextManager[None]:
+        """Run a block for this user, so that what it unlocks is unlocked for the user's key."""
+        return acting_as(self.principal, address="127.0.0.1")
 
     async def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -65,7 +71,9 @@ class ServedRag:
     async def user(self, space: str) -> RagUser:
         """Return the user of a space, with a key made now."""
         asked = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId(space), label="test")
-        return RagUser(self.client, (await AccessKeys(self.memory.context).add(asked)).key)
+        keys = AccessKeys(self.memory.context)
+        key = (await keys.add(asked)).key
+        return RagUser(self.client, key, await keys.authenticate(f"Bearer {key}"))
 
     def memory_of(self, space: str) -> MemoryRuntime:
         """Return the memory of a user, as an agent's tools have it."""

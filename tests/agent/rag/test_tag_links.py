@@ -120,7 +120,8 @@ async def test_a_search_by_a_tag_opens_the_turns_that_have_it_and_no_others() ->
     async with served_rag(store=counted) as server:
         ada = await server.user("ada")
         rows = await fill(ada)
-        await server.memory.secrets.seal("ada", words=WORDS)
+        with ada.acting():
+            await server.memory.secrets.seal("ada", words=WORDS)
         # What was sealed before has no links; the first search makes them.
         assert await stored_links(counted) == {}
         assert len(await ada.texts("boat", tags=["blue"])) == 3
@@ -128,7 +129,8 @@ async def test_a_search_by_a_tag_opens_the_turns_that_have_it_and_no_others() ->
         answer = await ada.search("boat", tags=["BLUE "], top_k=20)
         opened = turns_of(list(counted.given))
         await server.memory.secrets.lock("ada")
-        await server.memory.secrets.unlock("ada", words=WORDS)
+        with ada.acting():
+            await server.memory.secrets.unlock("ada", words=WORDS)
         counted.given.clear()
         assert len(await ada.texts("boat", tags=["blue"])) == 3
         again = turns_of(list(counted.given))
@@ -154,7 +156,8 @@ async def test_answers_are_those_of_a_plain_space() -> None:
             await fill(user)
             await user.insert("A manual of the boat.", source_type="document", tags=["boat", "red"])
             if name == "ada":
-                await server.memory.secrets.seal("ada", words=WORDS)
+                with user.acting():
+                    await server.memory.secrets.seal("ada", words=WORDS)
             await user.insert("Said under the secret, of a boat.", tags=["blue"])
             found = [await user.search("fast boat", **fields) for fields in asked]
             for answer in found:
@@ -309,13 +312,15 @@ async def test_a_locked_space_answers_no_search_by_tags() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await fill(ada)
-        await server.memory.secrets.seal("ada", words=WORDS)
+        with ada.acting():
+            await server.memory.secrets.seal("ada", words=WORDS)
         await ada.texts("boat", tags=["blue"])
         await server.memory.secrets.lock("ada")
         refused = await ada.call("POST", "/search", {"query": "boat", "tags": ["blue"]})
         with pytest.raises(SpaceLocked):
             await tagged_turns(server.memory.context, ADA, ["blue"])
-        await server.memory.secrets.unlock("ada", words=WORDS)
+        with ada.acting():
+            await server.memory.secrets.unlock("ada", words=WORDS)
         assert len(await ada.texts("boat", tags=["blue"])) == 3
     assert (refused.status_code, refused.json()["code"]) == (423, "space_locked")
 
@@ -369,7 +374,8 @@ async def test_a_store_without_room_for_links_is_searched_as_a_whole() -> None:
     async with served_rag(store=FullStore(MemoryStore())) as server:
         ada = await server.user("ada")
         await fill(ada)
-        await server.memory.secrets.seal("ada", words=WORDS)
+        with ada.acting():
+            await server.memory.secrets.seal("ada", words=WORDS)
         assert len(await ada.texts("boat", tags=["blue"])) == 3
 
 
