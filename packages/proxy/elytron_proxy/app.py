@@ -379,14 +379,23 @@ class BegunAnswer:
     def __init__(self, send: Send, guard: StreamGuard, /) -> None:
         self.guard = guard
         self._send = send
-        self._is_begun = False
+        self._is_begun = self._is_stalled = False
 
     async def send(self, message: Message) -> None:
         """Send a part; after the first one, wait to be cut if there is a reason to end the stream."""
-        if self._is_begun and await self.guard.ends() is not None:
+        if self._is_begun and not self._is_stalled and await self._must_end():
             await asyncio.Event().wait()
         self._is_begun = True
         await self._send(message)
+
+    async def _must_end(self) -> bool:
+        """Return whether there is a reason to end the stream; a store that does not answer holds up no part of it."""
+        try:
+            async with asyncio.timeout(limits.MEMORY_WAIT_S):
+                return await self.guard.ends() is not None
+        except TimeoutError:
+            self._is_stalled = True
+            return False
 
     async def cut(self) -> None:
         """End what has begun, without the API's own mark of an end. Raises the reason if nothing was sent."""
