@@ -40,6 +40,7 @@ from elytron_store.engines import open_store
 
 _TERMS = b"# Terms\n\nPayment is due in thirty days.\n"
 _ADDRESS = "address"
+_SECRET = "of every server that is started over the store"
 _ROUNDS = 20
 _SHORT = 2
 _BOMB_BYTES = 1024 * 1024 * 1024
@@ -85,7 +86,7 @@ def served(voice: Voice, folder: Path, dies_at: int) -> None:
         store = await open_store(f"sqlite:///{folder}/memory.db", clock=SystemClock())
         # What it does not do itself, it passes on.
         dying = cast("Store", Dying(store, at=dies_at))
-        async with elytron.open(dying, space=None) as memory:
+        async with elytron.open(dying, space=None, credential_secret=_SECRET) as memory:
 
             def started(told: StartedServer) -> None:
                 (folder / _ADDRESS).write_text(told.address)

@@ -125,8 +125,13 @@ def signals(units: Sequence[SearchUnit], query: IndexQuery) -> list[dict[str, fl
     return found
 
 
+def time_of(unit: SearchUnit) -> int:
+    """Return when a unit was said: never later than it was recorded."""
+    return min(unit.at, unit.recorded_at) if unit.recorded_at else unit.at
+
+
 def is_one_talk(unit: SearchUnit, other: SearchUnit) -> bool:
-    return not (unit.at and other.at) or abs(unit.at - other.at) <= TALK_MS
+    return not (unit.at and other.at) or abs(time_of(unit) - time_of(other)) <= TALK_MS
 
 
 def neighbourhood(units: Sequence[SearchUnit]) -> list[tuple[int | None, int | None, int | None, int | None]]:

@@ -15,10 +15,11 @@ from tests.transports.serving import served
 from elytron.registry import OPERATIONS
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
-from elytron_core.clock import Instant, TimeKind
+from elytron_core.clock import Instant
 from elytron_core.model import Value, report_type
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.admission.claimed_times import claim_fields
+from elytron_core.time_kinds import TimeKind
 
 pytestmark = pytest.mark.anyio
 

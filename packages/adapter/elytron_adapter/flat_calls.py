@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elytron.api import calls
 from elytron_core import limits
-from elytron_core.clock import TimeKind, format_instant
+from elytron_core.clock import format_instant
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import (
@@ -30,6 +30,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes import facts
 from elytron_core.scope import FutureClaims, Name, Scope, Space, Tags
+from elytron_core.time_kinds import TimeKind
 
 AskedT = TypeVar("AskedT", bound="FlatRequest")
 ToldT = TypeVar("ToldT", bound=Value)

@@ -31,7 +31,7 @@ def run_command_line() -> None:
 
 
 def use_utf8() -> None:
-    """Have the standard streams read and write UTF-8, whatever the code page or locale is.
+    """Have the standard streams and the arguments be UTF-8, whatever the code page or locale is.
 
     A stored text may have any character, and in a Windows code page or the POSIX locale it could not be printed.
     """
@@ -39,6 +39,8 @@ def use_utf8() -> None:
         # A host, or a test, may have put another object in their place.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    if sys.getfilesystemencoding() != "utf-8":
+        sys.argv[1:] = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
 
 
 def _asked_page(arguments: Sequence[str]) -> str | None:

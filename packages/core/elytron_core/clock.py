@@ -3,35 +3,13 @@
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Annotated, NewType, Protocol, runtime_checkable
-
-from pydantic import Field
+from typing import NewType, Protocol, runtime_checkable
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 
 Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
-
-
-class TimeKind(StrEnum):
-    """Meaning of a time in a request. Every time in a request has one, as a part of its type."""
-
-    CLAIM = "claim"
-    """Its sender says that something was said or observed then. The receiving clock bounds it: see `order_time`."""
-    VIEW = "view"
-    """A point of view: the request asks about what was so then. It may lie in the future."""
-    PLAN = "plan"
-    """Something begins, ends or is due then in the world. It may lie in the future."""
-
-
-StatedTime = Annotated[Instant, TimeKind.CLAIM]
-"""A claimed time of another store, of any year."""
-BoundedInstant = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
-ClaimedTime = Annotated[BoundedInstant, TimeKind.CLAIM]
-ViewTime = Annotated[BoundedInstant, TimeKind.VIEW]
-PlannedTime = Annotated[BoundedInstant, TimeKind.PLAN]
 
 DAY_MS = 24 * 3600 * 1000
 _LEAP_SECOND = re.compile(r"(?<=[Tt ]\d\d:\d\d:)60")

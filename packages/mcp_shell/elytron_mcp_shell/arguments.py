@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from pydantic import AliasChoices
+
 from elytron_core.model import Value, model_schema
 
 _INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,30}(?:\.0{1,30})?\s*")
@@ -48,10 +50,18 @@ def prepare_arguments(
     shared = cast("Schema", described.get("$defs", {}))
     schema = _resolve_reference(described, shared)
     properties = cast("Schema", schema.get("properties", {}))
-    known = {*properties, *model.model_fields, *more}
+    known = {*properties, *model.model_fields, *_earlier_names(model), *more}
     kept = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
     coerced = cast("dict[str, Any]", _coerce_object(kept, schema, shared, 0))
     return PreparedArguments(coerced, len(sent) - len(kept), tuple(properties))
+
+
+def _earlier_names(model: type[Value], /) -> Collection[str]:
+    """Return the other names under which fields of `model` are taken."""
+    aliases = (field.validation_alias for field in model.model_fields.values())
+    return {
+        name for alias in aliases if isinstance(alias, AliasChoices) for name in alias.choices if isinstance(name, str)
+    }
 
 
 def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import StatedTime
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, subjects
 from elytron_core.planes.continuity import DailyNote, GardenDocument
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectKind
 from elytron_core.scope import ConversationReport, FutureClaims, Name, ScopedRequest, ScrubbedCounts
+from elytron_core.time_kinds import StatedTime
 
 __all__ = [
     "CapsuleDraft",

@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import ClaimedTime, Instant, PlannedTime, ViewTime
+from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlOutcome, Remaining
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes import candidates, facts
 from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, LearningAction, LearningRules
 from elytron_core.scope import Cursor, IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
+from elytron_core.time_kinds import ClaimedTime, PlannedTime, ViewTime
 
 __all__ = [
     "CandidateListReport",

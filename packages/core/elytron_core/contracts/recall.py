@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from elytron_core import limits
-from elytron_core.clock import Instant, ViewTime, as_datetime
+from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.evidence import EvidenceRole, TrustLevel
@@ -17,6 +17,7 @@ from elytron_core.planes import facts, transcript
 from elytron_core.planes.facts import FreshnessHint, FreshnessState
 from elytron_core.planes.records import NamespacePrefix
 from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
+from elytron_core.time_kinds import ViewTime
 
 __all__ = [
     "AnyOf",

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import ClaimedTime, Instant
+from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.planes import tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
+from elytron_core.time_kinds import ClaimedTime
 
 __all__ = [
     "AgentToolObservation",

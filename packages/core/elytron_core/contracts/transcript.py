@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from elytron_core import limits
-from elytron_core.clock import ClaimedTime, Instant
+from elytron_core.clock import Instant
 from elytron_core.contracts.continuity import (
     CapsulesWrite,
     ExecutionWrite,
@@ -41,6 +41,7 @@ from elytron_core.scope import (
     ScrubbedCounts,
     Tags,
 )
+from elytron_core.time_kinds import ClaimedTime
 
 __all__ = [
     "CanonicalTurnDelta",

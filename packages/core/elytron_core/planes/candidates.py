@@ -6,11 +6,12 @@ from typing import Annotated, Literal, NewType
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import ClaimedTime, Instant, PlannedTime
+from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, skills, subjects
 from elytron_core.scope import Name
+from elytron_core.time_kinds import ClaimedTime, PlannedTime
 
 CANDIDATES = "candidates"
 CandidateId = NewType("CandidateId", str)

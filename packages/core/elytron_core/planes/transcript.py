@@ -8,7 +8,7 @@ from typing import Annotated, Any, assert_never
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from elytron_core import limits, strict_json
-from elytron_core.clock import ClaimedTime, Instant, order_time
+from elytron_core.clock import Instant, order_time
 from elytron_core.errors import InvalidJson, PayloadTooLarge
 from elytron_core.evidence import (
     RESTRICTED,
@@ -21,6 +21,7 @@ from elytron_core.evidence import (
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name, Space
+from elytron_core.time_kinds import ClaimedTime
 from elytron_core.turn_flags import PRIVATE, STORE, require_flags
 
 

@@ -1,5 +1,6 @@
 """The key from which credentials are derived, which no copy of the store holds."""
 
+import hashlib
 from typing import Final
 
 from elytron_core.errors import InvalidInput, Unsupported
@@ -28,7 +29,7 @@ class CredentialKey:
         if secret is not None and len(secret) < SECRET_CHARS:
             problem = f"is shorter than {SECRET_CHARS} characters: credentials are derived from it"
             raise InvalidInput(field="credential_secret", problem=problem)
-        self._given = secret.encode("utf-8", "surrogatepass")[:_KEY_BYTES] if secret is not None else None
+        self._given = None if secret is None else _fit_key(secret.encode("utf-8", "surrogatepass"))
         self._store = store
 
     @property
@@ -50,6 +51,11 @@ class CredentialKey:
         if key is None:
             raise Unsupported(f"{needed_for} would be computable from a copy of this store: {WAY_OUT}")
         return key
+
+
+def _fit_key(secret: bytes, /) -> bytes:
+    """Return a secret as a key of the keyed hash, to which every one of its bytes contributes."""
+    return secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret, digest_size=_KEY_BYTES).digest()
 
 
 def derived_token(key: bytes, purpose: str, /, *parts: str) -> str:

@@ -10,9 +10,10 @@ from itertools import islice
 from typing import Any, NamedTuple, cast, get_args
 
 from elytron_core import limits
-from elytron_core.clock import Instant, TimeKind, format_instant
+from elytron_core.clock import Instant, format_instant
 from elytron_core.model import Value
 from elytron_core.scope import FutureClaim
+from elytron_core.time_kinds import TimeKind
 
 
 class ClaimFields(NamedTuple):
