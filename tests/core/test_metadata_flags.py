@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.evidence import FLAGS
 from elytron_core.planes.transcript import Message
-from elytron_core.turn_flags import FLAGS
 
 MESSAGES = (Message(text="The safe is behind the clock."),)
 

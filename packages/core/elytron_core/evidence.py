@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
+
+ValueT = TypeVar("ValueT")
 
 
 class EvidenceRole(StrEnum):
@@ -110,3 +112,20 @@ def trust_of_authority(authority: EvidenceAuthority, /) -> TrustLevel:
             return TrustLevel.OUTSIDE
         case _:
             assert_never(authority)
+
+
+PRIVATE: Final = "private"
+"""True in a private conversation."""
+STORE: Final = "store"
+"""False if its request asked that the turn is not stored for memory."""
+FLAGS: Final = (PRIVATE, STORE)
+"""Metadata that decides who sees a turn: given as anything but true or false, it would decide nothing."""
+
+
+def require_flags(metadata: dict[str, ValueT], /) -> dict[str, ValueT]:
+    """Return `metadata`. Raises ValueError for a flag that is not true or false, or whose name is spelt otherwise."""
+    for name, value in metadata.items():
+        flag = name.strip().casefold()
+        if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
+            raise ValueError(f"has {flag!r} in a form that has no effect: give it as {flag!r}: true or false")
+    return metadata

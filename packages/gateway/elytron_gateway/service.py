@@ -131,10 +131,7 @@ class MemoryGateway:
         )
 
     async def drain(self) -> wire.DrainAnswer:
-        """Send an upstream that answers again what it has missed or refused. For operators. Raises Unreachable.
-
-        It is called even if it would not be tried for a while.
-        """
+        """Send the upstream what it missed or refused, without waiting for its next try. Raises Unreachable."""
         if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
         await self._upstream.resume()

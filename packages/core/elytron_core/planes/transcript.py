@@ -11,25 +11,24 @@ from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, order_time
 from elytron_core.errors import InvalidJson, PayloadTooLarge
 from elytron_core.evidence import (
+    PRIVATE,
     RESTRICTED,
+    STORE,
     EvidenceAuthority,
     EvidenceRole,
     TrustLevel,
     authority_of_role,
+    require_flags,
     trust_of_authority,
 )
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name, Space
 from elytron_core.time_kinds import ClaimedTime
-from elytron_core.turn_flags import PRIVATE, STORE, require_flags
 
 
 class ActorAttribution(Value):
-    """Actors of a turn: speaker, subject, actor, mounted owner, agent, and the reason.
-
-    Each is the host's own id; a part that is not known stays empty.
-    """
+    """Actors of a turn, by the host's own ids; a part that is not known stays empty."""
 
     speaker_id: Name | None = None
     speaker_kind: Name | None = None

@@ -361,7 +361,7 @@ def is_suspect(text: str, /) -> bool:
 def scrub_secrets(text: str, /) -> ScrubbedText:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
-    text = _without_words(_unhidden(text), found)
+    text = _without_words(_visible_form(text), found)
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
@@ -381,7 +381,7 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
 
 
-def _unhidden(text: str) -> str:
+def _visible_form(text: str) -> str:
     """Return `text` without invisible characters if they hide a credential, which a block would show without them."""
     visible = visible_text(text)
     if visible == text or not any(form.pattern and form.pattern.search(visible) for form in CREDENTIAL_FORMATS):

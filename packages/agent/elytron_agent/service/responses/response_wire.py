@@ -9,8 +9,8 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue
 
 from elytron_agent import limits
 from elytron_agent.service.wire import DataUrl, ImageUrl
+from elytron_core.evidence import FLAGS
 from elytron_core.model import Request, Value
-from elytron_core.turn_flags import FLAGS
 
 RESPONSE_PREFIX: Final = "resp_"
 THREAD_PREFIX: Final = "conv_"
