@@ -415,6 +415,7 @@ AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).
   .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)"""
 
 
+@pytest.mark.timeout(300)
 async def test_axe_finds_nothing_serious(open_server: Served, page: Watched) -> None:
     await plant(open_server)
     source = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
