@@ -24,6 +24,7 @@ from elytron_store.postgres.address import parse_address
 
 DEPLOY = ROOT / "deploy"
 INSTRUCTIONS = {
+    "ARG",
     "FROM",
     "COPY",
     "RUN",
@@ -52,6 +53,11 @@ def container() -> list[tuple[str, str]]:
     text = re.sub(r"\\\n", " ", (DEPLOY / "Containerfile").read_text())
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
+
+
+def runs() -> list[str]:
+    """Return what the container file runs while it is built."""
+    return [rest for name, rest in container() if name == "RUN"]
 
 
 def commands() -> list[list[str]]:
@@ -116,6 +122,19 @@ def test_the_container_runs_without_root_and_with_its_checks() -> None:
     assert set(names) <= INSTRUCTIONS
     assert names.index("USER") < names.index("ENTRYPOINT")
     assert {"HEALTHCHECK", "VOLUME", "STOPSIGNAL"} <= set(names)
+
+
+def test_the_container_is_built_on_the_base_that_a_release_pins_and_of_packages_known_by_their_hash() -> None:
+    assert [rest.partition(" ")[0] for name, rest in container() if name == "FROM"] == ["${BASE}"] * 2
+    (base,) = [rest for name, rest in container() if name == "ARG"]
+    workflow = (ROOT / ".github/workflows/release.yml").read_text()
+    assert f"inspect {base.removeprefix('BASE=')} " in workflow
+    assert "build-args: BASE=${{ steps.base.outputs.image }}" in workflow
+    installs = [part for rest in runs() for part in rest.split("&&") if part.strip().startswith("pip ")]
+    assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
+    for named in re.findall(r"--requirement /(requirements/\S+)", " ".join(installs)):
+        locked = (ROOT / named).read_text().replace("\\\n", "").splitlines()
+        assert [line for line in locked if "==" in line and "--hash=sha256:" not in line] == []
 
 
 def test_the_composition_builds_the_container_and_keeps_its_store() -> None:
@@ -186,7 +205,7 @@ def test_every_documented_server_is_installed_with_the_one_extra_that_has_all_th
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras: dict[str, list[str]] = tomllib.load(file)["project"]["optional-dependencies"]
     assert extras["team"] == ["elytron[server,mcp,client,agent,postgres]"]
-    assert all("[team]" in rest for name, rest in container() if name == "RUN")
+    assert 'install --no-cache-dir --no-index --find-links /wheels "elytron[team]"' in runs()[-1]
     assert "pip install '.[team]'" in (ROOT / "docs/how-to/operate-a-server.md").read_text()
 
 
