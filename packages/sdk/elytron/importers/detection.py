@@ -53,6 +53,8 @@ class BundleMember:
 
     name: str
     holder: Path | zipfile.ZipFile
+    entry: zipfile.ZipInfo | None = None
+    """Of a ZIP file, which may hold several files of one name."""
 
     def open(self) -> tuple[IO[bytes], int]:
         """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again."""
@@ -73,7 +75,7 @@ class BundleMember:
             return self._bounded(file, most=most)
 
     def _unpacked(self, archive: zipfile.ZipFile, *, most: int) -> bytes:
-        with archive.open(self.name) as opened:
+        with archive.open(self.entry or self.name) as opened:
             return self._bounded(opened, most=most)
 
     def _bounded(self, file: IO[bytes], *, most: int) -> bytes:
@@ -148,7 +150,8 @@ def open_member(member: BundleMember, /) -> tuple[IO[bytes], int]:
 
 
 def _of_zip(archive: zipfile.ZipFile) -> list[BundleMember]:
-    return _bound_members([BundleMember(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
+    entries = [info for info in archive.infolist() if not info.is_dir()]
+    return _bound_members([BundleMember(info.filename, archive, info) for info in entries])
 
 
 def _of_folder(folder: Path) -> list[BundleMember]:
@@ -333,6 +336,7 @@ def _contained_transcripts(
         made = FoundTranscript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
         return (made,), len(files) - len(exported)
     found: list[FoundTranscript] = []
+    names: Counter[str] = Counter()
     left = limits.ZIP_UNPACKED_BYTES
     for member in transcript_members(files):
         file, size = open_member(member)
@@ -342,8 +346,11 @@ def _contained_transcripts(
             problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and give the folder"
             raise UnreadableFile(name=name, problem=problem)
         own = PurePosixPath(member.name).name
+        # Further files of one name have conversations of their own.
+        place = f"{whole}\n{member.name}" + f"\n{names[member.name]}" * (names[member.name] > 0)
+        names[member.name] += 1
         try:
-            found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size, order=order))
+            found.append(_file_transcript(file, name=own, place=place, size=size, order=order))
         except _NoTranscript:
             continue
     if not found:
