@@ -115,7 +115,8 @@ def test_words_in_brackets_are_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "notice",
     ["IMG-20250513-WA0001.jpg (Datei angehängt)", "PTT-20250513-WA0002.opus（文件附件）",
-     "\u200eVerpasster Sprachanruf", "\u200e<bijgevoegd: 00000012-PHOTO-2025-05-13.jpg>", "<メディアは含まれていません>"],
+     "\u200eVerpasster Sprachanruf",
+     "\u200e<bijgevoegd: 00000012-PHOTO-2025-05-13.jpg>", "<メディアは含まれていません>"],
 )  # fmt: skip
 def test_stand_ins_are_known_by_their_form_in_any_language(tmp_path: Path, notice: str) -> None:
     chat = f"13/05/2025, 09:14 - Ben: {notice}\n13/05/2025, 09:15 - Ben: report.pdf (the new one)\n"

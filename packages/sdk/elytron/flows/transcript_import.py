@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -13,10 +13,11 @@ from typing import NamedTuple, Protocol
 from elytron.flows.import_comparison import ComparedFile, sample_messages
 from elytron.importers import message_shape
 from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
-from elytron.importers.message_shape import DateOrder, OmissionReason, SaidMessage
+from elytron.importers.message_shape import DateChoice, DateOrder, OmissionReason, SaidMessage
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import (
+    ComparedConversation,
     ImportComparison,
     MemoryWriteReport,
     MemoryWriteRequest,
@@ -28,10 +29,11 @@ from elytron_core.contracts.transcript import (
 from elytron_core.errors import InvalidInput, ScopeMissing, TurnConflict, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.transcript import TurnOrigin
-from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION
+from elytron_core.planes.transcript import EDIT_OF, TurnOrigin
+from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION, REDATED
 from elytron_core.scope import ConversationKey, FutureClaims, Scope
 
+_OTHER_ORDER = {DateOrder.DMY: DateOrder.MDY, DateOrder.MDY: DateOrder.DMY}
 PLACE_DIGITS = 12
 STEM_CHARS = 80
 BATCH_TURNS = 400
@@ -131,8 +133,8 @@ class TranscriptImportReport(Value):
 
 
 @dataclass(slots=True)
-class _FirstPass:
-    """Result of the first pass, which reads the whole file."""
+class _FileContents:
+    """What the files hold."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
@@ -166,6 +168,8 @@ class _BatchPlan(NamedTuple):
     wanted: bytes
     offset_ms: int
     after: int
+    redated: Mapping[int, str]
+    """By the place of a turn, the stored message that it replaces since its date was read wrongly."""
 
 
 async def import_transcript(
@@ -201,14 +205,14 @@ async def import_transcript(
     order = _named_order(date_order)
     with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
         run = _ImportRun(memory, scope, source, frozenset(include), strict=strict, restore_erased=restore_erased)
-        seen = await asyncio.to_thread(run.read_through)
+        await asyncio.to_thread(run.read_through)
         for transcript in source.found:
             await run.compare_home(transcript)
             plans = await run.compare(transcript)
             if not dry_run:
                 await run.write(transcript, plans, progress)
             run.read_bytes += transcript.size_bytes
-        return run.report(seen, dry_run=dry_run)
+        return run.report(dry_run=dry_run)
 
 
 def _named_order(name: DateOrder | str | None) -> DateOrder | None:
@@ -240,6 +244,7 @@ class _ImportRun:
         self._include = include
         self._strict = strict
         self._restore_erased = restore_erased
+        self._seen = _FileContents()
         self._files: dict[ConversationKey, ComparedFile] = {}
         self._outcomes: Counter[WriteOutcome] = Counter()
         self._erased = self._unchanged = 0
@@ -249,22 +254,21 @@ class _ImportRun:
         self._sequence = 0
         self.read_bytes = 0
 
-    def read_through(self) -> _FirstPass:
+    def read_through(self) -> None:
         """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
-        seen = _FirstPass()
+        seen, has_messages = self._seen, False
         seen.left_out[OmissionReason.OTHER_FILE] = self._source.other_files
         for transcript in self._source.found:
-            seen.count(self._messages(transcript))
+            has_messages |= sum(1 for _ in self._messages(transcript)) > 0
             seen.left_out.update(transcript.left_out)
             seen.skipped += transcript.skipped_count
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
-        if not seen.messages:
+        if not has_messages:
             for transcript in self._source.found:
                 for record in transcript.skipped:
                     raise transcript.unreadable(record)
             raise UnreadableFile(name=self._source.name, problem=_nothing_found(_ordered_counts(seen.left_out)))
-        return seen
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[SaidMessage]:
         """Yield what was said in a transcript, with how far the whole source has been read."""
@@ -280,22 +284,20 @@ class _ImportRun:
         sample = await asyncio.to_thread(sample_messages, found)
         if not sample:
             return
-        is_free = self._scope.conversation is None and self._scope.chat is None
-        title = _file_stem(transcript.name)
-        write = TranscriptWrite(
-            turns=tuple(sample),
-            origin=TurnOrigin.IMPORTED,
-            title=title,
-            comparison=ImportComparison(is_sample=True, anywhere=is_free),
-        )
-        report = await self._memory.write(
-            MemoryWriteRequest(scope=_scope_at(self._scope, home), write=write, dry_run=True)
-        )
-        if (compared := report.compared) is None:
+        reading, is_swapped = transcript.dates, False
+        compared = await self._search(transcript, home, sample)
+        if reading is not None and reading.order is not DateOrder.YMD:
+            swapped = await self._search(transcript, home, sample, is_swapped=True)
+            is_swapped = swapped is not None and (compared is None or swapped.messages > compared.messages)
+            compared = swapped if is_swapped else compared
+        if compared is None:
             return
-        key = ConversationKey(compared.channel, compared.conversation)
-        offset = compared.offsets_ms[0]
-        self._files[home] = ComparedFile(key, compared.offsets_ms, has_earlier_ids=key == home and not offset)
+        key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]
+        if is_swapped and reading is not None and reading.is_ambiguous:
+            # A guess changes no times that are stored; it follows them.
+            transcript.date_choice = DateChoice(_OTHER_ORDER[reading.order], "the stored messages are in this order")
+            is_swapped = False
+        self._files[home] = ComparedFile(key, compared.offsets_ms, is_swapped=is_swapped)
         if key != home or offset:
             self._resumed.append(
                 ResumedConversation(
@@ -307,15 +309,30 @@ class _ImportRun:
                 )
             )
 
+    async def _search(
+        self, transcript: FoundTranscript, home: ConversationKey, sample: list[TurnDraft], *, is_swapped: bool = False
+    ) -> ComparedConversation | None:
+        """Return the stored conversation that has most of a sample of the messages that name none."""
+        is_free = self._scope.conversation is None and self._scope.chat is None
+        write = TranscriptWrite(
+            turns=tuple(sample),
+            origin=TurnOrigin.IMPORTED,
+            title=_file_stem(transcript.name),
+            comparison=ImportComparison(is_sample=True, anywhere=is_free, is_swapped=is_swapped),
+        )
+        request = MemoryWriteRequest(scope=_scope_at(self._scope, home), write=write, dry_run=True)
+        return (await self._memory.write(request)).compared
+
     async def compare(self, transcript: FoundTranscript) -> list[_BatchPlan]:
         """Return for each batch of a transcript which of its turns to write. Raises TurnConflict if `strict`."""
         plans: list[_BatchPlan] = []
         files: dict[ConversationKey, ComparedFile] = {}
         batches = _message_batches(self._messages(transcript))
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:  # parsing blocks
+            self._seen.count(batch.turns)
             file = self._file_of(batch.conversation, files)
             prepared = list(file.prepare(batch.turns, file.offsets_ms[0]))
-            comparison = file.comparison(batch.turns, (repeat for _, repeat in prepared))
+            comparison = file.comparison(repeat for _, repeat in prepared)
             request = self._request(batch, [draft for draft, _ in prepared], file, comparison)
             report = await self._memory.write(request)
             wanted = bytes(
@@ -326,7 +343,8 @@ class _ImportRun:
                 file.note(report.compared)
             if any(wanted):
                 self._note_claims(batch.conversation.conversation, report)
-            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after))
+            redated = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
+            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after, redated))
         return plans
 
     def _is_wanted(self, transcript: FoundTranscript, said: SaidMessage, decision: WriteDecision) -> bool:
@@ -366,10 +384,17 @@ class _ImportRun:
                 return
             file = self._file_of(batch.conversation, files)
             prepared = file.prepare(batch.turns, plan.offset_ms, after=plan.after)
-            drafts = [draft for (draft, _), is_wanted in zip(prepared, plan.wanted, strict=True) if is_wanted]
+            drafts = [
+                draft.model_copy(update={"metadata": {EDIT_OF: plan.redated[place]}})
+                if place in plan.redated
+                else draft
+                for place, (draft, _) in enumerate(prepared)
+                if plan.wanted[place]
+            ]
             if drafts:
                 report = await self._memory.write(self._request(batch, drafts, file, None))
                 self._outcomes.update(decision.outcome for decision in report.decisions)
+                self._unchanged += sum(decision.reason == OWNERS_VERSION for decision in report.decisions)
                 self._sequence = max(self._sequence, report.sequence)
             if progress is not None:
                 progress(batch.turns[-1].done_bytes, self._source.size_bytes)
@@ -395,8 +420,9 @@ class _ImportRun:
             ),
         )
 
-    def report(self, seen: _FirstPass, /, *, dry_run: bool) -> TranscriptImportReport:
+    def report(self, *, dry_run: bool) -> TranscriptImportReport:
         """Return what came of the import."""
+        seen = self._seen
         found, left_out = self._source.found, _ordered_counts(seen.left_out)
         stored, updated = self._outcomes[WriteOutcome.STORED], self._outcomes[WriteOutcome.UPDATED]
         return TranscriptImportReport(

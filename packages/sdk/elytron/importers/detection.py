@@ -22,6 +22,7 @@ from zipfile import ZipFile
 
 from elytron.importers import formats, message_shape, whatsapp
 from elytron.importers.message_shape import (
+    DateChoice,
     DateOrder,
     DateReading,
     DocumentFormat,
@@ -204,6 +205,7 @@ _READS: dict[TranscriptFormat, DocumentFormat] = {
     TranscriptFormat.OPENAI_MESSAGES: formats.read_openai_messages,
     TranscriptFormat.CHATGPT: formats.read_chatgpt_export,
     TranscriptFormat.CLAUDE: formats.read_claude_export,
+    TranscriptFormat.WHATSAPP: whatsapp.read_whatsapp_export,
     TranscriptFormat.TELEGRAM: formats.read_telegram_export,
     TranscriptFormat.MARKDOWN: formats.read_markdown,
     TranscriptFormat.TEXT: formats.read_plain_text,
@@ -220,8 +222,19 @@ _PROSE = {
 class FoundTranscript:
     """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
 
-    def __init__(self, read: Reader, /, *, name: str, place: str, form: TranscriptFormat, size_bytes: int) -> None:
+    def __init__(
+        self,
+        read: Reader,
+        /,
+        *,
+        name: str,
+        place: str,
+        form: TranscriptFormat,
+        size_bytes: int,
+        order: DateOrder | None = None,
+    ) -> None:
         self._read = read
+        self.date_choice = DateChoice(order)
         self.name = name
         self.place = place
         self.format = form
@@ -245,7 +258,7 @@ class FoundTranscript:
         self.left_out.clear()
         self.skipped.clear()
         self.skipped_count = 0
-        for item in self._read(home):
+        for item in self._read(home, self.date_choice):
             match item:
                 case LeftOut():
                     self.left_out[item.reason] += item.count
@@ -377,13 +390,11 @@ def _open_file(path: Path) -> IO[bytes]:
 
 
 def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int, order: DateOrder | None) -> FoundTranscript:
-    read, form = _recognise_file(file, name=name, size=size, order=order)
-    return FoundTranscript(read, name=name, place=place, form=form, size_bytes=size)
+    read, form = _recognise_file(file, name=name, size=size)
+    return FoundTranscript(read, name=name, place=place, form=form, size_bytes=size, order=order)
 
 
-def _recognise_file(
-    file: IO[bytes], *, name: str, size: int, order: DateOrder | None
-) -> tuple[Reader, TranscriptFormat]:
+def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     file.seek(0)
     head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
@@ -395,9 +406,7 @@ def _recognise_file(
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
     # Before JSON is tried, since a line of a chat may begin with a bracket too.
     if whatsapp.begins_chat(first):
-        text = _whole_text(file, name=name, size=size)
-        read = partial(whatsapp.read_whatsapp_export, date_order=order)
-        return partial(message_shape.document_messages, text, read, name=name, size=size), TranscriptFormat.WHATSAPP
+        return _text_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     if whatsapp.is_like_chat(first):
         whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
     match head.lstrip()[:1]:
@@ -412,22 +421,22 @@ def _recognise_file(
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
             if form is None or b"\0" in head:
                 raise _unknown_format(name)
-            text = _whole_text(file, name=name, size=size)
-            return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
+            return _text_reader(file, form, name=name, size=size)
 
 
 _LINE_BYTES = 1_000
 """More than the beginning of an exported chat's line, up to its first word, ever needs."""
 
 
-def _whole_text(file: IO[bytes], *, name: str, size: int) -> str:
+def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     if size > limits.TRANSCRIPT_JSON_BYTES:
         raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
-        return mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
+        text = mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
+    return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:

@@ -10,6 +10,7 @@ from typing import IO, NamedTuple
 
 from elytron.importers import message_shape
 from elytron.importers.message_shape import (
+    DateChoice,
     LeftOut,
     OmissionReason,
     ReaderPlace,
@@ -17,7 +18,7 @@ from elytron.importers.message_shape import (
     SaidMessage,
     SkippedRecord,
 )
-from elytron_core import limits, strict_json
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -309,7 +310,6 @@ def _openai_message(value: Json, home: ConversationKey, position: int) -> TurnDr
 
 TELEGRAM_CHANNEL = "telegram"
 _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information", "contact_information"})
-_DIGITS = 12
 
 
 def read_telegram_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
@@ -330,7 +330,7 @@ def read_telegram_export(document: Json, _home: ConversationKey, place: ReaderPl
                 yield read
                 continue
             is_named = _message_id(key, item) is not None
-            yield replace(place.said(key, read, title=title, has_own_id=is_named), earlier_id=_earlier_id(read))
+            yield place.said(key, read, title=title, has_own_id=is_named)
 
 
 def _open_chat(value: Json) -> tuple[ConversationKey, str | None, list[Json]]:
@@ -391,12 +391,6 @@ def _telegram_time(message: dict[str, Json]) -> Instant | None:
 def _message_id(key: ConversationKey, message: Json) -> str | None:
     own = message.get("id") if isinstance(message, dict) else None
     return f"{key.conversation}.{own}" if isinstance(own, int) else None
-
-
-def _earlier_id(draft: TurnDraft) -> str | None:
-    """Return the id under which earlier versions stored a message of Telegram."""
-    digest = strict_json.sha256_digest(draft.messages[0].text.encode())
-    return f"{draft.host_id}.{digest[:_DIGITS]}" if draft.host_id is not None else None
 
 
 PIECE_CHARS = 4_000
@@ -492,7 +486,7 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
         yield f"{head}{piece}"
 
 
-def file_messages(file: IO[bytes], home: ConversationKey, /, *, size: int) -> Iterator[ReadItem]:
+def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /, *, size: int) -> Iterator[ReadItem]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
     positions: Counter[ConversationKey] = Counter()
     for number, line, done in _file_lines(file, size=size):

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -39,8 +39,6 @@ class SaidMessage:
     """Where it is in its file, in words."""
     has_own_id: bool = False
     """True if its format gives it an id, by which it is recognised."""
-    earlier_id: str | None = None
-    """The host id under which earlier versions stored it, where that differs from its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,13 @@ class DateOrder(StrEnum):
     DMY = "dmy"
     MDY = "mdy"
     YMD = "ymd"
+
+
+class DateChoice(NamedTuple):
+    """Order in which the dates of a file are to be read, None for the one that fits best, and why."""
+
+    order: DateOrder | None = None
+    reason: str = "as requested"
 
 
 class DateReading(Value):
@@ -104,7 +109,7 @@ class LeftOut:
 
 ReadItem = SaidMessage | LeftOut | SkippedRecord | DateReading
 """What a reader yields: messages, what is left out on purpose, what cannot be read, and how dates are read."""
-Reader = Callable[[ConversationKey], Iterator[ReadItem]]
+Reader = Callable[[ConversationKey, DateChoice], Iterator[ReadItem]]
 """Yields what one transcript holds, in order, from the beginning at each call.
 
 The key takes what names no conversation. Raises UnreadableFile.
@@ -253,10 +258,11 @@ ReadT = TypeVar("ReadT")
 
 
 class ReaderPlace:
-    """Position of a reader in its document: for error messages and progress."""
+    """Position of a reader in its document, for error messages and progress; and how it is to read dates."""
 
-    def __init__(self, size: int, /) -> None:
+    def __init__(self, size: int, dates: DateChoice, /) -> None:
         self._size = size
+        self.dates = dates
         self.words = "the document"
         self.done_bytes = 0
 
@@ -283,10 +289,10 @@ DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadIte
 
 
 def document_messages(
-    document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
+    document: Json, form: DocumentFormat, home: ConversationKey, dates: DateChoice, /, *, name: str, size: int
 ) -> Iterator[ReadItem]:
     """Yield what `form` reads in the `document` of a file. Raises UnreadableFile if it is none of that form."""
-    place = ReaderPlace(size)
+    place = ReaderPlace(size, dates)
     try:
         yield from form(document, home, place)
     except (InvalidInput, LimitExceeded) as error:

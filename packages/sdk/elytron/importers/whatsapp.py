@@ -108,15 +108,14 @@ _CAPTIONED: Final = re.compile(
 _EDITED: Final = re.compile(r"\s*(?P<mark>\u200e?)<(?P<notice>[^<>\n]+)>\Z")
 
 
-def read_whatsapp_export(
-    document: Json, home: ConversationKey, place: ReaderPlace, /, *, date_order: DateOrder | None = None
-) -> Iterator[ReadItem]:
+def read_whatsapp_export(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written, in order; notices, stand-ins of media and deleted messages are not.
 
-    Dates are read in the order `date_order`, else in the one that fits the file best, which is yielded first.
+    Dates are read in the order that was chosen, else in the one that fits the file best, which is yielded first.
     """
     text = message_shape.whole_text(document)
-    reading = read_date_order(text) if date_order is None else DateReading(order=date_order, reason="as requested")
+    order, reason = place.dates
+    reading = read_date_order(text) if order is None else DateReading(order=order, reason=reason)
     if reading is None:
         raise InvalidInput(field="dates", problem="are in no order of day, month and year")
     yield reading

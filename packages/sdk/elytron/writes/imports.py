@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import ERASED_IMPORTS, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message, Turn, TurnName, TurnOrigin
-from elytron_core.policy.imports import ERASED, OWNERS_VERSION, erased_names, minute_of
+from elytron_core.policy.imports import ERASED, OWNERS_VERSION, REDATED, erased_names, minute_of, swapped_time
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_documents
 from elytron_core.scope import ConversationKey, Scope
 
@@ -44,11 +44,11 @@ class NamedTurn(NamedTuple):
 
 
 class ReplacedTurn(NamedTuple):
-    """A stored turn, and where its host id stands, that a changed one replaces."""
+    """A stored turn that another one replaces, and the revision of the latter's host id, 0 if it is new."""
 
     document: Document
     turn: Turn
-    name: Document
+    name_revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,55 +63,48 @@ async def read_changes(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord, there: Mapping[str, NamedTurn], /
 ) -> ImportedChanges:
     """Return which turns of an import were erased or have changed; `there` has what is stored under their host ids."""
-    names = {host_id: named.document for host_id, named in there.items()}
     drafts = {draft.host_id: draft for draft in write.turns if draft.host_id is not None}
-    fresh = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in names]
-    erased = await _erased_drafts(ctx, scope, record, fresh)
-    refused = {draft.host_id: ERASED for draft in erased if draft.host_id is not None}
-    changed = {
-        host_id: document
-        for host_id, document in names.items()
-        if record.digest(drafts[host_id].to_bytes()) != TurnName.from_bytes(document.body).digest
+    fresh = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in there]
+    refused = dict.fromkeys(await _erased_ids(ctx, scope, record, fresh), ERASED)
+    places = {
+        host_id: DocumentRef(transcript.TURNS, named.value.turn)
+        for host_id, named in there.items()
+        if record.digest(drafts[host_id].to_bytes()) != named.value.digest
     }
-    places = {host_id: _turn_ref(document) for host_id, document in changed.items()}
+    tag = record.conversation_tag(scope.conversation_key)
+    for host_id, draft in drafts.items():
+        earlier = str(draft.metadata.get(EDIT_OF))
+        if host_id not in there and transcript.is_turn_of(earlier, tag):
+            places[host_id] = DocumentRef(transcript.TURNS, earlier)
     stored = await documents_at(ctx.store, scope.space, places.values())
     replaced: dict[str, ReplacedTurn] = {}
     for host_id, ref in places.items():
-        document = stored.get(ref)
-        turn = Turn.from_bytes(document.body) if document is not None else None
-        if (
-            document is None
-            or turn is None
-            or _message_texts(turn.messages) == _message_texts(drafts[host_id].messages)
-        ):
+        if (document := stored.get(ref)) is None:
+            continue
+        turn = Turn.from_bytes(document.body)
+        texts = [message.text for message in turn.messages]
+        if host_id in there and texts == [message.text for message in drafts[host_id].messages]:
             continue
         if all(turn.is_kept(part) for part in range(len(turn.messages))):
-            replaced[host_id] = ReplacedTurn(document, turn, changed[host_id])
+            revision = there[host_id].document.revision if host_id in there else 0
+            replaced[host_id] = ReplacedTurn(document, turn, revision)
         else:
             refused[host_id] = OWNERS_VERSION
     return ImportedChanges(refused, replaced)
 
 
-def _turn_ref(name: Document) -> DocumentRef:
-    return DocumentRef(transcript.TURNS, TurnName.from_bytes(name.body).turn)
-
-
-def _message_texts(messages: Iterable[Message]) -> list[str]:
-    return [message.text for message in messages]
-
-
-async def _erased_drafts(
+async def _erased_ids(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, drafts: Sequence[TurnDraft]
-) -> list[TurnDraft]:
+) -> list[str]:
+    """Return the host ids of drafts that were erased."""
     if not drafts or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return []
-    own = {draft.host_id: DocumentRef(ERASED_IMPORTS, record.erased_tag(_id_name(scope, draft))) for draft in drafts}
+    own: dict[str, DocumentRef] = {}
+    for draft in drafts:
+        name = erased_names(draft.messages[0], scope.conversation_key, draft.host_id)[-1]
+        own[draft.host_id or ""] = DocumentRef(ERASED_IMPORTS, record.erased_tag(name))
     there = await documents_at(ctx.store, scope.space, own.values())
-    return [draft for draft in drafts if own[draft.host_id] in there]
-
-
-def _id_name(scope: Scope, draft: TurnDraft) -> tuple[str, ...]:
-    return erased_names(draft.messages[0], scope.conversation_key, draft.host_id)[-1]
+    return [host_id for host_id, ref in own.items() if ref in there]
 
 
 def hide_earlier(changes: ChangeSet, stored: ReplacedTurn, /, *, at: Instant) -> None:
@@ -171,7 +164,9 @@ async def compare_import(
         return report.model_copy(update={"compared": await _search_conversation(ctx, scope, write, record)})
     messages = await _messages_of(ctx, scope, record, scope.conversation_key)
     found = _stored_sequences(messages, write.turns, comparison)
-    found |= await _earlier_sequences(ctx, scope, record, comparison)
+    swapped: dict[int, tuple[int, int | None]] = {}
+    if comparison.is_swapped:
+        swapped = _stored_sequences(messages, _swapped_drafts(write.turns), comparison)
     tag = record.conversation_tag(scope.conversation_key)
     erased = await _erased_places(ctx, scope, record, write, messages)
     decisions = list(report.decisions)
@@ -182,6 +177,11 @@ async def compare_import(
             stored = transcript.turn_id(tag, found[place][0])
             decisions[place] = decision.model_copy(
                 update={"outcome": WriteOutcome.DUPLICATE, "id": stored, "reason": STORED}
+            )
+        elif place in swapped:
+            stored = transcript.turn_id(tag, swapped[place][0])
+            decisions[place] = decision.model_copy(
+                update={"outcome": WriteOutcome.UPDATED, "id": stored, "reason": REDATED}
             )
         elif place in erased:
             decisions[place] = decision.model_copy(
@@ -239,20 +239,6 @@ def _stored_sequences(
     return found
 
 
-async def _earlier_sequences(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, comparison: ImportComparison
-) -> dict[int, tuple[int, int | None]]:
-    """Return by place the sequences of turns that an earlier version stored under another host id."""
-    key = scope.conversation_key
-    places = {
-        place: DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, host_id))
-        for place, host_id in enumerate(comparison.earlier_ids)
-        if host_id is not None
-    }
-    names = await values_at(ctx.store, scope.space, places.values(), TurnName)
-    return {place: (transcript.sequence_of(names[ref].turn), None) for place, ref in places.items() if ref in names}
-
-
 async def _erased_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, write: TranscriptWrite, messages: StoredMessages
 ) -> set[int]:
@@ -279,15 +265,22 @@ async def _search_conversation(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord
 ) -> ComparedConversation | None:
     """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
-    sample = [draft.messages[0] for draft in write.turns]
+    is_swapped = write.comparison is not None and write.comparison.is_swapped
+    drafts = _swapped_drafts(write.turns) if is_swapped else write.turns
+    sample = [draft.messages[0] for draft in drafts]
     best: ComparedConversation | None = None
     for head in await _candidate_heads(ctx, scope, write, sample):
         messages = await read_messages(ctx.store, scope.space, record.conversation_tag(head.key))
-        offsets = messages.offsets(sample)
-        found = _stored_sequences(messages, [_moved_draft(each, offsets[0]) for each in write.turns],
-                                  ImportComparison(offsets_ms=offsets[: limits.IMPORT_OFFSETS]))  # fmt: skip
-        is_own = head.key == scope.conversation_key
-        if not is_own and not _is_same(head, write, sample, offsets[0], [found.get(n) for n in range(len(sample))]):
+        offsets = messages.offsets(sample) if not is_swapped else (0,)
+        moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in drafts]  # noqa: B023
+        found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets[: limits.IMPORT_OFFSETS]))
+        if is_swapped:
+            is_same = len(found) >= min(_RUN, len(sample), head.turns)
+        else:
+            is_same = head.key == scope.conversation_key or _is_same(
+                head, write, sample, offsets[0], [found.get(place) for place in range(len(sample))]
+            )
+        if not is_same:
             continue
         if best is None or len(found) > best.messages:
             best = ComparedConversation(
@@ -297,12 +290,15 @@ async def _search_conversation(
     return best
 
 
-def _moved_draft(draft: TurnDraft, offset: int) -> TurnDraft:
+def _moved_draft(draft: TurnDraft, move: Callable[[Instant], Instant]) -> TurnDraft:
     message = draft.messages[0]
-    if message.at is None or not offset:
+    if message.at is None:
         return draft
-    moved = message.model_copy(update={"at": Instant(message.at + offset)})
-    return draft.model_copy(update={"messages": (moved,)})
+    return draft.model_copy(update={"messages": (message.model_copy(update={"at": move(message.at)}),)})
+
+
+def _swapped_drafts(drafts: Iterable[TurnDraft]) -> tuple[TurnDraft, ...]:
+    return tuple(_moved_draft(draft, swapped_time) for draft in drafts)
 
 
 async def _candidate_heads(
