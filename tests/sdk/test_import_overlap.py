@@ -216,6 +216,15 @@ def as_lines(texts: Sequence[str]) -> str:
     return "".join(json.dumps({"role": roles[n % 2], "content": text}) + "\n" for n, text in enumerate(texts))
 
 
+async def test_equal_lines_behind_a_file_that_grew_are_new_messages(tmp_path: Path) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.jsonl", as_lines(["The ferry", "At nine."]))
+        report = await taken(
+            memory, tmp_path, "chat.jsonl", as_lines(["The ferry", "At nine.", "The ferry", "At nine."])
+        )
+        assert (report.stored, report.duplicates) == (2, 2)
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_messages_without_times_are_recognised_by_their_order(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,7 +22,6 @@ from elytron_core.text import similarity
 
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
-_ID_DIGITS = 32
 _WORDED = TEXT_PARTS | {"voice_note"}
 """The parts of a message that were said, or written for its reader."""
 
@@ -37,8 +36,11 @@ class SaidMessage:
     done_bytes: int
     place: str = ""
     """Where it is in its file, in words."""
-    has_own_id: bool = False
-    """True if its format gives it an id, by which it is recognised."""
+
+    @property
+    def has_own_id(self) -> bool:
+        """True if its format gives it an id, by which it is recognised."""
+        return self.turn.host_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,14 @@ def optional_name(value: Json, /, *, what: str) -> str | None:
     return value
 
 
+def required_name(value: Json, /, *, what: str) -> str:
+    """Return a name as scopes take it."""
+    name = optional_name(value, what=what)
+    if name is None:
+        raise InvalidInput(field=what, problem="is missing")
+    return name
+
+
 def optional_title(value: Json, /) -> str | None:
     """Return `value` as a title: printable, on one line, cut to its bound."""
     if not isinstance(value, str):
@@ -218,43 +228,33 @@ def _part_text(part: Json, *, what: str) -> str:
             raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
 
 
-def spoken_turn(message: dict[str, Json], key: ConversationKey, /, *, position: int) -> TurnDraft | None:
+def spoken_turn(message: dict[str, Json], /) -> TurnDraft | None:
     """Return a message `{role, content, timestamp?, name?}` as a turn; None if it has no words."""
-    speaker_role = named_role(message.get("role"))
-    said = content_text(message.get("content"))
+    role, text = named_role(message.get("role")), content_text(message.get("content"))
     at = optional_moment(message.get("timestamp"))
     speaker = optional_name(message.get("name"), what="name")
-    if similarity.is_blank(said):
-        return None
-    return message_turn(key, position=position, role=speaker_role, text=said, speaker=speaker, at=at)
+    return None if similarity.is_blank(text) else message_turn(text, role=role, speaker=speaker, at=at)
 
 
 def message_turn(
-    key: ConversationKey,
+    text: str,
     /,
     *,
-    position: int,
-    role: EvidenceRole,
-    text: str,
+    role: EvidenceRole = EvidenceRole.USER,
     speaker: str | None = None,
     at: Instant | None = None,
     own_id: str | None = None,
 ) -> TurnDraft:
-    """Return one message as a turn that is committed once, however often its file is read.
-
-    It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
-    """
-    # With the position, since equal words may be said twice.
-    identity = (key.conversation, position, role.value, speaker, at, text)
-    host_id = own_id or strict_json.sha256_digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
+    """Return one message as a turn, named by its own id where its format gives one."""
     try:
-        draft = Message(role=role, text=text, speaker=speaker, at=at)
-        return TurnDraft(messages=(draft,), host_id=host_id)
+        message = Message(role=role, text=text, speaker=speaker, at=at)
+        return TurnDraft(messages=(message,), host_id=own_id)
     except ValidationError as error:
         raise invalid_input(error) from None
 
 
 ReadT = TypeVar("ReadT")
+ArgumentsT = ParamSpec("ArgumentsT")
 
 
 class ReaderPlace:
@@ -271,18 +271,18 @@ class ReaderPlace:
         self.words = words
         self.done_bytes = round(self._size * share)
 
-    def attempt(self, read: Callable[[], ReadT], /) -> ReadT | SkippedRecord:
+    def attempt(
+        self, read: Callable[ArgumentsT, ReadT], /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ReadT | SkippedRecord:
         """Return what `read` makes of the part that is being read, or what is wrong with it."""
         try:
-            return read()
+            return read(*args, **kwargs)
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def said(
-        self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None, has_own_id: bool = False
-    ) -> SaidMessage:
+    def said(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
         """Return a message of the part that is being read."""
-        return SaidMessage(key, draft, title, self.done_bytes, self.words, has_own_id)
+        return SaidMessage(key, draft, title, self.done_bytes, self.words)
 
 
 DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadItem]]

@@ -23,7 +23,6 @@ from elytron.importers.message_shape import (
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, UnreadableFile
-from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
@@ -120,15 +119,13 @@ def read_whatsapp_export(document: Json, home: ConversationKey, place: ReaderPla
         raise InvalidInput(field="dates", problem="are in no order of day, month and year")
     yield reading
     notices = _notice_names(text)
-    for position, entry in enumerate(chat_entries(text)):
+    for entry in chat_entries(text):
         place.now(f"line {entry.line}", entry.offset / len(text))
-        read = place.attempt(lambda: _entry_message(entry, home, position, reading.order, notices))  # noqa: B023
+        read = place.attempt(_entry_message, entry, reading.order, notices)
         yield place.said(home, read) if isinstance(read, TurnDraft) else read
 
 
-def _entry_message(
-    entry: ChatEntry, home: ConversationKey, position: int, order: DateOrder, notices: frozenset[str]
-) -> TurnDraft | LeftOut:
+def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) -> TurnDraft | LeftOut:
     said = _SPEAKER.match(entry.text)
     if said is None or entry.text.startswith(_MARK) or said["name"] in notices:
         return LeftOut(OmissionReason.SERVICE)
@@ -148,9 +145,7 @@ def _entry_message(
     if at is None:
         raise InvalidInput(field="date", problem=f"does not exist in the order {order.value}")
     speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
-    return message_shape.message_turn(
-        home, position=position, role=EvidenceRole.USER, text=words, speaker=speaker, at=at
-    )
+    return message_shape.message_turn(words, speaker=speaker, at=at)
 
 
 @cache

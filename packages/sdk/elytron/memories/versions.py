@@ -54,8 +54,9 @@ async def _first_version(ctx: OperationContext, scope: Scope, memory: TurnMemory
     """Return what was said first; a turn that claims to replace a message which is shown replaces none."""
     while isinstance(name := memory.turn.metadata.get(EDIT_OF), str) and name < memory.ref.key:
         earlier = (await find_stored(ctx, scope, (name,)))[name]
-        is_replaced = isinstance(earlier, TurnMemory) and earlier.part in earlier.turn.forgotten
-        if not is_replaced or tag_of(TurnId(earlier.ref.key)) != tag_of(TurnId(memory.ref.key)):
+        if not isinstance(earlier, TurnMemory) or earlier.part not in earlier.turn.forgotten:
+            break
+        if tag_of(TurnId(earlier.ref.key)) != tag_of(TurnId(memory.ref.key)):
             break
         memory = earlier
     return memory
