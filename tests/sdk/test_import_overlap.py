@@ -176,6 +176,18 @@ async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten
     assert lines[0].text.encode() not in stored_bytes
 
 
+async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:
+    lines = conversation(24, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, tmp_path / "chat.txt")
+        await memory.erase((await memory.list(limit=100)).items[0].id)
+        for _ in range(2):
+            report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+            assert (report.stored, report.erased) == (0, 1)
+            assert await stored(memory) == expected(lines[1:])
+
+
 async def test_summer_time_of_one_phone_only_doubles_nothing(tmp_path: Path) -> None:
     lines = conversation(240, minutes=60 * 24)
     change = lines[150].at

@@ -162,31 +162,25 @@ async def compare_import(
         return report
     if comparison.is_sample:
         return report.model_copy(update={"compared": await _search_conversation(ctx, scope, write, record)})
-    messages = await _messages_of(ctx, scope, record, scope.conversation_key)
-    found = _stored_sequences(messages, write.turns, comparison)
-    swapped: dict[int, tuple[int, int | None]] = {}
-    if comparison.is_swapped:
-        swapped = _stored_sequences(messages, _swapped_drafts(write.turns), comparison)
     tag = record.conversation_tag(scope.conversation_key)
+    (head,) = await ctx.store.get(scope.space, (DocumentRef(transcript.CONVERSATIONS, tag),))
+    messages = StoredMessages()
+    if head is not None:
+        messages = await ctx.imported.read(ctx.store, scope.space, tag, head.revision)
+    found = _stored_sequences(messages, write.turns, comparison)
+    swapped = _stored_sequences(messages, _swapped_drafts(write.turns), comparison) if comparison.is_swapped else {}
     erased = await _erased_places(ctx, scope, record, write, messages)
-    decisions = list(report.decisions)
-    for place, decision in enumerate(decisions):
-        if decision.outcome is not WriteOutcome.STORED:
-            continue
-        if place in found:
-            stored = transcript.turn_id(tag, found[place][0])
-            decisions[place] = decision.model_copy(
-                update={"outcome": WriteOutcome.DUPLICATE, "id": stored, "reason": STORED}
-            )
-        elif place in swapped:
-            stored = transcript.turn_id(tag, swapped[place][0])
-            decisions[place] = decision.model_copy(
-                update={"outcome": WriteOutcome.UPDATED, "id": stored, "reason": REDATED}
-            )
-        elif place in erased:
-            decisions[place] = decision.model_copy(
-                update={"outcome": WriteOutcome.SKIPPED, "id": None, "reason": ERASED}
-            )
+    outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {
+        **dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED)),
+        **{place: (WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED) for place, (at, _) in swapped.items()},
+        **{place: (WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED) for place, (at, _) in found.items()},
+    }
+    decisions = [
+        decision.model_copy(update=dict(zip(("outcome", "id", "reason"), outcomes[place], strict=True)))
+        if decision.outcome is WriteOutcome.STORED and place in outcomes
+        else decision
+        for place, decision in enumerate(report.decisions)
+    ]
     known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
     offsets = [offset for _, offset in found.values() if offset is not None]
     latest = offsets[-1] if offsets else comparison.offsets_ms[0]
@@ -198,14 +192,6 @@ async def compare_import(
         last=max(known, default=comparison.after),
     )
     return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
-
-
-async def _messages_of(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, key: ConversationKey
-) -> StoredMessages:
-    tag = record.conversation_tag(key)
-    (head,) = await ctx.store.get(scope.space, (DocumentRef(transcript.CONVERSATIONS, tag),))
-    return await ctx.imported.read(ctx.store, scope.space, tag, head.revision) if head is not None else StoredMessages()
 
 
 def _stored_sequences(
@@ -245,19 +231,19 @@ async def _erased_places(
     """Return the places of drafts that are neither among the stored messages nor more than were erased of them."""
     if write.restore_erased or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return set()
-    key, comparison = scope.conversation_key, write.comparison or ImportComparison()
-    refs = [
-        DocumentRef(ERASED_IMPORTS, record.erased_tag(erased_names(draft.messages[0], key, None)[0]))
-        for draft in write.turns
-    ]
-    marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
+    key, repeats = scope.conversation_key, write.comparison.repeats if write.comparison is not None else ()
     erased: set[int] = set()
-    for place, draft in enumerate(write.turns):
-        mark, message = marks.get(refs[place]), draft.messages[0]
-        repeat = comparison.repeats[place] if place < len(comparison.repeats) else 0
-        left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
-        if mark is not None and repeat < left + mark.count:
-            erased.add(place)
+    # It may have been erased before the order of its date was corrected.
+    for drafts in (write.turns, _swapped_drafts(write.turns)):
+        names = (erased_names(draft.messages[0], key, None)[0] for draft in drafts)
+        refs = [DocumentRef(ERASED_IMPORTS, record.erased_tag(name)) for name in names]
+        marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
+        for place, draft in enumerate(drafts):
+            mark, message = marks.get(refs[place]), draft.messages[0]
+            repeat = repeats[place] if place < len(repeats) else 0
+            left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
+            if mark is not None and repeat < left + mark.count:
+                erased.add(place)
     return erased
 
 
