@@ -9,7 +9,7 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import canonical_bytes, sha256_digest
 
 ERASED: Final = "it was erased here, and stays erased"
-OWNERS_VERSION: Final = "its text has changed, but it was hidden, edited or deleted here, and stays so"
+OWNERS_VERSION: Final = "it has changed, but was hidden, edited or deleted here, and stays so"
 REDATED: Final = "day and month of its date were read the other way round: it is shown at its new time"
 MINUTE_MS: Final = 60_000
 _ID_DIGITS: Final = 32
