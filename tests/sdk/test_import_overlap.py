@@ -129,9 +129,12 @@ async def test_times_that_were_read_in_the_wrong_order_are_corrected_by_the_righ
         report = await import_transcript(memory, tmp_path / name, date_order="mdy")
         assert (report.stored, report.updated, report.duplicates) == (0, 36 - same, same)
         assert await stored(memory) == expected(lines)
-        for order in ("mdy", "dmy", "auto"):
+        for order in ("mdy", "auto"):
             again = await import_transcript(memory, tmp_path / name, date_order=order)
             assert (order, again.changed, again.duplicates) == (order, False, 36)
+        assert await stored(memory) == expected(lines)
+        for order in ("dmy", "mdy"):
+            assert (await import_transcript(memory, tmp_path / name, date_order=order)).updated == 36 - same
         assert await stored(memory) == expected(lines)
         assert len((await memory.inspect()).conversations) == 1
 
@@ -158,6 +161,16 @@ async def test_a_guess_follows_the_order_of_the_stored_times(tmp_path: Path) -> 
         assert await stored(memory) == expected(lines)
 
 
+async def test_a_guess_follows_times_that_were_corrected(tmp_path: Path) -> None:
+    lines = conversation(60, minutes=700)
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", month_first(lines[:45]))
+        await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+        for content in (lines[:50], lines):
+            await taken(memory, tmp_path, "chat.txt", month_first(content))
+            assert await stored(memory) == expected(content)
+
+
 async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten_one_stays_so(tmp_path: Path) -> None:
     lines = conversation(24, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
@@ -171,9 +184,23 @@ async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten
         await memory.erase(first.id)
         assert await stored(memory) == expected(lines[1:-1])
         again = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
-        assert (again.changed, again.erased) == (False, 1)
+        assert (again.changed, again.erased, again.unchanged) == (False, 1, 1)
     stored_bytes = b"".join(path.read_bytes() for path in tmp_path.glob("m.db*"))
     assert lines[0].text.encode() not in stored_bytes
+
+
+async def test_the_owners_edit_of_a_message_with_a_wrong_time_stays_the_only_one(tmp_path: Path) -> None:
+    lines = conversation(24, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, tmp_path / "chat.txt")
+        (first, *_) = (await memory.list(limit=100)).items
+        await memory.update(first.id, "Berth 0 is taken.")
+        for _ in range(2):
+            report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+            assert (report.stored, report.unchanged) == (0, 1)
+        texts = [item.text for item in (await memory.list(limit=100)).items]
+        assert (len(texts), "Berth 0 is taken." in texts, lines[0].text in texts) == (24, True, False)
 
 
 async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:

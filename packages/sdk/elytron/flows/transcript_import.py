@@ -192,8 +192,9 @@ async def import_transcript(
     shorter or renamed export of it can be imported again. A changed message becomes a new version; one that was erased
     stays so without `restore_erased`. A record that cannot be read is skipped and named; with `strict`, nothing is
     stored then, nor if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates, and corrects those
-    that were read in another order before. Messages that name no conversation go to the scope's, else to one named after the file. Messages of a system or tool need `include`.
-    `place` replaces the path. Raises UnreadableFile, ScopeMissing, InvalidInput.
+    that were read in another order before. Messages that name no conversation go to the scope's, else to one named
+    after the file. Messages of a system or tool need `include`. `place` replaces the path. Raises UnreadableFile,
+    ScopeMissing, InvalidInput.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -279,8 +280,8 @@ class _ImportRun:
         compared = await self._search(transcript, home, sample)
         if reading is not None and reading.order is not DateOrder.YMD:
             swapped = await self._search(transcript, home, sample, is_swapped=True)
-            is_swapped = swapped is not None and (compared is None or swapped.messages > compared.messages)
-            compared = swapped if is_swapped else compared
+            is_swapped = swapped is not None
+            compared = swapped or compared
         if compared is None:
             return
         key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]

@@ -72,10 +72,13 @@ async def read_changes(
         if record.digest(drafts[host_id].to_bytes()) != named.value.digest
     }
     tag = record.conversation_tag(scope.conversation_key)
-    for host_id, draft in drafts.items():
-        earlier = str(draft.metadata.get(EDIT_OF))
-        if host_id not in there and transcript.is_turn_of(earlier, tag):
-            places[host_id] = DocumentRef(transcript.TURNS, earlier)
+    named = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
+    edits = {
+        host_id: DocumentRef(transcript.TURNS, turn)
+        for host_id, turn in named.items()
+        if transcript.is_turn_of(turn, tag)
+    }
+    places |= edits
     stored = await documents_at(ctx.store, scope.space, places.values())
     replaced: dict[str, ReplacedTurn] = {}
     for host_id, ref in places.items():
@@ -83,7 +86,7 @@ async def read_changes(
             continue
         turn = Turn.from_bytes(document.body)
         texts = [message.text for message in turn.messages]
-        if host_id in there and texts == [message.text for message in drafts[host_id].messages]:
+        if host_id not in edits and texts == [message.text for message in drafts[host_id].messages]:
             continue
         if all(turn.is_kept(part) for part in range(len(turn.messages))):
             revision = there[host_id].document.revision if host_id in there else 0
@@ -168,19 +171,28 @@ async def compare_import(
     if head is not None:
         messages = await ctx.imported.read(ctx.store, scope.space, tag, head.revision)
     found = _stored_sequences(messages, write.turns, comparison)
-    swapped = _stored_sequences(messages, _swapped_drafts(write.turns), comparison) if comparison.is_swapped else {}
     erased = await _erased_places(ctx, scope, record, write, messages)
-    outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {
-        **dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED)),
-        **{place: (WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED) for place, (at, _) in swapped.items()},
-        **{place: (WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED) for place, (at, _) in found.items()},
-    }
-    decisions = [
-        decision.model_copy(update=dict(zip(("outcome", "id", "reason"), outcomes[place], strict=True)))
-        if decision.outcome is WriteOutcome.STORED and place in outcomes
-        else decision
-        for place, decision in enumerate(report.decisions)
-    ]
+    outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {}
+    outcomes |= dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED))
+    for place, draft in enumerate(write.turns):
+        at = (
+            _swapped_sequence(messages, draft.messages[0], _repeat_of(comparison, place))
+            if place not in found
+            else None
+        )
+        if at is not None and at in messages.hidden:
+            outcomes[place] = WriteOutcome.SKIPPED, None, OWNERS_VERSION
+        elif at is not None and comparison.is_swapped:
+            outcomes[place] = WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED
+    for place, (at, _) in found.items():
+        outcomes[place] = WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED
+    decisions = list(report.decisions)
+    for place, (outcome, stored, reason) in outcomes.items():
+        # The id of a message whose date was corrected may be known from before.
+        judged = decisions[place].outcome
+        if judged is WriteOutcome.STORED or (judged is WriteOutcome.DUPLICATE and outcome is WriteOutcome.UPDATED):
+            update = {"outcome": outcome, "id": stored, "reason": reason}
+            decisions[place] = decisions[place].model_copy(update=update)
     known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
     offsets = [offset for _, offset in found.values() if offset is not None]
     latest = offsets[-1] if offsets else comparison.offsets_ms[0]
@@ -192,6 +204,19 @@ async def compare_import(
         last=max(known, default=comparison.after),
     )
     return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
+
+
+def _repeat_of(comparison: ImportComparison, place: int) -> int:
+    return comparison.repeats[place] if place < len(comparison.repeats) else 0
+
+
+def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -> int | None:
+    """Return the sequence of the equal message whose time has day and month the other way round."""
+    at = swapped_time(message.at) if message.at is not None else None
+    if at is None or at == message.at:
+        return None
+    equal = messages.at_minute(message_key(message), minute_of(at))
+    return equal[repeat] if repeat < len(equal) else None
 
 
 def _stored_sequences(
@@ -209,7 +234,7 @@ def _stored_sequences(
         if message.at is None:
             untimed.append(place)
             continue
-        repeat = comparison.repeats[place] if place < len(comparison.repeats) else 0
+        repeat = _repeat_of(comparison, place)
         for offset in offsets:
             equal = messages.at_minute(message_key(message), minute_of(Instant(message.at + offset - first)))
             if repeat < len(equal):
@@ -231,7 +256,7 @@ async def _erased_places(
     """Return the places of drafts that are neither among the stored messages nor more than were erased of them."""
     if write.restore_erased or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return set()
-    key, repeats = scope.conversation_key, write.comparison.repeats if write.comparison is not None else ()
+    key, comparison = scope.conversation_key, write.comparison or ImportComparison()
     erased: set[int] = set()
     # It may have been erased before the order of its date was corrected.
     for drafts in (write.turns, _swapped_drafts(write.turns)):
@@ -240,9 +265,8 @@ async def _erased_places(
         marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
         for place, draft in enumerate(drafts):
             mark, message = marks.get(refs[place]), draft.messages[0]
-            repeat = repeats[place] if place < len(repeats) else 0
             left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
-            if mark is not None and repeat < left + mark.count:
+            if mark is not None and _repeat_of(comparison, place) < left + mark.count:
                 erased.add(place)
     return erased
 
@@ -253,6 +277,8 @@ async def _search_conversation(
     """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
     is_swapped = write.comparison is not None and write.comparison.is_swapped
     drafts = _swapped_drafts(write.turns) if is_swapped else write.turns
+    # A date that is the same in both orders says nothing.
+    drafts = [draft for draft, given in zip(drafts, write.turns, strict=True) if not is_swapped or draft is not given]
     sample = [draft.messages[0] for draft in drafts]
     best: ComparedConversation | None = None
     for head in await _candidate_heads(ctx, scope, write, sample):
@@ -261,7 +287,7 @@ async def _search_conversation(
         moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in drafts]  # noqa: B023
         found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets[: limits.IMPORT_OFFSETS]))
         if is_swapped:
-            is_same = len(found) >= min(_RUN, len(sample), head.turns)
+            is_same = len(found) >= max(min(_RUN, len(sample), head.turns), 1)
         else:
             is_same = head.key == scope.conversation_key or _is_same(
                 head, write, sample, offsets[0], [found.get(place) for place in range(len(sample))]
@@ -278,9 +304,9 @@ async def _search_conversation(
 
 def _moved_draft(draft: TurnDraft, move: Callable[[Instant], Instant]) -> TurnDraft:
     message = draft.messages[0]
-    if message.at is None:
+    if message.at is None or (at := move(message.at)) == message.at:
         return draft
-    return draft.model_copy(update={"messages": (message.model_copy(update={"at": move(message.at)}),)})
+    return draft.model_copy(update={"messages": (message.model_copy(update={"at": at}),)})
 
 
 def _swapped_drafts(drafts: Iterable[TurnDraft]) -> tuple[TurnDraft, ...]:
