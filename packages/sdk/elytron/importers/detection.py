@@ -352,15 +352,18 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     # Before JSON is tried, since a line of a chat may begin with a bracket too.
     if whatsapp.begins_chat(first):
         return _text_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
-    if whatsapp.is_like_chat(first):
-        whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
+    whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
     match head.lstrip()[:1]:
         case b"[":
             return _document_reader(_whole_document(file, name=name, size=size), name=name, size=size)
         case b"{":
-            parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
-            if parsed is None:
-                return partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
+            lines = partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
+            if _starts_with_a_message(file):
+                return lines
+            try:
+                parsed = _whole_document(file, name=name, size=size)
+            except UnreadableFile:
+                return lines  # no document, and so lines
             return _document_reader(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
@@ -393,17 +396,6 @@ def _starts_with_a_message(file: IO[bytes]) -> bool:
     return isinstance(line, dict) and "content" in line
 
 
-def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
-    """Return the file as one JSON document; None if it is not one, and so must be lines."""
-    if size > limits.TRANSCRIPT_JSON_BYTES:
-        return None
-    file.seek(0)
-    try:
-        return message_shape.foreign_json(file.read(size), limit=limits.TRANSCRIPT_JSON_BYTES)
-    except InvalidJson:
-        return None
-
-
 def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
     file.seek(0)
     try:
@@ -427,7 +419,7 @@ def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, Tra
         case {"chat_messages": _} | [{"chat_messages": _}, *_]:
             entries, form = _as_list(parsed), TranscriptFormat.CLAUDE
         case [{"role": _}, *_]:
-            entries, form = _as_list(parsed), TranscriptFormat.OPENAI_MESSAGES
+            entries, form = parsed, TranscriptFormat.OPENAI_MESSAGES
         case _:
             raise _unknown_format(name)
     return partial(message_shape.document_messages, entries, _READS[form], name=name, size=size), form

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 from elytron.importers import message_shape
@@ -343,8 +343,8 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage]:
     """Yield the paragraphs, in order."""
-    text = message_shape.whole_text(document)
-    pieces = list(text_pieces(text))
+    assert isinstance(document, str)
+    pieces = list(text_pieces(document))
     for number, piece in enumerate(pieces, start=1):
         place.now(f"paragraph {number}", number / len(pieces))
         yield place.said(home, message_shape.message_turn(piece))
@@ -379,7 +379,8 @@ class _TextSection:
 
 def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage | LeftOut]:
     """Yield the sections in order; front matter is left out, and the first heading is the title."""
-    text = message_shape.whole_text(document).replace("\r\n", "\n")
+    assert isinstance(document, str)
+    text = document.replace("\r\n", "\n")
     body = _without_front_matter(text)
     if body != text:
         yield LeftOut(OmissionReason.METADATA)
@@ -427,42 +428,30 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
 
 def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /, *, size: int) -> Iterator[ReadItem]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
-    for number, line, done in _file_lines(file, size=size):
-        try:
-            if isinstance(line, SkippedRecord):
-                yield line
-            else:
-                read = _line_message(line, home, done)
-                yield replace(read, place=f"line {number}") if isinstance(read, SaidMessage) else read
-        except (InvalidInput, LimitExceeded) as error:
-            yield SkippedRecord(f"line {number}", error.message, line=number)
-
-
-def _file_lines(file: IO[bytes], *, size: int) -> Iterator[tuple[int, bytes | SkippedRecord, int]]:
     file.seek(0)
     done = number = 0
-    while done < size:
-        line = file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - done))
-        if not line:
-            return
+    while done < size and (line := file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - done))):
         number += 1
         done += len(line)
+        place = f"line {number}"
         if len(line) > limits.IMPORT_LINE_BYTES:
             while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - done))):
                 done += len(line)
-            problem = f"is longer than {limits.IMPORT_LINE_BYTES} bytes"
-            yield number, SkippedRecord(f"line {number}", problem, line=number), done
-            continue
-        text = message_shape.strip_mark(line) if number == 1 else line
-        if text.strip():
-            yield number, text, done
+            yield SkippedRecord(place, f"is longer than {limits.IMPORT_LINE_BYTES} bytes", line=number)
+        elif message_shape.strip_mark(line).strip():
+            try:
+                read = _line_message(line, home, done, place)
+            except (InvalidInput, LimitExceeded) as error:
+                read = SkippedRecord(place, error.message, line=number)
+            yield read
 
 
-def _line_message(line: bytes, home: ConversationKey, done: int) -> SaidMessage | LeftOut:
+def _line_message(line: bytes, home: ConversationKey, done: int, place: str) -> SaidMessage | LeftOut:
     message = message_shape.object_members(message_shape.foreign_json(line), what="line")
     named = message_shape.optional_name(message.get("conversation"), what="conversation")
-    key = ConversationKey(home.channel, named or home.conversation)
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
     draft = message_shape.spoken_turn(message)
-    return LeftOut(OmissionReason.NO_WORDS) if draft is None else SaidMessage(key, draft, None, done)
+    if draft is None:
+        return LeftOut(OmissionReason.NO_WORDS)
+    return SaidMessage(ConversationKey(home.channel, named or home.conversation), draft, None, done, place)

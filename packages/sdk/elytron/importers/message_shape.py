@@ -135,13 +135,6 @@ def object_members(value: Json, /, *, what: str) -> dict[str, Json]:
     return value
 
 
-def whole_text(value: Json, /) -> str:
-    """Return `value`, which must be the text of a whole file."""
-    if not isinstance(value, str):
-        raise InvalidInput(field="file", problem="is not a text")
-    return value
-
-
 def list_items(value: Json, /, *, what: str) -> list[Json]:
     """Return `value`, which must be a list."""
     if not isinstance(value, list):
@@ -185,17 +178,11 @@ def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
 
 def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
     """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None if there is none."""
-    match value:
-        case None:
-            return None
-        case bool():
-            raise InvalidInput(field=what, problem="is neither a text nor a number")
-        case int() | float():
-            return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
-        case str():
-            return instant(value, field=what)
-        case _:
-            raise InvalidInput(field=what, problem="is neither a text nor a number")
+    if value is None or isinstance(value, str):
+        return instant(value, field=what) if value is not None else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(field=what, problem="is neither a text nor a number")
+    return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
 
 
 def content_text(content: Json, /, *, what: str = "content") -> str:

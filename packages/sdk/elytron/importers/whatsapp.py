@@ -107,12 +107,12 @@ _CAPTIONED: Final = re.compile(
 _EDITED: Final = re.compile(r"\s*(?P<mark>\u200e?)<(?P<notice>[^<>\n]+)>\Z")
 
 
-def read_whatsapp_export(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written, in order; notices, stand-ins of media and deleted messages are not.
 
     Dates are read in the order that was chosen, else in the one that fits the file best, which is yielded first.
     """
-    text = message_shape.whole_text(document)
+    assert isinstance(text, str)
     order, reason = place.dates
     reading = read_date_order(text) if order is None else DateReading(order=order, reason=reason)
     if reading is None:
@@ -188,16 +188,11 @@ def begins_chat(text: str, /) -> bool:
     return _match_line(text.lstrip("\ufeff\r\n ")) is not None
 
 
-def is_like_chat(line: str, /) -> bool:
-    """Return whether a line has a date, a time and a name as those of chats do, whatever their form is."""
-    return LIKE_CHAT_LINE.match(line.strip()) is not None
-
-
 def require_no_chat(text: str, /, *, name: str) -> None:
-    """Raise UnreadableFile, which names the first line, for a text most of whose lines look like those of a chat."""
+    """Raise UnreadableFile, which names the first line, for a text that begins and goes on like a chat."""
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
-    alike = [number for number, line in lines if is_like_chat(line)]
-    if len(alike) > 1 and 2 * len(alike) > len(lines):
+    alike = [number for number, line in lines if LIKE_CHAT_LINE.match(line.strip()) is not None]
+    if len(alike) > 1 and alike[0] == lines[0][0] and 2 * len(alike) > len(lines):
         problem = "looks like a message of a chat, but its date or time is in a form that is not known"
         raise UnreadableFile(name=name, problem=f"{problem}: export the chat in another language", line=alike[0])
 
