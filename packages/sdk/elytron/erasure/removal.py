@@ -260,7 +260,7 @@ async def _other_versions(
 ) -> dict[str, Memory | None]:
     """Return what else must go with `memories`: the other versions of each message."""
     versions = await message_versions(ctx, scope, memories)
-    return {each.id: each for known in versions.values() for each in known if each.id not in versions}
+    return {each.id: each for family in versions.values() for each in family if each.id not in versions}
 
 
 async def _plan_erasure(

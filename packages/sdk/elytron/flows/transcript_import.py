@@ -168,7 +168,7 @@ class _BatchPlan(NamedTuple):
     wanted: bytes
     offset_ms: int
     after: int
-    redated: Mapping[int, str]
+    earlier_ids: Mapping[int, str]
     """By the place of a turn, the stored message that it replaces since its date was read wrongly."""
 
 
@@ -279,9 +279,9 @@ class _ImportRun:
         reading, is_swapped = transcript.dates, False
         compared = await self._search(transcript, home, sample)
         if reading is not None and reading.order is not DateOrder.YMD:
-            swapped = await self._search(transcript, home, sample, is_swapped=True)
-            is_swapped = swapped is not None
-            compared = swapped or compared
+            swapped_match = await self._search(transcript, home, sample, is_swapped=True)
+            is_swapped = swapped_match is not None
+            compared = swapped_match or compared
         if compared is None:
             return
         key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]
@@ -335,8 +335,8 @@ class _ImportRun:
                 file.note(report.compared)
             if any(wanted):
                 self._note_claims(batch.conversation.conversation, report)
-            redated = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
-            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after, redated))
+            earlier_ids = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
+            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after, earlier_ids))
         return plans
 
     def _is_wanted(self, transcript: FoundTranscript, said: SaidMessage, decision: WriteDecision) -> bool:
@@ -377,8 +377,8 @@ class _ImportRun:
             file = self._file_of(batch.conversation, files)
             prepared = file.prepare(batch.turns, plan.offset_ms, after=plan.after)
             drafts = [
-                draft.model_copy(update={"metadata": {EDIT_OF: plan.redated[place]}})
-                if place in plan.redated
+                draft.model_copy(update={"metadata": {EDIT_OF: plan.earlier_ids[place]}})
+                if place in plan.earlier_ids
                 else draft
                 for place, (draft, _) in enumerate(prepared)
                 if plan.wanted[place]

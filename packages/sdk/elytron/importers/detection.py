@@ -100,8 +100,8 @@ def _bundle_members(source: Path | ZipFile) -> list[BundleMember]:
         members = [BundleMember(info.filename, source, info) for info in source.infolist() if not info.is_dir()]
     if len(members) > limits.IMPORT_FILES:
         raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(members))
-    shown = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
-    return sorted(shown, key=lambda member: member.name)
+    visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
+    return sorted(visible, key=lambda member: member.name)
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:

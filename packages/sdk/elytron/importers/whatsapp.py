@@ -136,9 +136,9 @@ def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) 
         words = captioned["words"].strip(" \n")
     if _STAND_IN.fullmatch(words):
         return LeftOut(OmissionReason.MEDIA)
-    edited = _EDITED.search(words)
-    if edited is not None and (edited["mark"] or _plain_word(edited["notice"]) in _notice_forms("edited")):
-        words = words[: edited.start()]
+    edit_mark = _EDITED.search(words)
+    if edit_mark is not None and (edit_mark["mark"] or _plain_word(edit_mark["notice"]) in _notice_forms("edited")):
+        words = words[: edit_mark.start()]
     if not words.strip():
         return LeftOut(OmissionReason.NO_WORDS)
     at = entry.moment(order)

@@ -32,10 +32,10 @@ async def message_versions(
             if _MARK not in document.body:
                 continue
             turn = Turn.from_bytes(document.body)
-            known = versions.get(str(turn.metadata.get(EDIT_OF)))
-            if known is not None and known[-1].part in known[-1].turn.forgotten:
-                known.append(TurnMemory(document.ref, document.revision, turn, 0))
-                versions[known[-1].id] = known
+            family = versions.get(str(turn.metadata.get(EDIT_OF)))
+            if family is not None and family[-1].part in family[-1].turn.forgotten:
+                family.append(TurnMemory(document.ref, document.revision, turn, 0))
+                versions[family[-1].id] = family
     return {name: versions[memory.id] for name, memory in first.items()}
 
 

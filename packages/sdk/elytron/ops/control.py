@@ -109,8 +109,8 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
             for memory_id, memory in found.items()
         ]
         decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
-        hidden = [each for known in versions if known[-1].ref in changed for each in known if not request.undo]
-        derived = await _derived_memories(ctx, scope, hidden, changed)
+        gone = [each for family in versions if family[-1].ref in changed for each in family if not request.undo]
+        derived = await _derived_memories(ctx, scope, gone, changed)
         report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
         if not report.changed:
             return SettledChanges(report)
@@ -138,8 +138,8 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
     scope = ctx.scope_of(request)
     if isinstance(await must_find(ctx, scope, request.id), TurnMemory):
         report, edited = await edit_message(ctx, scope, request)
-        hidden = (edited,) if report.planes else ()
-        return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden, ())})
+        hidden_messages = (edited,) if report.planes else ()
+        return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden_messages, ())})
     try:
         asked = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
     except ValidationError as error:
@@ -174,10 +174,10 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 
 
 async def _derived_memories(
-    ctx: OperationContext, scope: Scope, hidden: Iterable[TurnMemory], changed: Collection[DocumentRef]
+    ctx: OperationContext, scope: Scope, messages: Iterable[TurnMemory], changed: Collection[DocumentRef]
 ) -> tuple[str, ...]:
-    """Return the memories that rest on `hidden` messages, and are recalled still."""
-    names = {message.id for message in hidden}
+    """Return the memories that rest on `messages`, which are hidden now, and are recalled still."""
+    names = {message.id for message in messages}
     if not names:
         return ()
     shown = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]

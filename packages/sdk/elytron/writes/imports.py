@@ -72,11 +72,11 @@ async def read_changes(
         if record.digest(drafts[host_id].to_bytes()) != named.value.digest
     }
     tag = record.conversation_tag(scope.conversation_key)
-    named = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
+    edit_names = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
     edits = {
-        host_id: DocumentRef(transcript.TURNS, turn)
-        for host_id, turn in named.items()
-        if transcript.is_turn_of(turn, tag)
+        host_id: DocumentRef(transcript.TURNS, earlier_id)
+        for host_id, earlier_id in edit_names.items()
+        if transcript.is_turn_of(earlier_id, tag)
     }
     places |= edits
     stored = await documents_at(ctx.store, scope.space, places.values())
@@ -189,8 +189,8 @@ async def compare_import(
     decisions = list(report.decisions)
     for place, (outcome, stored, reason) in outcomes.items():
         # The id of a message whose date was corrected may be known from before.
-        judged = decisions[place].outcome
-        if judged is WriteOutcome.STORED or (judged is WriteOutcome.DUPLICATE and outcome is WriteOutcome.UPDATED):
+        before = decisions[place].outcome
+        if before is WriteOutcome.STORED or (before is WriteOutcome.DUPLICATE and outcome is WriteOutcome.UPDATED):
             update = {"outcome": outcome, "id": stored, "reason": reason}
             decisions[place] = decisions[place].model_copy(update=update)
     known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
@@ -276,9 +276,11 @@ async def _search_conversation(
 ) -> ComparedConversation | None:
     """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
     is_swapped = write.comparison is not None and write.comparison.is_swapped
-    drafts = _swapped_drafts(write.turns) if is_swapped else write.turns
-    # A date that is the same in both orders says nothing.
-    drafts = [draft for draft, given in zip(drafts, write.turns, strict=True) if not is_swapped or draft is not given]
+    drafts: Sequence[TurnDraft] = write.turns
+    if is_swapped:
+        # A date that is the same in both orders says nothing.
+        pairs = zip(_swapped_drafts(drafts), drafts, strict=True)
+        drafts = [draft for draft, original in pairs if draft is not original]
     sample = [draft.messages[0] for draft in drafts]
     best: ComparedConversation | None = None
     for head in await _candidate_heads(ctx, scope, write, sample):

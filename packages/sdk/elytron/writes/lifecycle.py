@@ -104,7 +104,7 @@ async def _turn_pages(
         messages = [message for document in stored.values() for message in parts_of(document)]
         # A text that is masked or deleted goes in all its versions.
         versions = await message_versions(ctx, scope, messages)
-        named = sorted({message.ref.key for known in versions.values() for message in known})
+        named = sorted({message.ref.key for family in versions.values() for message in family})
         for start in range(0, len(named), PAGE):
             yield [DocumentRef(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
         return
