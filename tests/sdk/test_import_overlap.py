@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -177,14 +177,15 @@ async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten
     async with elytron.open(tmp_path / "m.db", space="ada") as memory:
         await import_transcript(memory, tmp_path / "chat.txt")
         first, *_, last = (await memory.list(limit=100)).items
+        same = sum(line.at.day == line.at.month for line in lines)
         await memory.forget(last.id)
         report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
-        assert (report.stored, report.unchanged) == (0, 1)
+        assert (report.stored, report.updated) == (0, 24 - same)
         assert await stored(memory) == expected(lines[:-1])
         await memory.erase(first.id)
         assert await stored(memory) == expected(lines[1:-1])
         again = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
-        assert (again.changed, again.erased, again.unchanged) == (False, 1, 1)
+        assert (again.changed, again.erased) == (False, 1)
     stored_bytes = b"".join(path.read_bytes() for path in tmp_path.glob("m.db*"))
     assert lines[0].text.encode() not in stored_bytes
 
@@ -198,9 +199,23 @@ async def test_the_owners_edit_of_a_message_with_a_wrong_time_stays_the_only_one
         await memory.update(first.id, "Berth 0 is taken.")
         for _ in range(2):
             report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
-            assert (report.stored, report.unchanged) == (0, 1)
+            assert (report.stored, report.erased) == (0, 0)
         texts = [item.text for item in (await memory.list(limit=100)).items]
         assert (len(texts), "Berth 0 is taken." in texts, lines[0].text in texts) == (24, True, False)
+        (edit,) = [item for item in (await memory.list(limit=100)).items if item.text == "Berth 0 is taken."]
+        (decision,) = (await memory.update(edit.id, "Berth 0 is free.")).decisions
+        assert decision.new_id is not None
+        assert (await memory.erase(decision.new_id)).removed["turns"] == 4
+
+
+async def test_what_is_said_every_day_at_one_time_is_taken_for_no_other_day(tmp_path: Path) -> None:
+    start = datetime(2024, 1, 20, 8, 0, tzinfo=UTC)
+    lines = [ChatLine(start + timedelta(days=day), "Mila", "Good morning!") for day in range(300)]
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", exported(lines[:200]))
+        report = await taken(memory, tmp_path, "chat.txt", exported(lines))
+        assert (report.stored, report.updated, report.duplicates) == (100, 0, 200)
+        assert await stored(memory) == expected(lines)
 
 
 async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:

@@ -278,7 +278,8 @@ class _ImportRun:
             return
         reading, is_swapped = transcript.dates, False
         compared = await self._search(transcript, home, sample)
-        if reading is not None and reading.order is not DateOrder.YMD:
+        is_whole = compared is not None and compared.messages == len(sample)
+        if reading is not None and reading.order is not DateOrder.YMD and not is_whole:
             swapped_match = await self._search(transcript, home, sample, is_swapped=True)
             is_swapped = swapped_match is not None
             compared = swapped_match or compared
@@ -386,7 +387,6 @@ class _ImportRun:
             if drafts:
                 report = await self.memory.write(self._request(batch, drafts, file, None))
                 self.outcomes.update(decision.outcome for decision in report.decisions)
-                self.unchanged += sum(decision.reason == OWNERS_VERSION for decision in report.decisions)
                 self.sequence = max(self.sequence, report.sequence)
             if progress is not None:
                 progress(batch.turns[-1].done_bytes, self.source.size_bytes)

@@ -32,18 +32,24 @@ async def message_versions(
             if _MARK not in document.body:
                 continue
             turn = Turn.from_bytes(document.body)
-            family = versions.get(str(turn.metadata.get(EDIT_OF)))
-            if family is not None and family[-1].part in family[-1].turn.forgotten:
-                family.append(TurnMemory(document.ref, document.revision, turn, 0))
-                versions[family[-1].id] = family
+            name = str(turn.metadata.get(EDIT_OF))
+            earlier = next((each for each in versions.get(name, ()) if each.id == name), None)
+            if earlier is not None and earlier.part in earlier.turn.forgotten:
+                versions[name].append(TurnMemory(document.ref, document.revision, turn, 0))
+                versions[document.ref.key] = versions[name]
     return {name: versions[memory.id] for name, memory in first.items()}
 
 
 async def latest_versions(
     ctx: OperationContext, scope: Scope, memories: Mapping[str, Memory | None], /
 ) -> tuple[dict[str, Memory | None], Collection[list[TurnMemory]]]:
-    """Return `memories` with each message in its latest version, and all versions of each message."""
+    """Return `memories` with each message in the version that is shown or was last, and all versions of each message.
+
+    There may be two last ones: the edit of a message, and what was said at a corrected time.
+    """
     versions = await message_versions(ctx, scope, memories.values())
+    for family in versions.values():
+        family.sort(key=lambda each: each.part not in each.turn.forgotten)
     latest = {
         name: versions[memory.id][-1] if isinstance(memory, TurnMemory) else memory for name, memory in memories.items()
     }

@@ -27,8 +27,6 @@ class StoredMessages:
     """Minute and sequence of each message with a time, by the key of what it says."""
     untimed: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Key and sequence of the others, in their order."""
-    hidden: set[int] = field(default_factory=set[int])
-    """Sequences of turns that were hidden, edited or put away."""
     redated: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Key and sequence of those that another one replaces, which says the same at another time."""
 
@@ -40,8 +38,6 @@ class StoredMessages:
             if part in turn.erased:
                 continue
             key = message_key(message)
-            if not turn.is_kept(part):
-                self.hidden.add(turn.sequence)
             if isinstance(earlier := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
                 earlier, transcript.tag_of(TurnId(earlier))
             ):

@@ -4,7 +4,7 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.memories.audit_trail import event_of, trail_ref
 from elytron.memories.lookup import TurnMemory, must_find
-from elytron.memories.versions import message_versions
+from elytron.memories.versions import latest_versions
 from elytron.writes.commit import PlannedWrite, commit_write
 from elytron.writes.transcript import TurnRules, plan_turns
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryCorrectRequest
@@ -62,7 +62,9 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
     Raises NotFound; InvalidInput for a message that was hidden and not edited.
     """
     memory = await must_find(ctx, scope, name)
-    (*_, shown), *_ = (await message_versions(ctx, scope, (memory,))).values()
+    latest, _ = await latest_versions(ctx, scope, {name: memory})
+    shown = latest[name]
+    assert isinstance(shown, TurnMemory)
     if not shown.turn.is_kept(shown.part):
         raise InvalidInput(field="id", problem=f"names a message that no call changes: {GONE[FactState.FORGOTTEN]}")
     return shown

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -33,6 +33,8 @@ _COPY: Final = re.compile(r"[\s_-]*(\(\d{1,3}\)|\b\d{1,2}|copy)\s*$")
 _ALWAYS_NAMED: Final = frozenset({"", "chat", "_chat", "conversations", "messages", "result"})
 _WINDOW_MS: Final = 14 * 3600 * 1000
 _SHARE = 0.3
+_SWAPPED_SHARE = 0.1
+"""Short answers are met again by chance at the same minute of another day, but far less often."""
 _RUN = 3
 
 
@@ -88,7 +90,7 @@ async def read_changes(
         texts = [message.text for message in turn.messages]
         if host_id not in edits and texts == [message.text for message in drafts[host_id].messages]:
             continue
-        if all(turn.is_kept(part) for part in range(len(turn.messages))):
+        if host_id in edits or all(turn.is_kept(part) for part in range(len(turn.messages))):
             revision = there[host_id].document.revision if host_id in there else 0
             replaced[host_id] = ReplacedTurn(document, turn, revision)
         else:
@@ -112,17 +114,18 @@ async def _erased_ids(
 
 def hide_earlier(changes: ChangeSet, stored: ReplacedTurn, /, *, at: Instant) -> None:
     """Add to a batch that a turn is hidden because another one replaces it."""
-    hidden = dict.fromkeys(range(len(stored.turn.messages)), at)
+    hidden = dict.fromkeys(range(len(stored.turn.messages)), at) | stored.turn.forgotten
     earlier = stored.turn.model_copy(update={"forgotten": hidden})
     changes.put(stored.document.ref, earlier, expects=stored.document.revision, action=JournalAction.MERGE)
 
 
 def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
-    """Return a turn that says which message it replaces, if it replaces one."""
+    """Return a turn that says which message it replaces, if it replaces one, and is hidden or put away as that is."""
     if stored is None:
         return turn
     earlier = transcript.message_id(TurnId(stored.document.ref.key), 0)
-    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}})
+    taken = {name: getattr(stored.turn, name) for name in ("forgotten", "lifecycle", "redaction")}
+    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}, **taken})
 
 
 def messages_of(turns: Iterable[Turn], /) -> Iterator[tuple[Turn, int]]:
@@ -174,15 +177,9 @@ async def compare_import(
     erased = await _erased_places(ctx, scope, record, write, messages)
     outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {}
     outcomes |= dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED))
-    for place, draft in enumerate(write.turns):
-        at = (
-            _swapped_sequence(messages, draft.messages[0], _repeat_of(comparison, place))
-            if place not in found
-            else None
-        )
-        if at is not None and at in messages.hidden:
-            outcomes[place] = WriteOutcome.SKIPPED, None, OWNERS_VERSION
-        elif at is not None and comparison.is_swapped:
+    for place, draft in enumerate(write.turns if comparison.is_swapped else ()):
+        at = _swapped_sequence(messages, draft.messages[0], _repeat_of(comparison, place))
+        if at is not None:
             outcomes[place] = WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED
     for place, (at, _) in found.items():
         outcomes[place] = WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED
@@ -276,32 +273,38 @@ async def _search_conversation(
 ) -> ComparedConversation | None:
     """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
     is_swapped = write.comparison is not None and write.comparison.is_swapped
-    drafts: Sequence[TurnDraft] = write.turns
-    if is_swapped:
-        # A date that is the same in both orders says nothing.
-        pairs = zip(_swapped_drafts(drafts), drafts, strict=True)
-        drafts = [draft for draft, original in pairs if draft is not original]
-    sample = [draft.messages[0] for draft in drafts]
+    sample = [draft.messages[0] for draft in (_swapped_drafts(write.turns) if is_swapped else write.turns)]
     best: ComparedConversation | None = None
     for head in await _candidate_heads(ctx, scope, write, sample):
         messages = await read_messages(ctx.store, scope.space, record.conversation_tag(head.key))
-        offsets = messages.offsets(sample) if not is_swapped else (0,)
-        moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in drafts]  # noqa: B023
-        found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets[: limits.IMPORT_OFFSETS]))
+        offsets = messages.offsets([draft.messages[0] for draft in write.turns])[: limits.IMPORT_OFFSETS]
+        moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in write.turns]  # noqa: B023
+        found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets))
+        count = len(found)
         if is_swapped:
-            is_same = len(found) >= max(min(_RUN, len(sample), head.turns), 1)
-        else:
-            is_same = head.key == scope.conversation_key or _is_same(
-                head, write, sample, offsets[0], [found.get(place) for place in range(len(sample))]
-            )
-        if not is_same:
-            continue
-        if best is None or len(found) > best.messages:
+            offsets, count = (0,), _swapped_count(head, messages, write.turns, found)
+        elif head.key != scope.conversation_key:
+            places = [found.get(place) for place in range(len(sample))]
+            count = count if _is_same(head, write, sample, offsets[0], places) else 0
+        is_own = head.key == scope.conversation_key and not is_swapped
+        if (count or is_own) and (best is None or count > best.messages):
             best = ComparedConversation(
-                channel=head.channel, conversation=head.conversation, title=head.title, messages=len(found),
-                offsets_ms=offsets[: limits.IMPORT_OFFSETS],
+                channel=head.channel, conversation=head.conversation, title=head.title, messages=count,
+                offsets_ms=offsets,
             )  # fmt: skip
     return best
+
+
+def _swapped_count(
+    head: transcript.Conversation, messages: StoredMessages, drafts: Sequence[TurnDraft], found: Container[int]
+) -> int:
+    """Return how many drafts are stored with day and month the other way round; 0 if that may be chance."""
+    places = [place for place, draft in enumerate(drafts) if _moved_draft(draft, swapped_time) is not draft]
+    rest = [drafts[place].messages[0] for place in places if place not in found]
+    # What is said often, perhaps every day at one time, says nothing of an order.
+    rare = [message for message in rest if len(messages.timed.get(message_key(message), ())) == 1]
+    count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare)
+    return count if count >= max(min(_RUN, len(places), head.turns), _SWAPPED_SHARE * len(rest)) else 0
 
 
 def _moved_draft(draft: TurnDraft, move: Callable[[Instant], Instant]) -> TurnDraft:
