@@ -139,6 +139,23 @@ async def test_a_changed_message_is_shown_in_its_new_version_and_holds_up_no_oth
         assert (again.stored, again.updated, again.duplicates, again.changed) == (0, 0, 3, False)
 
 
+@pytest.mark.parametrize(("name", "write"), WRITERS[:3])
+async def test_a_changed_message_is_erased_in_all_versions_and_restored_on_request(
+    tmp_path: Path, name: str, write: Any
+) -> None:
+    async with elytron.open(tmp_path / "m.db", space="ada") as memory:
+        await taken(memory, tmp_path / "in", name, write("The code is 4417.", "ok"))
+        await taken(memory, tmp_path / "in", name, write("The code is 5528.", "ok"))
+        await memory.erase(await id_of(memory, "The code is 5528."))
+        assert not any(b"4417" in path.read_bytes() for path in tmp_path.glob("m.db*"))
+        report = await taken(memory, tmp_path / "in", name, write("The code is 5528.", "ok"))
+        assert (report.stored, report.erased, report.duplicates) == (0, 1, 1)
+        assert await texts_of(memory) == ["ok"]
+        restored = await import_transcript(memory, tmp_path / "in" / name, restore_erased=True)
+        assert (restored.stored, restored.duplicates) == (1, 1)
+        assert await texts_of(memory) == ["The code is 5528.", "ok"]
+
+
 async def test_the_owners_edit_of_a_message_outlives_a_change_in_the_export(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "c.json", claude("The boat leaves at te", "ok"))

@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from elytron.flows.transcript_import import TranscriptImportReport
 from elytron.state import stored_messages
 from elytron.state.stored_messages import align_keys
 from elytron_core import limits
-from elytron_core.clock import format_instant
+from elytron_core.clock import format_instant, instant
+from elytron_core.errors import TurnConflict
 from elytron_core.ids import ConversationTag, SpaceId
 from elytron_core.ports.store import Store
 from elytron_core.scope import ConversationKey
@@ -108,6 +109,127 @@ async def test_an_export_from_another_time_zone_is_recognised_and_reported(tmp_p
         assert await stored(memory) == expected(lines)
 
 
+def month_first(lines: Sequence[ChatLine]) -> str:
+    return "".join(f"{line.at:%m/%d/%Y, %H:%M} - {line.speaker}: {line.text}\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", ["chat.txt", "chat (1).txt"])
+async def test_times_that_were_read_in_the_wrong_order_are_corrected_by_the_right_one(
+    tmp_path: Path, name: str
+) -> None:
+    lines = conversation(36, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    (tmp_path / name).write_text(month_first(lines), "utf-8")
+    same = sum(line.at.day == line.at.month for line in lines)
+    async with elytron.open("memory:", space="ada") as memory:
+        guessed = await import_transcript(memory, tmp_path / "chat.txt")
+        assert (guessed.stored, [dates.order for dates in guessed.dates]) == (36, ["dmy"])
+        with pytest.raises(TurnConflict):
+            await import_transcript(memory, tmp_path / name, date_order="mdy", strict=True)
+        report = await import_transcript(memory, tmp_path / name, date_order="mdy")
+        assert (report.stored, report.updated, report.duplicates) == (0, 36 - same, same)
+        assert await stored(memory) == expected(lines)
+        for order in ("mdy", "auto"):
+            again = await import_transcript(memory, tmp_path / name, date_order=order)
+            assert (order, again.changed, again.duplicates) == (order, False, 36)
+        assert await stored(memory) == expected(lines)
+        for order in ("dmy", "mdy"):
+            assert (await import_transcript(memory, tmp_path / name, date_order=order)).updated == 36 - same
+        assert await stored(memory) == expected(lines)
+        assert len((await memory.inspect()).conversations) == 1
+
+
+async def test_a_longer_file_settles_the_times_that_a_shorter_one_left_open(tmp_path: Path) -> None:
+    lines = conversation(120, minutes=700)
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", month_first(lines[:60]))
+        report = await taken(memory, tmp_path, "chat.txt", month_first(lines))
+        assert (report.stored, report.stored + report.updated + report.duplicates) == (60, 120)
+        assert await stored(memory) == expected(lines)
+        assert (report.first_at, report.last_at) == (instant(lines[0].at), instant(lines[-1].at.replace(second=0)))
+
+
+async def test_a_guess_follows_the_order_of_the_stored_times(tmp_path: Path) -> None:
+    lines = conversation(60, minutes=700)
+    async with elytron.open("memory:", space="ada") as memory:
+        (tmp_path / "chat.txt").write_text(month_first(lines[:45]), "utf-8")
+        await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+        report = await taken(memory, tmp_path, "chat (1).txt", month_first(lines))
+        assert (report.stored, report.updated, report.duplicates) == (15, 0, 45)
+        assert [(dates.order, dates.is_ambiguous) for dates in report.dates] == [("mdy", False)]
+        assert report.last_at == instant(lines[-1].at.replace(second=0))
+        assert await stored(memory) == expected(lines)
+
+
+async def test_a_guess_follows_times_that_were_corrected(tmp_path: Path) -> None:
+    lines = conversation(60, minutes=700)
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", month_first(lines[:45]))
+        await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+        for content in (lines[:50], lines):
+            await taken(memory, tmp_path, "chat.txt", month_first(content))
+            assert await stored(memory) == expected(content)
+
+
+async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten_one_stays_so(tmp_path: Path) -> None:
+    lines = conversation(24, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open(tmp_path / "m.db", space="ada") as memory:
+        await import_transcript(memory, tmp_path / "chat.txt")
+        first, *_, last = (await memory.list(limit=100)).items
+        same = sum(line.at.day == line.at.month for line in lines)
+        await memory.forget(last.id)
+        report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+        assert (report.stored, report.updated) == (0, 24 - same)
+        assert await stored(memory) == expected(lines[:-1])
+        await memory.erase(first.id)
+        assert await stored(memory) == expected(lines[1:-1])
+        again = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+        assert (again.changed, again.erased) == (False, 1)
+    stored_bytes = b"".join(path.read_bytes() for path in tmp_path.glob("m.db*"))
+    assert lines[0].text.encode() not in stored_bytes
+
+
+async def test_the_owners_edit_of_a_message_with_a_wrong_time_stays_the_only_one(tmp_path: Path) -> None:
+    lines = conversation(24, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, tmp_path / "chat.txt")
+        (first, *_) = (await memory.list(limit=100)).items
+        await memory.update(first.id, "Berth 0 is taken.")
+        for _ in range(2):
+            report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+            assert (report.stored, report.erased) == (0, 0)
+        texts = [item.text for item in (await memory.list(limit=100)).items]
+        assert (len(texts), "Berth 0 is taken." in texts, lines[0].text in texts) == (24, True, False)
+        (edit,) = [item for item in (await memory.list(limit=100)).items if item.text == "Berth 0 is taken."]
+        (decision,) = (await memory.update(edit.id, "Berth 0 is free.")).decisions
+        assert decision.new_id is not None
+        assert (await memory.erase(decision.new_id)).removed["turns"] == 4
+
+
+async def test_what_is_said_every_day_at_one_time_is_taken_for_no_other_day(tmp_path: Path) -> None:
+    start = datetime(2024, 1, 20, 8, 0, tzinfo=UTC)
+    lines = [ChatLine(start + timedelta(days=day), "Mila", "Good morning!") for day in range(300)]
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", exported(lines[:200]))
+        report = await taken(memory, tmp_path, "chat.txt", exported(lines))
+        assert (report.stored, report.updated, report.duplicates) == (100, 0, 200)
+        assert await stored(memory) == expected(lines)
+
+
+async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:
+    lines = conversation(24, minutes=700)
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open("memory:", space="ada") as memory:
+        await import_transcript(memory, tmp_path / "chat.txt")
+        await memory.erase((await memory.list(limit=100)).items[0].id)
+        for _ in range(2):
+            report = await import_transcript(memory, tmp_path / "chat.txt", date_order="mdy")
+            assert (report.stored, report.erased) == (0, 1)
+            assert await stored(memory) == expected(lines[1:])
+
+
 async def test_summer_time_of_one_phone_only_doubles_nothing(tmp_path: Path) -> None:
     lines = conversation(240, minutes=60 * 24)
     change = lines[150].at
@@ -146,6 +268,15 @@ async def test_other_chats_of_the_same_people_stay_apart(tmp_path: Path) -> None
 def as_lines(texts: Sequence[str]) -> str:
     roles = ("user", "assistant")
     return "".join(json.dumps({"role": roles[n % 2], "content": text}) + "\n" for n, text in enumerate(texts))
+
+
+async def test_equal_lines_behind_a_file_that_grew_are_new_messages(tmp_path: Path) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.jsonl", as_lines(["The ferry", "At nine."]))
+        report = await taken(
+            memory, tmp_path, "chat.jsonl", as_lines(["The ferry", "At nine.", "The ferry", "At nine."])
+        )
+        assert (report.stored, report.duplicates) == (2, 2)
 
 
 @pytest.mark.parametrize("seed", range(8))

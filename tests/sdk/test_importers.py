@@ -90,12 +90,6 @@ class TestJsonLines:
         path = written(tmp_path, lines(MINA | {"timestamp": value}))
         assert rows(path)[0][-1] == round(datetime(2025, 1, 12, 19, 4, tzinfo=UTC).timestamp() * 1000)
 
-    def test_a_message_keeps_its_id_when_the_file_grows(self, tmp_path: Path) -> None:
-        short = host_ids(written(tmp_path, lines(MINA, TOMAS)))
-        grown = host_ids(written(tmp_path, lines(MINA, TOMAS, TOMAS, MINA)))
-        assert grown[:2] == short
-        assert len(set(grown)) == 4
-
     def test_progress_is_counted_in_bytes_of_the_file(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA, TOMAS))
         with opened(path) as transcript:

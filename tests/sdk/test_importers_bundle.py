@@ -9,6 +9,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 from tests.sdk.test_importers import CANARY, rows, written
 
+import elytron
 from elytron.importers.detection import TranscriptFormat
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
@@ -66,3 +67,17 @@ def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
     assert path.stat().st_size < 5_000
     with pytest.raises(UnreadableFile, match="more than 50000 bytes"):
         rows(path)
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+async def test_files_of_one_name_in_a_zip_file_are_each_read(tmp_path: Path) -> None:
+    path = tmp_path / "chats.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for text in ("The kiln fires at nine.", "The boat leaves at ten."):
+            archive.writestr("chat.txt", f"13/05/2025, 09:14 - Ben: {text}\n")
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await elytron.import_transcript(memory, path)
+        assert (report.files, report.stored, report.conversations) == (2, 2, 2)
+        again = await elytron.import_transcript(memory, path)
+        assert (again.stored, again.duplicates) == (0, 2)

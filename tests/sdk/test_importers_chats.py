@@ -1,6 +1,8 @@
 """Chats of WhatsApp and Telegram, and notes in Markdown and plain text: told apart, read in order, counted."""
 
 import json
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,48 @@ def test_the_order_of_day_and_month_is_told_by_the_dates(tmp_path: Path) -> None
         read(written(tmp_path, "chat", "31/31/2025, 10:00 - A: x\n"))
 
 
+NOTICES: dict[str, dict[str, list[str]]] = tomllib.loads(
+    files("elytron_core.text").joinpath("data", "chat_notices.toml").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("ending", ["", ".", "。"])
+@pytest.mark.parametrize("start", ["", "\u200e", "\u200f"])
+def test_a_deleted_message_is_no_message_in_any_language(tmp_path: Path, start: str, ending: str) -> None:
+    forms = [form for forms in NOTICES["deleted"].values() for form in forms]
+    lines = [f"13/05/2025, 09:14 - Ben: {start}{form}{ending}\n" for form in forms]
+    quoted = "".join(f"13/05/2025, 09:15 - Ben: {form}: why?\n" for form in forms)
+    _, rows, left_out = read(written(tmp_path, "chat.txt", "".join(lines) + quoted))
+    assert left_out == {OmissionReason.DELETED: len(forms)}
+    assert [text for _, text, _ in rows] == [f"{form}: why?" for form in forms]
+
+
+@pytest.mark.parametrize("ending", ["", "."])
+def test_the_mark_of_an_edited_message_is_no_part_of_it_in_any_language(tmp_path: Path, ending: str) -> None:
+    forms = [form for forms in NOTICES["edited"].values() for form in forms]
+    lines = [f"13/05/2025, 09:14 - Ben: Berth {n} <{form}{ending}>\n" for n, form in enumerate(forms)]
+    _, rows, _ = read(written(tmp_path, "chat.txt", "".join(lines)))
+    assert [text for _, text, _ in rows] == [f"Berth {n}" for n in range(len(forms))]
+
+
+def test_words_in_brackets_are_words(tmp_path: Path) -> None:
+    _, rows, _ = read(written(tmp_path, "chat.txt", "13/05/2025, 09:14 - Ben: Type <the name of the boat>\n"))
+    assert [text for _, text, _ in rows] == ["Type <the name of the boat>"]
+
+
+@pytest.mark.parametrize(
+    "notice",
+    ["IMG-20250513-WA0001.jpg (Datei angehängt)", "PTT-20250513-WA0002.opus（文件附件）",
+     "\u200eVerpasster Sprachanruf",
+     "\u200e<bijgevoegd: 00000012-PHOTO-2025-05-13.jpg>", "<メディアは含まれていません>"],
+)  # fmt: skip
+def test_stand_ins_are_known_by_their_form_in_any_language(tmp_path: Path, notice: str) -> None:
+    chat = f"13/05/2025, 09:14 - Ben: {notice}\n13/05/2025, 09:15 - Ben: report.pdf (the new one)\n"
+    _, rows, left_out = read(written(tmp_path, "chat.txt", chat))
+    assert [text for _, text, _ in rows] == ["report.pdf (the new one)"]
+    assert left_out == {OmissionReason.MEDIA: 1}
+
+
 TELEGRAM: dict[str, Any] = {
     "name": "Boat club",
     "type": "private_group",
@@ -146,6 +190,13 @@ AMBIGUOUS = "02/04/24, 9:11 am - A: x\n03/04/24, 1:20 pm - B: y\n"
         (AMBIGUOUS, None, ["2024-04-02", "2024-04-03"], True),
         (AMBIGUOUS, DateOrder.MDY, ["2024-02-04", "2024-03-04"], False),
         ("2/4/24, 9:11 AM - A: x\n2/5/24, 1:20 PM - B: y\n", None, ["2024-02-04", "2024-02-05"], True),
+        ("2/4/24, 9:11 AM - A: x\n3/4/24, 1:20 PM - B: y\n", None, ["2024-02-04", "2024-03-04"], True),
+        (
+            "".join(f"{day}/4/24, 9:11 AM - A: x\n" for day in range(2, 7)),
+            None,
+            [f"2024-04-0{day}" for day in range(2, 7)],
+            True,
+        ),
         ("02/04/24, 9:11 am - A: x\n13/04/24, 1:20 pm - B: y\n", None, ["2024-04-02", "2024-04-13"], False),
         ("04/02/24, 9:11 am - A: x\n04/13/24, 1:20 pm - B: y\n", None, ["2024-04-02", "2024-04-13"], False),
         ("2024/4/2 9:11 - A: x\n2024/4/3 9:12 - B: y\n", None, ["2024-04-02", "2024-04-03"], False),

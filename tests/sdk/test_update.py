@@ -1,13 +1,22 @@
 """`update` and `correct`: a fact is corrected; an edit is shown in place of a message, and history has both."""
 
+from pathlib import Path
+
 import pytest
 
 import elytron
 from elytron_core import limits
-from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import (
+    MemoryTranscriptLifecycleRequest,
+    MemoryWriteRequest,
+    TranscriptLifecycleTransition,
+    TranscriptWrite,
+    TurnDraft,
+)
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.evidence import EvidenceAuthority, TrustLevel
 from elytron_core.planes.transcript import Message
+from elytron_core.scope import Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -99,6 +108,67 @@ async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elyt
     assert await texts(memory) == ["red tea", "green tea", "black tea"]
     assert decision.new_id is not None
     assert (await memory.get(decision.new_id)).trust == before.trust
+
+
+async def edited_twice(memory: elytron.MemoryRuntime) -> list[str]:
+    """Store a message that is edited twice; return the ids of its versions."""
+    (first,) = (await memory.add("The safe opens with 4417.", conversation="vault")).ids
+    await memory.add("Good morning.", conversation="vault")
+    names = [first]
+    for text in ("The safe opens with 5528.", "The safe opens with 6639."):
+        (decision,) = (await memory.correct(first, text)).decisions
+        names.append(decision.new_id or "")
+    return names
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:{}/m.db"])
+@pytest.mark.parametrize("place", range(3))
+async def test_erasing_any_version_of_a_message_erases_all_of_them(url: str, place: int, tmp_path: Path) -> None:
+    async with elytron.open(url.format(str(tmp_path).replace("/", "%2F")), space="ada") as memory:
+        names = await edited_twice(memory)
+        rehearsal = await memory.erase(elytron.MemoryEraseRequest(ids=(names[place],), dry_run=True))
+        report = await memory.erase(names[place])
+        for each in (rehearsal, report):
+            assert {decision.id for decision in each.decisions} == {*names}
+            assert each.removed["turns"] == 3
+        assert await texts(memory) == ["Good morning."]
+        for name in names:
+            with pytest.raises(NotFound):
+                await memory.get(name)
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert not any(code in stored for code in (b"4417", b"5528", b"6639"))
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_forgetting_any_version_of_a_message_hides_the_one_that_is_shown(
+    memory: elytron.MemoryRuntime, place: int
+) -> None:
+    names = await edited_twice(memory)
+    assert (await memory.forget(names[place])).changed
+    assert await texts(memory) == ["Good morning."]
+    assert (await memory.forget(names[place], undo=True)).changed
+    assert await texts(memory) == ["Good morning.", "The safe opens with 6639."]
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_deleting_the_text_of_any_version_deletes_that_of_all(memory: elytron.MemoryRuntime, place: int) -> None:
+    names = await edited_twice(memory)
+    request = MemoryTranscriptLifecycleRequest(
+        scope=Scope(space="ada", conversation="vault"),
+        transition=TranscriptLifecycleTransition.DELETE_RAW,
+        turn_ids=(names[place],),
+    )
+    assert (await memory.request_transcript_lifecycle(request)).affected_turns == 3
+    for name in names:
+        with pytest.raises(NotFound):
+            await memory.get(name)
+
+
+async def test_a_turn_that_claims_to_replace_a_shown_message_is_no_version_of_it(memory: elytron.MemoryRuntime) -> None:
+    (shown,) = (await memory.add("tea", conversation="cups")).ids
+    (claim,) = (await memory.add("coffee", conversation="cups", metadata={"edit_of": shown})).ids
+    await memory.erase(claim)
+    assert await texts(memory) == ["tea"]
 
 
 async def test_an_edit_does_not_take_over_the_word_of_a_program(memory: elytron.MemoryRuntime) -> None:

@@ -391,7 +391,7 @@ def _count_words(count: int, words: str) -> str:
 
 
 def _dates_line(dates: FileDates) -> str:
-    way_out = "; if that is wrong, erase the conversation and pass --date-order" if dates.is_ambiguous else ""
+    way_out = "; if that is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
     doubt = " (another order is possible)" if dates.is_ambiguous else ""
     return f"{safe_line(dates.file)}: {dates.order.value}{doubt}, because {dates.reason}{way_out}"
 

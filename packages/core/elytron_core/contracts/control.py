@@ -193,9 +193,9 @@ class OutsideOrigin(Value):
 class MemoryEraseRequest(ScopedRequest["MemoryControlReport"]):
     """Remove memories physically, from documents, index and journal digests. There is no way back.
 
-    Exactly one of `ids`, `origin` and `whole_space` says what goes; `whole_space` repeats the space's name, so that
-    leaving something out never erases one. For an `origin`, a dry run names what goes and returns a token. The real
-    call takes the token, and erases these memories or none.
+    Exactly one of `ids`, `origin` and `whole_space` says what goes, a message in all its versions; `whole_space`
+    repeats the space's name, so that leaving something out never erases one. For an `origin`, a dry run names what goes
+    and returns a token. The real call takes the token, and erases these memories or none.
     """
 
     ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()

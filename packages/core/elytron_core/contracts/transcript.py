@@ -104,8 +104,8 @@ class ImportComparison(Value):
     """The sequence behind which turns without a time are compared."""
     repeats: Annotated[tuple[int, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
     """For each turn, the number of equal ones in its minute before it."""
-    earlier_ids: Annotated[tuple[Name | None, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
-    """For each turn, the host id under which an earlier version may have stored it."""
+    is_swapped: bool = False
+    """The stored times have day and month the other way round: they are corrected."""
 
 
 class ComparedConversation(Value):
@@ -124,8 +124,9 @@ class ComparedConversation(Value):
 class TranscriptWrite(Value):
     """Commit turns as evidence to the scope's conversation, in this order.
 
-    An imported turn whose text has changed under its host id replaces the stored one, which stays in history. One that
-    was erased is skipped, unless `restore_erased` is set.
+    An imported turn whose text has changed under its host id, or that names another message as `edit_of` in its
+    metadata, replaces the stored one, which stays in history. One that was erased is skipped, unless `restore_erased`
+    is set.
     """
 
     kind: Literal["transcript"] = "transcript"

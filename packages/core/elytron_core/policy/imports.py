@@ -3,13 +3,14 @@
 import re
 from typing import Final
 
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, as_datetime, instant
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import canonical_bytes, sha256_digest
 
 ERASED: Final = "it was erased here, and stays erased"
-OWNERS_VERSION: Final = "its text has changed, but it was hidden, edited or deleted here, and stays so"
+OWNERS_VERSION: Final = "it has changed, but was hidden, edited or deleted here, and stays so"
+REDATED: Final = "day and month of its date were read the other way round: it is shown at its new time"
 MINUTE_MS: Final = 60_000
 _ID_DIGITS: Final = 32
 _UNSEEN: Final = re.compile("[\u200b-\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -18,6 +19,12 @@ _UNSEEN: Final = re.compile("[\u200b-\u200f\u061c\u202a-\u202e\u2066-\u2069\ufef
 def minute_of(at: Instant, /) -> int:
     """Return the minute of a time; exports of one chat write seconds or not."""
     return at // MINUTE_MS
+
+
+def swapped_time(at: Instant, /) -> Instant:
+    """Return a time with the day and month of its date exchanged; as it is if no month has that number."""
+    moment = as_datetime(at)
+    return instant(moment.replace(month=moment.day, day=moment.month)) if moment.day <= 12 else at
 
 
 def message_form(message: Message, /) -> tuple[str, str, str]:

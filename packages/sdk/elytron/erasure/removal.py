@@ -18,6 +18,7 @@ from elytron.memories.links import links_of_memory
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
+from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
 from elytron.state.spaces import LostRaces, opening_changes
 from elytron.writes.imports import erasure_marks
@@ -184,7 +185,7 @@ class _ErasurePlan:
 
 
 async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
-    """Erase the memories that `request` names.
+    """Erase the memories that `request` names, each message with all its versions.
 
     First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list) and
     turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
@@ -222,6 +223,7 @@ async def _empty_space(
     race = LostRaces()
     while True:
         found = await find_stored(ctx, scope, request.ids)
+        found |= await _other_versions(ctx, scope, found.values())
         decisions = tuple(_erasure_decision(memory_id, memory) for memory_id, memory in found.items())
         record = await ctx.spaces.find(scope.space)
         if record is None:
@@ -251,6 +253,14 @@ async def _empty_space(
             await race.lost(conflict)
             continue
         return report, plan
+
+
+async def _other_versions(
+    ctx: OperationContext, scope: Scope, memories: Collection[Memory | None]
+) -> dict[str, Memory | None]:
+    """Return what else must go with `memories`: the other versions of each message."""
+    versions = await message_versions(ctx, scope, memories)
+    return {each.id: each for family in versions.values() for each in family if each.id not in versions}
 
 
 async def _plan_erasure(
@@ -348,7 +358,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
             (use,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
             plan.refs |= {use.ref: use.revision} if use is not None else {}
         case TurnMemory(turn=turn, part=part):
-            plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
+            plan.citations.add(memory.id)
             # Several messages of a turn may go at once: each is cut from what the one before left.
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
             assert isinstance(pending, transcript.Turn)
@@ -380,7 +390,7 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
 
 async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _ErasurePlan) -> None:
     """Add documents beside removed turns, or beside those messages of turns that stay."""
-    messages = {transcript.message_id(TurnId(memory.ref.key), memory.part) for memory in memories}
+    messages = {memory.id for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
 
     def goes(document: Document, message: str | None) -> bool:

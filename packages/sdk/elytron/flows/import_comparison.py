@@ -44,8 +44,8 @@ class ComparedFile:
     key: ConversationKey
     """The conversation to which it is written."""
     offsets_ms: tuple[int, ...] = (0,)
-    has_earlier_ids: bool = True
-    """True if an earlier version would have stored it in the same conversation."""
+    is_swapped: bool = False
+    """True if it is stored with day and month the other way round."""
     after: int = 0
     """The highest sequence that was recognised so far."""
     _position: int = 0
@@ -53,7 +53,7 @@ class ComparedFile:
 
     def rewound(self) -> "ComparedFile":
         """Return the conversation before its first message."""
-        return ComparedFile(self.key, self.offsets_ms, self.has_earlier_ids)
+        return ComparedFile(self.key, self.offsets_ms, self.is_swapped)
 
     def prepare(
         self, batch: Iterable[SaidMessage], offset_ms: int, /, *, after: int | None = None
@@ -88,14 +88,10 @@ class ComparedFile:
         counts[form] += 1
         return counts[form] - 1
 
-    def comparison(self, batch: Iterable[SaidMessage], repeats: Iterable[int], /) -> ImportComparison:
+    def comparison(self, repeats: Iterable[int], /) -> ImportComparison:
         """Return how the next messages are compared."""
-        earlier = (said.earlier_id or (None if said.has_own_id else said.turn.host_id) for said in batch)
         return ImportComparison(
-            offsets_ms=self.offsets_ms,
-            after=self.after,
-            repeats=tuple(repeats),
-            earlier_ids=tuple(earlier) if self.has_earlier_ids else (),
+            offsets_ms=self.offsets_ms, after=self.after, repeats=tuple(repeats), is_swapped=self.is_swapped
         )
 
     def note(self, compared: ComparedConversation, /) -> None:

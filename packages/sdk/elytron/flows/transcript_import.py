@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -13,10 +13,11 @@ from typing import NamedTuple, Protocol
 from elytron.flows.import_comparison import ComparedFile, sample_messages
 from elytron.importers import message_shape
 from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
-from elytron.importers.message_shape import DateOrder, OmissionReason, SaidMessage
+from elytron.importers.message_shape import DateChoice, DateOrder, OmissionReason, SaidMessage
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import (
+    ComparedConversation,
     ImportComparison,
     MemoryWriteReport,
     MemoryWriteRequest,
@@ -28,10 +29,11 @@ from elytron_core.contracts.transcript import (
 from elytron_core.errors import InvalidInput, ScopeMissing, TurnConflict, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.transcript import TurnOrigin
-from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION
+from elytron_core.planes.transcript import EDIT_OF, TurnOrigin
+from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION, REDATED
 from elytron_core.scope import ConversationKey, FutureClaims, Scope
 
+_OTHER_ORDER = {DateOrder.DMY: DateOrder.MDY, DateOrder.MDY: DateOrder.DMY}
 PLACE_DIGITS = 12
 STEM_CHARS = 80
 BATCH_TURNS = 400
@@ -63,9 +65,9 @@ class ImportNoteKind(StrEnum):
     SKIPPED = "skipped"
     """It cannot be read."""
     UPDATED = "updated"
-    """Its text has changed: the new version is shown."""
+    """Its text has changed, or its date was read wrongly: the new version is shown."""
     UNCHANGED = "unchanged"
-    """Its text has changed, but what the owner did to the stored message stands."""
+    """It has changed, but what the owner did to the stored message stands."""
 
 
 class ImportNote(Value):
@@ -131,8 +133,8 @@ class TranscriptImportReport(Value):
 
 
 @dataclass(slots=True)
-class _FirstPass:
-    """Result of the first pass, which reads the whole file."""
+class _FileContents:
+    """What the files hold."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
@@ -166,6 +168,8 @@ class _BatchPlan(NamedTuple):
     wanted: bytes
     offset_ms: int
     after: int
+    earlier_ids: Mapping[int, str]
+    """By the place of a turn, the stored message that it replaces since its date was read wrongly."""
 
 
 async def import_transcript(
@@ -187,9 +191,10 @@ async def import_transcript(
     Only what is new is stored: a conversation is recognised by its ids, else by speakers, times and texts, so a longer,
     shorter or renamed export of it can be imported again. A changed message becomes a new version; one that was erased
     stays so without `restore_erased`. A record that cannot be read is skipped and named; with `strict`, nothing is
-    stored then, nor if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates. Messages that name
-    no conversation go to the scope's, else to one named after the file. Messages of a system or tool need `include`.
-    `place` replaces the path. Raises UnreadableFile, ScopeMissing, InvalidInput.
+    stored then, nor if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates, and corrects those
+    that were read in another order before. Messages that name no conversation go to the scope's, else to one named
+    after the file. Messages of a system or tool need `include`. `place` replaces the path. Raises UnreadableFile,
+    ScopeMissing, InvalidInput.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -200,15 +205,15 @@ async def import_transcript(
         raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
     order = _named_order(date_order)
     with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
-        run = _ImportRun(memory, scope, source, frozenset(include), strict=strict, restore_erased=restore_erased)
-        seen = await asyncio.to_thread(run.read_through)
+        run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased)
+        await asyncio.to_thread(run.read_through)
         for transcript in source.found:
             await run.compare_home(transcript)
             plans = await run.compare(transcript)
             if not dry_run:
                 await run.write(transcript, plans, progress)
             run.read_bytes += transcript.size_bytes
-        return run.report(seen, dry_run=dry_run)
+        return run.report(dry_run=dry_run)
 
 
 def _named_order(name: DateOrder | str | None) -> DateOrder | None:
@@ -220,84 +225,74 @@ def _named_order(name: DateOrder | str | None) -> DateOrder | None:
         raise InvalidInput(field="date_order", problem="is none of auto, dmy, mdy, ymd") from None
 
 
+@dataclass(slots=True)
 class _ImportRun:
     """One import while it goes on, transcript after transcript: each is compared, then written."""
 
-    def __init__(
-        self,
-        memory: ImportWrites,
-        scope: Scope,
-        source: FoundTranscripts,
-        include: frozenset[EvidenceRole],
-        /,
-        *,
-        strict: bool,
-        restore_erased: bool,
-    ) -> None:
-        self._memory = memory
-        self._scope = scope
-        self._source = source
-        self._include = include
-        self._strict = strict
-        self._restore_erased = restore_erased
-        self._files: dict[ConversationKey, ComparedFile] = {}
-        self._outcomes: Counter[WriteOutcome] = Counter()
-        self._erased = self._unchanged = 0
-        self._notes: list[ImportNote] = []
-        self._resumed: list[ResumedConversation] = []
-        self._future_claims: FutureClaims = ()
-        self._sequence = 0
-        self.read_bytes = 0
+    memory: ImportWrites
+    scope: Scope
+    source: FoundTranscripts
+    include: frozenset[EvidenceRole]
+    strict: bool
+    restore_erased: bool
+    seen: _FileContents = field(default_factory=_FileContents)
+    files: dict[ConversationKey, ComparedFile] = field(default_factory=dict[ConversationKey, ComparedFile])
+    outcomes: Counter[WriteOutcome] = field(default_factory=Counter[WriteOutcome])
+    erased: int = 0
+    unchanged: int = 0
+    notes: list[ImportNote] = field(default_factory=list[ImportNote])
+    resumed: list[ResumedConversation] = field(default_factory=list[ResumedConversation])
+    future_claims: FutureClaims = ()
+    sequence: int = 0
+    read_bytes: int = 0
 
-    def read_through(self) -> _FirstPass:
+    def read_through(self) -> None:
         """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
-        seen = _FirstPass()
-        seen.left_out[OmissionReason.OTHER_FILE] = self._source.other_files
-        for transcript in self._source.found:
-            seen.count(self._messages(transcript))
+        seen, has_messages = self.seen, False
+        seen.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
+        for transcript in self.source.found:
+            has_messages |= sum(1 for _ in self._messages(transcript)) > 0
             seen.left_out.update(transcript.left_out)
             seen.skipped += transcript.skipped_count
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
-        if not seen.messages:
-            for transcript in self._source.found:
+        if not has_messages:
+            for transcript in self.source.found:
                 for record in transcript.skipped:
                     raise transcript.unreadable(record)
-            raise UnreadableFile(name=self._source.name, problem=_nothing_found(_ordered_counts(seen.left_out)))
-        return seen
+            raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(seen.left_out)))
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[SaidMessage]:
         """Yield what was said in a transcript, with how far the whole source has been read."""
-        home = _home_conversation(self._scope, transcript)
-        for said in transcript.messages(home, include=self._include, strict=self._strict):
+        home = _home_conversation(self.scope, transcript)
+        for said in transcript.messages(home, include=self.include, strict=self.strict):
             title = said.title or (_file_stem(transcript.name) if said.conversation == home else None)
             yield replace(said, title=title, done_bytes=self.read_bytes + said.done_bytes)
 
     async def compare_home(self, transcript: FoundTranscript) -> None:
         """Search for the stored conversation that a transcript goes on with, which names none."""
-        home = _home_conversation(self._scope, transcript)
+        home = _home_conversation(self.scope, transcript)
         found = (said for said in self._messages(transcript) if said.conversation == home and not said.has_own_id)
         sample = await asyncio.to_thread(sample_messages, found)
         if not sample:
             return
-        is_free = self._scope.conversation is None and self._scope.chat is None
-        title = _file_stem(transcript.name)
-        write = TranscriptWrite(
-            turns=tuple(sample),
-            origin=TurnOrigin.IMPORTED,
-            title=title,
-            comparison=ImportComparison(is_sample=True, anywhere=is_free),
-        )
-        report = await self._memory.write(
-            MemoryWriteRequest(scope=_scope_at(self._scope, home), write=write, dry_run=True)
-        )
-        if (compared := report.compared) is None:
+        reading, is_swapped = transcript.dates, False
+        compared = await self._search(transcript, home, sample)
+        is_whole = compared is not None and compared.messages == len(sample)
+        if reading is not None and reading.order is not DateOrder.YMD and not is_whole:
+            swapped_match = await self._search(transcript, home, sample, is_swapped=True)
+            is_swapped = swapped_match is not None
+            compared = swapped_match or compared
+        if compared is None:
             return
-        key = ConversationKey(compared.channel, compared.conversation)
-        offset = compared.offsets_ms[0]
-        self._files[home] = ComparedFile(key, compared.offsets_ms, has_earlier_ids=key == home and not offset)
+        key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]
+        if is_swapped and reading is not None and reading.is_ambiguous:
+            # A guess changes no times that are stored; it follows them.
+            transcript.date_choice = DateChoice(_OTHER_ORDER[reading.order], "the stored messages are in this order")
+            is_swapped = False
+        self.files[home] = ComparedFile(key, compared.offsets_ms, is_swapped=is_swapped)
         if key != home or offset:
-            self._resumed.append(
+            self.resumed.append(
                 ResumedConversation(
                     file=transcript.name,
                     channel=key.channel,
@@ -307,17 +302,32 @@ class _ImportRun:
                 )
             )
 
+    async def _search(
+        self, transcript: FoundTranscript, home: ConversationKey, sample: list[TurnDraft], *, is_swapped: bool = False
+    ) -> ComparedConversation | None:
+        """Return the stored conversation that has most of a sample of the messages that name none."""
+        is_free = self.scope.conversation is None and self.scope.chat is None
+        write = TranscriptWrite(
+            turns=tuple(sample),
+            origin=TurnOrigin.IMPORTED,
+            title=_file_stem(transcript.name),
+            comparison=ImportComparison(is_sample=True, anywhere=is_free, is_swapped=is_swapped),
+        )
+        request = MemoryWriteRequest(scope=_scope_at(self.scope, home), write=write, dry_run=True)
+        return (await self.memory.write(request)).compared
+
     async def compare(self, transcript: FoundTranscript) -> list[_BatchPlan]:
         """Return for each batch of a transcript which of its turns to write. Raises TurnConflict if `strict`."""
         plans: list[_BatchPlan] = []
         files: dict[ConversationKey, ComparedFile] = {}
         batches = _message_batches(self._messages(transcript))
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:  # parsing blocks
+            self.seen.count(batch.turns)
             file = self._file_of(batch.conversation, files)
             prepared = list(file.prepare(batch.turns, file.offsets_ms[0]))
-            comparison = file.comparison(batch.turns, (repeat for _, repeat in prepared))
+            comparison = file.comparison(repeat for _, repeat in prepared)
             request = self._request(batch, [draft for draft, _ in prepared], file, comparison)
-            report = await self._memory.write(request)
+            report = await self.memory.write(request)
             wanted = bytes(
                 self._is_wanted(transcript, said, decision)
                 for said, decision in zip(batch.turns, report.decisions, strict=True)
@@ -326,21 +336,22 @@ class _ImportRun:
                 file.note(report.compared)
             if any(wanted):
                 self._note_claims(batch.conversation.conversation, report)
-            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after))
+            earlier_ids = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
+            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after, earlier_ids))
         return plans
 
     def _is_wanted(self, transcript: FoundTranscript, said: SaidMessage, decision: WriteDecision) -> bool:
         """Return whether a turn is to be written, and count it if it is not."""
         match decision.outcome:
             case WriteOutcome.DUPLICATE:
-                self._outcomes[WriteOutcome.DUPLICATE] += 1
+                self.outcomes[WriteOutcome.DUPLICATE] += 1
             case WriteOutcome.SKIPPED if decision.reason == ERASED:
-                self._erased += 1
+                self.erased += 1
             case WriteOutcome.SKIPPED if decision.reason == OWNERS_VERSION:
-                self._unchanged += 1
+                self.unchanged += 1
                 self._note(ImportNoteKind.UNCHANGED, transcript, said.place, decision.reason)
             case WriteOutcome.UPDATED:
-                if self._strict:
+                if self.strict:
                     raise TurnConflict(turn=said.turn.host_id or "")
                 self._note(ImportNoteKind.UPDATED, transcript, said.place, decision.reason)
                 return True
@@ -350,11 +361,11 @@ class _ImportRun:
 
     def _note_claims(self, conversation: str, report: MemoryWriteReport) -> None:
         named = (claim.model_copy(update={"field": f"{conversation}: {claim.field}"}) for claim in report.future_claims)
-        self._future_claims = (*self._future_claims, *named)[: limits.FUTURE_CLAIMS]
+        self.future_claims = (*self.future_claims, *named)[: limits.FUTURE_CLAIMS]
 
     def _note(self, kind: ImportNoteKind, transcript: FoundTranscript, place: str, problem: str) -> None:
-        if len(self._notes) < limits.IMPORT_SKIPPED:
-            self._notes.append(ImportNote(kind=kind, file=transcript.name, place=place, problem=problem))
+        if len(self.notes) < limits.IMPORT_SKIPPED:
+            self.notes.append(ImportNote(kind=kind, file=transcript.name, place=place, problem=problem))
 
     async def write(self, transcript: FoundTranscript, plans: list[_BatchPlan], progress: Progress | None) -> None:
         """Commit the turns that `plans` name."""
@@ -366,67 +377,74 @@ class _ImportRun:
                 return
             file = self._file_of(batch.conversation, files)
             prepared = file.prepare(batch.turns, plan.offset_ms, after=plan.after)
-            drafts = [draft for (draft, _), is_wanted in zip(prepared, plan.wanted, strict=True) if is_wanted]
+            drafts = [
+                draft.model_copy(update={"metadata": {EDIT_OF: plan.earlier_ids[place]}})
+                if place in plan.earlier_ids
+                else draft
+                for place, (draft, _) in enumerate(prepared)
+                if plan.wanted[place]
+            ]
             if drafts:
-                report = await self._memory.write(self._request(batch, drafts, file, None))
-                self._outcomes.update(decision.outcome for decision in report.decisions)
-                self._sequence = max(self._sequence, report.sequence)
+                report = await self.memory.write(self._request(batch, drafts, file, None))
+                self.outcomes.update(decision.outcome for decision in report.decisions)
+                self.sequence = max(self.sequence, report.sequence)
             if progress is not None:
-                progress(batch.turns[-1].done_bytes, self._source.size_bytes)
+                progress(batch.turns[-1].done_bytes, self.source.size_bytes)
 
     def _file_of(self, key: ConversationKey, files: dict[ConversationKey, ComparedFile]) -> ComparedFile:
         """Return the state of a conversation in one pass over its file."""
         if key not in files:
-            files[key] = self._files.get(key, ComparedFile(key)).rewound()
+            files[key] = self.files.get(key, ComparedFile(key)).rewound()
         return files[key]
 
     def _request(
         self, batch: _TurnBatch, drafts: list[TurnDraft], file: ComparedFile, comparison: ImportComparison | None
     ) -> MemoryWriteRequest:
         return MemoryWriteRequest(
-            scope=_scope_at(self._scope, file.key),
+            scope=_scope_at(self.scope, file.key),
             dry_run=comparison is not None,
             write=TranscriptWrite(
                 turns=tuple(drafts),
                 origin=TurnOrigin.IMPORTED,
                 title=batch.turns[-1].title if file.key == batch.conversation else None,
                 comparison=comparison,
-                restore_erased=self._restore_erased,
+                restore_erased=self.restore_erased,
             ),
         )
 
-    def report(self, seen: _FirstPass, /, *, dry_run: bool) -> TranscriptImportReport:
+    def report(self, *, dry_run: bool) -> TranscriptImportReport:
         """Return what came of the import."""
-        found, left_out = self._source.found, _ordered_counts(seen.left_out)
-        stored, updated = self._outcomes[WriteOutcome.STORED], self._outcomes[WriteOutcome.UPDATED]
+        seen = self.seen
+        found, left_out = self.source.found, _ordered_counts(seen.left_out)
+        stored, updated = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
         return TranscriptImportReport(
-            space=self._scope.space,
-            file=self._source.name,
+            space=self.scope.space,
+            file=self.source.name,
             formats=tuple(dict.fromkeys(transcript.format for transcript in found)),
             files=len(found),
             conversations=len(seen.conversations),
             messages=seen.messages,
             stored=stored,
-            duplicates=self._outcomes[WriteOutcome.DUPLICATE],
+            duplicates=self.outcomes[WriteOutcome.DUPLICATE],
             updated=updated,
-            unchanged=self._unchanged,
-            erased=self._erased,
+            unchanged=self.unchanged,
+            erased=self.erased,
             skipped=seen.skipped,
             left_out=left_out,
             deleted=left_out.get(OmissionReason.DELETED, 0),
-            notes=tuple(self._notes),
+            notes=tuple(self.notes),
             dates=tuple(
                 FileDates(file=transcript.name, **dict(transcript.dates))
                 for transcript in found
                 if transcript.dates is not None
             ),
-            resumed=tuple(self._resumed),
+            resumed=tuple(self.resumed),
             first_at=seen.first_at,
             last_at=seen.last_at,
-            future_claims=self._future_claims,
+            future_claims=self.future_claims,
             changed=stored + updated > 0,
             dry_run=dry_run,
-            sequence=self._sequence,
+            sequence=self.sequence,
         )
 
 

@@ -11,17 +11,17 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import IO, Self
-from zipfile import ZipFile
+from typing import IO
+from zipfile import ZipFile, ZipInfo
 
 from elytron.importers import formats, message_shape, whatsapp
 from elytron.importers.message_shape import (
+    DateChoice,
     DateOrder,
     DateReading,
     DocumentFormat,
@@ -52,107 +52,56 @@ class BundleMember:
     """A file of a folder or ZIP file: its name there, and what holds it."""
 
     name: str
-    holder: Path | zipfile.ZipFile
+    holder: Path | ZipFile
+    entry: ZipInfo | None = None
+    """Of a ZIP file, which may hold several files of one name."""
 
     def open(self) -> tuple[IO[bytes], int]:
-        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again."""
-        if isinstance(self.holder, Path):
-            file = (self.holder / self.name).open("rb")
-            return file, os.fstat(file.fileno()).st_size
-        data = self._unpacked(self.holder, most=limits.TRANSCRIPT_JSON_BYTES)
+        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again.
+
+        Raises UnreadableFile.
+        """
+        try:
+            if isinstance(self.holder, Path):
+                file = (self.holder / self.name).open("rb")
+                return file, os.fstat(file.fileno()).st_size
+            # Read up to the bound, whatever size its header gives.
+            with self.holder.open(self.entry or self.name) as packed:
+                data = packed.read(limits.TRANSCRIPT_JSON_BYTES + 1)
+        except _BROKEN:
+            raise UnreadableFile(name=self.name, problem="cannot be unpacked") from None
+        if len(data) > limits.TRANSCRIPT_JSON_BYTES:
+            raise _too_large(self.name)
         copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
         copy.write(data)
         copy.seek(0)
         return copy, len(data)
 
-    def data(self, *, most: int) -> bytes:
-        """Return the file's content, read up to its bound, independent of the size in its header."""
-        if not isinstance(self.holder, Path):
-            return self._unpacked(self.holder, most=most)
-        with (self.holder / self.name).open("rb") as file:
-            return self._bounded(file, most=most)
 
-    def _unpacked(self, archive: zipfile.ZipFile, *, most: int) -> bytes:
-        with archive.open(self.name) as opened:
-            return self._bounded(opened, most=most)
-
-    def _bounded(self, file: IO[bytes], *, most: int) -> bytes:
-        data = file.read(most + 1)
-        if len(data) > most:
-            raise PayloadTooLarge(
-                limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it"
-            )
-        return data
+def _too_large(name: str) -> UnreadableFile:
+    error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it")
+    return UnreadableFile(name=name, problem=error.message)
 
 
 def is_export(path: Path, /) -> bool:
     """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(transcript_members(_of_zip(archive)))
+        with ZipFile(path) as archive:
+            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(_transcript_members(_bundle_members(archive)))
     except _BROKEN:
         return False
 
 
-def bundle_members(source: Path | zipfile.ZipFile, /) -> list[BundleMember]:
+def _bundle_members(source: Path | ZipFile) -> list[BundleMember]:
     """Return the files of a folder, hidden ones and links left out, or of a ZIP file, by their names."""
-    found = _of_folder(source) if isinstance(source, Path) else _of_zip(source)
-    kept = sorted(found, key=lambda member: member.name)
-    return [member for member in kept if not any(part.startswith((".", "__")) for part in Path(member.name).parts)]
-
-
-def export_parts(found: list[BundleMember], /) -> list[BundleMember]:
-    """Return the files in which ChatGPT and Claude hand out conversations."""
-    return [member for member in found if _PART.fullmatch(PurePosixPath(member.name).name)]
-
-
-def transcript_members(found: list[BundleMember], /) -> list[BundleMember]:
-    """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
-    exported = export_parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
-    return exported or [member for member in found if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
-
-
-def export_conversations(found: list[BundleMember], /, *, name: str) -> Json:
-    """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
-    joined: list[Json] = []
-    left = limits.TRANSCRIPT_JSON_BYTES
-    try:
-        for part in found:
-            data = part.data(most=left)
-            left -= len(data)
-            whole = message_shape.foreign_json(data, limit=limits.TRANSCRIPT_JSON_BYTES)
-            joined += message_shape.list_items(whole, what="conversations.json")
-    except (InvalidInput, PayloadTooLarge) as error:
-        raise UnreadableFile(name=name, problem=error.message) from None
-    except _BROKEN:
-        raise UnreadableFile(name=name, problem="cannot be unpacked") from None
-    return joined
-
-
-def opened_zip(file: IO[bytes], /, *, name: str) -> zipfile.ZipFile:
-    """Return the ZIP file in `file`. Raises UnreadableFile."""
-    try:
-        return zipfile.ZipFile(file)
-    except _BROKEN:
-        raise UnreadableFile(name=name, problem="is a ZIP file that cannot be unpacked") from None
-
-
-def open_member(member: BundleMember, /) -> tuple[IO[bytes], int]:
-    """Return a member's file and its size. Raises UnreadableFile."""
-    try:
-        return member.open()
-    except PayloadTooLarge as error:
-        raise UnreadableFile(name=member.name, problem=error.message) from None
-    except _BROKEN:
-        raise UnreadableFile(name=member.name, problem="cannot be unpacked") from None
-
-
-def _of_zip(archive: zipfile.ZipFile) -> list[BundleMember]:
-    return _bound_members([BundleMember(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
-
-
-def _of_folder(folder: Path) -> list[BundleMember]:
-    return _bound_members([BundleMember(name, folder) for name in _walk_folder(folder)])
+    if isinstance(source, Path):
+        members = [BundleMember(name, source) for name in _walk_folder(source)]
+    else:
+        members = [BundleMember(info.filename, source, info) for info in source.infolist() if not info.is_dir()]
+    if len(members) > limits.IMPORT_FILES:
+        raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(members))
+    visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
+    return sorted(visible, key=lambda member: member.name)
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:
@@ -165,10 +114,33 @@ def _walk_folder(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _bound_members(found: list[BundleMember]) -> list[BundleMember]:
-    if len(found) > limits.IMPORT_FILES:
-        raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(found))
-    return found
+def _export_parts(members: list[BundleMember]) -> list[BundleMember]:
+    """Return the files in which ChatGPT and Claude hand out conversations."""
+    return [member for member in members if _PART.fullmatch(PurePosixPath(member.name).name)]
+
+
+def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
+    """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
+    exported = _export_parts(members) or [each for each in members if PurePosixPath(each.name).name == _TELEGRAM]
+    return exported or [member for member in members if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
+
+
+def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
+    """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
+    joined: list[Json] = []
+    left = limits.TRANSCRIPT_JSON_BYTES
+    for part in parts:
+        file, size = part.open()
+        with file:
+            left -= size
+            if left < 0:
+                raise _too_large(name)
+            whole = _whole_document(file, name=name, size=size)
+        try:
+            joined += message_shape.list_items(whole, what="conversations.json")
+        except InvalidInput as error:
+            raise UnreadableFile(name=name, problem=error.message) from None
+    return joined
 
 
 _HEAD_BYTES = 64 * 1024
@@ -201,6 +173,7 @@ _READS: dict[TranscriptFormat, DocumentFormat] = {
     TranscriptFormat.OPENAI_MESSAGES: formats.read_openai_messages,
     TranscriptFormat.CHATGPT: formats.read_chatgpt_export,
     TranscriptFormat.CLAUDE: formats.read_claude_export,
+    TranscriptFormat.WHATSAPP: whatsapp.read_whatsapp_export,
     TranscriptFormat.TELEGRAM: formats.read_telegram_export,
     TranscriptFormat.MARKDOWN: formats.read_markdown,
     TranscriptFormat.TEXT: formats.read_plain_text,
@@ -214,22 +187,23 @@ _PROSE = {
 }
 
 
+@dataclass(slots=True)
 class FoundTranscript:
     """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
 
-    def __init__(self, read: Reader, /, *, name: str, place: str, form: TranscriptFormat, size_bytes: int) -> None:
-        self._read = read
-        self.name = name
-        self.place = place
-        self.format = form
-        self.size_bytes = size_bytes
-        self.left_out: Counter[OmissionReason] = Counter()
-        """Content that the last pass left out on purpose."""
-        self.skipped: list[SkippedRecord] = []
-        """The first records that the last pass could not read."""
-        self.skipped_count = 0
-        self.dates: DateReading | None = None
-        """How the last pass read dates whose form leaves a choice."""
+    read: Reader
+    name: str
+    place: str
+    format: TranscriptFormat
+    size_bytes: int
+    date_choice: DateChoice = field(default_factory=DateChoice)
+    left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
+    """Content that the last pass left out on purpose."""
+    skipped: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
+    """The first records that the last pass could not read."""
+    skipped_count: int = 0
+    dates: DateReading | None = None
+    """How the last pass read dates whose form leaves a choice."""
 
     def messages(
         self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = (), strict: bool = False
@@ -242,7 +216,7 @@ class FoundTranscript:
         self.left_out.clear()
         self.skipped.clear()
         self.skipped_count = 0
-        for item in self._read(home):
+        for item in self.read(home, self.date_choice):
             match item:
                 case LeftOut():
                     self.left_out[item.reason] += item.count
@@ -270,30 +244,18 @@ class FoundTranscript:
         return UnreadableFile(name=self.name, problem=problem, line=record.line)
 
 
-class FoundTranscripts:
+class FoundTranscripts(ExitStack):
     """The transcripts of a file, folder or ZIP file, open until closed."""
 
-    def __init__(self, stack: ExitStack, found: tuple[FoundTranscript, ...], /, *, name: str, other_files: int) -> None:
-        self._stack = stack
-        self.found = found
+    def __init__(self, name: str, /) -> None:
+        super().__init__()
         self.name = name
-        self.other_files = other_files
+        self.found: list[FoundTranscript] = []
+        self.other_files = 0
 
     @property
     def size_bytes(self) -> int:
         return sum(transcript.size_bytes for transcript in self.found)
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_transcripts(
@@ -304,51 +266,54 @@ def open_transcripts(
     `place` names the file instead of its path, for one that was sent and is in another folder each time. `date_order`
     settles dates whose form leaves the order of day and month open.
     """
+    source = FoundTranscripts(path.name or path.resolve().name)
     with ExitStack() as stack:
-        name = path.name or path.resolve().name
         file = None if path.is_dir() else stack.enter_context(_open_file(path))
         # Asked of a file that is open: a path with a null character has no real one.
         whole = place or os.path.realpath(path)
         if file is None:
-            found, others = _contained_transcripts(path, path, whole=whole, stack=stack, order=date_order)
+            _add_members(source, path, whole, path.stat().st_size, stack)
         elif file.read(len(MAGIC)) == MAGIC:
-            archive = stack.enter_context(opened_zip(file, name=name))
-            found, others = _contained_transcripts(path, archive, whole=whole, stack=stack, order=date_order)
+            try:
+                archive = stack.enter_context(ZipFile(file))
+            except _BROKEN:
+                raise UnreadableFile(name=source.name, problem="is a ZIP file that cannot be unpacked") from None
+            _add_members(source, archive, whole, path.stat().st_size, stack)
         else:
             size = os.fstat(file.fileno()).st_size
-            found, others = (_file_transcript(file, name=name, place=whole, size=size, order=date_order),), 0
-        return FoundTranscripts(stack.pop_all(), found, name=name, other_files=others)
+            source.found.append(_file_transcript(file, name=source.name, place=whole, size=size))
+        source.push(stack.pop_all())
+    for transcript in source.found:
+        transcript.date_choice = DateChoice(date_order)
+    return source
 
 
-def _contained_transcripts(
-    path: Path, source: Path | ZipFile, /, *, whole: str, stack: ExitStack, order: DateOrder | None
-) -> tuple[tuple[FoundTranscript, ...], int]:
-    """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
-    name = path.name or path.resolve().name
-    files = bundle_members(source)
-    exported = export_parts(files)
-    if exported:
-        whole_export = export_conversations(exported, name=name)
-        read, form = _document_reader(whole_export, name=name, size=path.stat().st_size)
-        made = FoundTranscript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
-        return (made,), len(files) - len(exported)
-    found: list[FoundTranscript] = []
+def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, size: int, stack: ExitStack) -> None:
+    """Add the transcripts of a folder or ZIP file, and how many files of it are none."""
+    files, name = _bundle_members(holder), source.name
+    if exported := _export_parts(files):
+        read, form = _document_reader(_export_conversations(exported, name=name), name=name, size=size)
+        source.found.append(FoundTranscript(read, name, whole, form, size))
+        source.other_files = len(files) - len(exported)
+        return
+    earlier: Counter[str] = Counter()
     left = limits.ZIP_UNPACKED_BYTES
-    for member in transcript_members(files):
-        file, size = open_member(member)
+    for member in _transcript_members(files):
+        file, member_size = member.open()
         stack.enter_context(file)
-        left -= size if isinstance(source, ZipFile) else 0
+        left -= member_size if isinstance(holder, ZipFile) else 0
         if left < 0:
             problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and give the folder"
             raise UnreadableFile(name=name, problem=problem)
-        own = PurePosixPath(member.name).name
-        try:
-            found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size, order=order))
-        except _NoTranscript:
-            continue
-    if not found:
+        # Further files of one name have conversations of their own.
+        place = f"{whole}\n{member.name}" + f"\n{earlier[member.name]}" * (earlier[member.name] > 0)
+        earlier[member.name] += 1
+        with suppress(_NoTranscript):
+            own = PurePosixPath(member.name).name
+            source.found.append(_file_transcript(file, name=own, place=place, size=member_size))
+    if not source.found:
         raise UnreadableFile(name=name, problem=f"holds none of the transcripts that can be read: {KNOWN}")
-    return tuple(found), len(files) - len(found)
+    source.other_files = len(files) - len(source.found)
 
 
 class _NoTranscript(UnreadableFile):
@@ -369,14 +334,12 @@ def _open_file(path: Path) -> IO[bytes]:
         raise UnreadableFile.unopened(path.name, error) from None
 
 
-def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int, order: DateOrder | None) -> FoundTranscript:
-    read, form = _recognise_file(file, name=name, size=size, order=order)
-    return FoundTranscript(read, name=name, place=place, form=form, size_bytes=size)
+def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int) -> FoundTranscript:
+    read, form = _recognise_file(file, name=name, size=size)
+    return FoundTranscript(read, name, place, form, size)
 
 
-def _recognise_file(
-    file: IO[bytes], *, name: str, size: int, order: DateOrder | None
-) -> tuple[Reader, TranscriptFormat]:
+def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     file.seek(0)
     head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
@@ -388,39 +351,40 @@ def _recognise_file(
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
     # Before JSON is tried, since a line of a chat may begin with a bracket too.
     if whatsapp.begins_chat(first):
-        text = _whole_text(file, name=name, size=size)
-        read = partial(whatsapp.read_whatsapp_export, date_order=order)
-        return partial(message_shape.document_messages, text, read, name=name, size=size), TranscriptFormat.WHATSAPP
-    if whatsapp.is_like_chat(first):
-        whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
+        return _text_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
+    whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
     match head.lstrip()[:1]:
         case b"[":
             return _document_reader(_whole_document(file, name=name, size=size), name=name, size=size)
         case b"{":
-            parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
-            if parsed is None:
-                return partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
+            lines = partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
+            if _starts_with_a_message(file):
+                return lines
+            try:
+                parsed = _whole_document(file, name=name, size=size)
+            except UnreadableFile:
+                return lines  # no document, and so lines
             return _document_reader(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
             if form is None or b"\0" in head:
                 raise _unknown_format(name)
-            text = _whole_text(file, name=name, size=size)
-            return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
+            return _text_reader(file, form, name=name, size=size)
 
 
 _LINE_BYTES = 1_000
 """More than the beginning of an exported chat's line, up to its first word, ever needs."""
 
 
-def _whole_text(file: IO[bytes], *, name: str, size: int) -> str:
+def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     if size > limits.TRANSCRIPT_JSON_BYTES:
         raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
-        return mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
+        text = mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
+    return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:
@@ -430,17 +394,6 @@ def _starts_with_a_message(file: IO[bytes]) -> bool:
     except InvalidJson:
         return False
     return isinstance(line, dict) and "content" in line
-
-
-def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
-    """Return the file as one JSON document; None if it is not one, and so must be lines."""
-    if size > limits.TRANSCRIPT_JSON_BYTES:
-        return None
-    file.seek(0)
-    try:
-        return message_shape.foreign_json(file.read(size), limit=limits.TRANSCRIPT_JSON_BYTES)
-    except InvalidJson:
-        return None
 
 
 def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
@@ -466,7 +419,7 @@ def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, Tra
         case {"chat_messages": _} | [{"chat_messages": _}, *_]:
             entries, form = _as_list(parsed), TranscriptFormat.CLAUDE
         case [{"role": _}, *_]:
-            entries, form = _as_list(parsed), TranscriptFormat.OPENAI_MESSAGES
+            entries, form = parsed, TranscriptFormat.OPENAI_MESSAGES
         case _:
             raise _unknown_format(name)
     return partial(message_shape.document_messages, entries, _READS[form], name=name, size=size), form

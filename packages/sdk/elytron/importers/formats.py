@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 from elytron.importers import message_shape
 from elytron.importers.message_shape import (
+    DateChoice,
     LeftOut,
     OmissionReason,
     ReaderPlace,
@@ -17,7 +16,7 @@ from elytron.importers.message_shape import (
     SaidMessage,
     SkippedRecord,
 )
-from elytron_core import limits, strict_json
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -31,49 +30,62 @@ _SPOKEN = {"text", "multimodal_text"}
 _SPEAKERS = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
-def read_chatgpt_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
-    conversations = message_shape.list_items(document, what="conversations")
-    for number, value in enumerate(conversations, start=1):
-        where, share = f"conversation {number}", (number - 1) / len(conversations)
-        place.now(where, share)
-        opened = place.attempt(partial(_open_conversation, value))
-        if isinstance(opened, SkippedRecord):
-            yield opened
-            continue
-        if left := opened.other_branches:
-            yield LeftOut(OmissionReason.BRANCH, left)
-        at = opened.at
-        for position, message in enumerate(opened.path):
-            place.now(f"{where}, message {position + 1}", share)
-            read = place.attempt(partial(_chatgpt_message, message, opened.key, position=position, before=at))
-            if isinstance(read, TurnDraft):
-                at = read.messages[0].at
-                yield place.said(opened.key, read, title=opened.title, has_own_id=_own_id(message) is not None)
-            else:
-                yield read
-
-
-class _ChatGptConversation(NamedTuple):
-    """One conversation of the export, with the messages of its current path."""
+class _OpenedConversation(NamedTuple):
+    """One conversation of an export: its messages, and how many are on paths of it that its user left."""
 
     key: ConversationKey
     title: str | None
     at: Instant | None
-    path: list[Json]
-    other_branches: int
+    messages: list[Json]
+    other_branches: int = 0
 
 
-def _open_conversation(value: Json) -> _ChatGptConversation:
+MessageReader = Callable[[Json, ConversationKey, Instant | None], list[TurnDraft | LeftOut]]
+"""Reads a message of a conversation; the time is that of the message before it."""
+
+
+def _conversation_items(
+    values: list[Json],
+    what: str,
+    place: ReaderPlace,
+    opener: Callable[[Json], _OpenedConversation],
+    reader: MessageReader,
+) -> Iterator[ReadItem]:
+    """Yield what is said in the conversations of an export; a bad conversation or message holds up no other."""
+    for number, value in enumerate(values, start=1):
+        where, share = f"{what} {number}", (number - 1) / len(values)
+        place.now(where, share)
+        opened = place.attempt(opener, value)
+        if isinstance(opened, SkippedRecord):
+            yield opened
+            continue
+        if opened.other_branches:
+            yield LeftOut(OmissionReason.BRANCH, opened.other_branches)
+        at = opened.at
+        for position, item in enumerate(opened.messages, start=1):
+            place.now(f"{where}, message {position}", share)
+            read = place.attempt(reader, item, opened.key, at)
+            for each in [read] if isinstance(read, SkippedRecord) else read:
+                if isinstance(each, TurnDraft):
+                    at = each.messages[0].at
+                    yield place.said(opened.key, each, title=opened.title)
+                else:
+                    yield each
+
+
+def read_chatgpt_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+    """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
+    conversations = message_shape.list_items(document, what="conversations")
+    return _conversation_items(conversations, "conversation", place, _open_chatgpt, _chatgpt_message)
+
+
+def _open_chatgpt(value: Json) -> _OpenedConversation:
     conversation = message_shape.object_members(value, what="conversation")
     own = conversation.get("conversation_id") or conversation.get("id")
-    name = message_shape.optional_name(own, what="conversation id")
-    if name is None:
-        raise InvalidInput(field="conversation id", problem="is missing")
     path = _message_path(conversation)
     nodes = message_shape.object_members(conversation.get("mapping"), what="mapping").values()
-    return _ChatGptConversation(
-        ConversationKey(CHATGPT_CHANNEL, name),
+    return _OpenedConversation(
+        ConversationKey(CHATGPT_CHANNEL, message_shape.required_name(own, what="conversation id")),
         message_shape.optional_title(conversation.get("title")),
         message_shape.optional_moment(conversation.get("create_time"), what="create_time"),
         path,
@@ -81,21 +93,15 @@ def _open_conversation(value: Json) -> _ChatGptConversation:
     )
 
 
-def _own_id(message: Json) -> str | None:
-    own = message.get("id") if isinstance(message, dict) else None
-    return message_shape.optional_name(own, what="message id")
-
-
-def _chatgpt_message(
-    value: Json, key: ConversationKey, /, *, position: int, before: Instant | None
-) -> TurnDraft | LeftOut:
+def _chatgpt_message(value: Json, _key: ConversationKey, before: Instant | None) -> list[TurnDraft | LeftOut]:
     message = message_shape.object_members(value, what="message")
     at = message_shape.optional_moment(message.get("create_time"), what="create_time") or before
     role = _chatgpt_role(message)
     words = _chatgpt_words(message) if role is not None else ""
     if role is None or similarity.is_blank(words):
-        return LeftOut(_message_omission(message))
-    return message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=_own_id(message))
+        return [LeftOut(_message_omission(message))]
+    own_id = message_shape.optional_name(message.get("id"), what="message id")
+    return [message_shape.message_turn(words, role=role, at=at, own_id=own_id)]
 
 
 def _message_path(conversation: dict[str, Json]) -> list[Json]:
@@ -198,70 +204,32 @@ CLAUDE_CHANNEL = "claude"
 def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was said in each conversation, in order, pasted texts too; calls and thoughts are not."""
     conversations = message_shape.list_items(document, what="conversations")
-    for number, value in enumerate(conversations, start=1):
-        where, share = f"conversation {number}", (number - 1) / len(conversations)
-        place.now(where, share)
-        opened = place.attempt(partial(_open_claude, value))
-        if isinstance(opened, SkippedRecord):
-            yield opened
-            continue
-        at = opened.at
-        for position, item in enumerate(opened.path):
-            place.now(f"{where}, message {position + 1}", share)
-            read = place.attempt(partial(_claude_message, item, opened.key, position=position, before=at))
-            if isinstance(read, SkippedRecord):
-                yield read
-                continue
-            if read.attachments:
-                yield LeftOut(OmissionReason.ATTACHMENT, read.attachments)
-            if read.draft is not None:
-                at = read.draft.messages[0].at
-                yield place.said(opened.key, read.draft, title=opened.title, has_own_id=read.has_own_id)
-            elif not read.attachments:
-                yield LeftOut(OmissionReason.NO_WORDS)
+    return _conversation_items(conversations, "conversation", place, _open_claude, _claude_message)
 
 
-class _ClaudeConversation(NamedTuple):
-    """One conversation of the export."""
-
-    key: ConversationKey
-    title: str | None
-    at: Instant | None
-    path: list[Json]
-
-
-class _ClaudeMessage(NamedTuple):
-    """A message, None if it has no words, and the number of attached files whose text is left out."""
-
-    draft: TurnDraft | None
-    has_own_id: bool = False
-    attachments: int = 0
-
-
-def _open_claude(value: Json) -> _ClaudeConversation:
+def _open_claude(value: Json) -> _OpenedConversation:
     conversation = message_shape.object_members(value, what="conversation")
-    name = message_shape.optional_name(conversation.get("uuid"), what="conversation uuid")
-    if name is None:
-        raise InvalidInput(field="conversation uuid", problem="is missing")
-    return _ClaudeConversation(
-        ConversationKey(CLAUDE_CHANNEL, name),
+    return _OpenedConversation(
+        ConversationKey(
+            CLAUDE_CHANNEL, message_shape.required_name(conversation.get("uuid"), what="conversation uuid")
+        ),
         message_shape.optional_title(conversation.get("name")),
         message_shape.optional_moment(conversation.get("created_at"), what="created_at"),
         message_shape.list_items(conversation.get("chat_messages"), what="chat_messages"),
     )
 
 
-def _claude_message(value: Json, key: ConversationKey, /, *, position: int, before: Instant | None) -> _ClaudeMessage:
+def _claude_message(value: Json, _key: ConversationKey, before: Instant | None) -> list[TurnDraft | LeftOut]:
     message = message_shape.object_members(value, what="message")
     at = message_shape.optional_moment(message.get("created_at"), what="created_at") or before
     role = message_shape.named_role(message.get("sender"), what="sender")
     pasted, attachments = _claude_attachments(message.get("attachments"))
     words = "\n\n".join(part for part in (_claude_words(message), *pasted) if not similarity.is_blank(part))
     own_id = message_shape.optional_name(message.get("uuid"), what="message uuid")
+    left_out = [LeftOut(OmissionReason.ATTACHMENT, attachments)] if attachments else []
     if not words:
-        return _ClaudeMessage(None, attachments=attachments)
-    draft = message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
-    return _ClaudeMessage(draft, has_own_id=own_id is not None, attachments=attachments)
+        return [*(left_out or [LeftOut(OmissionReason.NO_WORDS)])]
+    return [*left_out, message_shape.message_turn(words, role=role, at=at, own_id=own_id)]
 
 
 _PASTE_NAME = re.compile(r"(past(e|ed)[-_ ]?(text|content)?[-_ ()\d]*(\.txt)?)?", re.IGNORECASE)
@@ -297,62 +265,47 @@ def read_openai_messages(document: Json, home: ConversationKey, place: ReaderPla
     messages = message_shape.list_items(document, what="messages")
     for position, value in enumerate(messages):
         place.now(f"message {position + 1}", (position + 1) / len(messages))
-        read = place.attempt(partial(_openai_message, value, home, position))
+        read = place.attempt(_openai_message, value)
         yield place.said(home, read) if isinstance(read, TurnDraft) else read
 
 
-def _openai_message(value: Json, home: ConversationKey, position: int) -> TurnDraft | LeftOut:
+def _openai_message(value: Json) -> TurnDraft | LeftOut:
     message = message_shape.object_members(value, what="message")
-    draft = message_shape.spoken_turn(message, home, position=position)
-    return draft or LeftOut(OmissionReason.TOOL if message.get("tool_calls") else OmissionReason.NO_WORDS)
+    omission = OmissionReason.TOOL if message.get("tool_calls") else OmissionReason.NO_WORDS
+    return message_shape.spoken_turn(message) or LeftOut(omission)
 
 
 TELEGRAM_CHANNEL = "telegram"
 _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information", "contact_information"})
-_DIGITS = 12
 
 
 def read_telegram_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written in each chat, in order; service messages and media without words are not."""
-    chats = _document_chats(document)
-    for number, value in enumerate(chats, start=1):
-        where, share = f"chat {number}", (number - 1) / len(chats)
-        place.now(where, share)
-        opened = place.attempt(partial(_open_chat, value))
-        if isinstance(opened, SkippedRecord):
-            yield opened
-            continue
-        key, title, messages = opened
-        for position, item in enumerate(messages):
-            place.now(f"{where}, message {position + 1}", share)
-            read = place.attempt(partial(_telegram_message, item, key, position))
-            if not isinstance(read, TurnDraft):
-                yield read
-                continue
-            is_named = _message_id(key, item) is not None
-            yield replace(place.said(key, read, title=title, has_own_id=is_named), earlier_id=_earlier_id(read))
+    return _conversation_items(_document_chats(document), "chat", place, _open_chat, _telegram_message)
 
 
-def _open_chat(value: Json) -> tuple[ConversationKey, str | None, list[Json]]:
+def _open_chat(value: Json) -> _OpenedConversation:
     chat = message_shape.object_members(value, what="chat")
     own = chat.get("id")
     if not isinstance(own, int):
         raise InvalidInput(field="chat id", problem="is not a whole number")
     messages = message_shape.list_items(chat.get("messages"), what="messages")
-    return ConversationKey(TELEGRAM_CHANNEL, str(own)), message_shape.optional_title(chat.get("name")), messages
+    key = ConversationKey(TELEGRAM_CHANNEL, str(own))
+    return _OpenedConversation(key, message_shape.optional_title(chat.get("name")), None, messages)
 
 
-def _telegram_message(value: Json, key: ConversationKey, position: int) -> TurnDraft | LeftOut:
+def _telegram_message(value: Json, key: ConversationKey, _before: Instant | None) -> list[TurnDraft | LeftOut]:
     message = message_shape.object_members(value, what="message")
     words = _telegram_words(message.get("text"))
     if message.get("type") != "message":
-        return LeftOut(OmissionReason.SERVICE)
+        return [LeftOut(OmissionReason.SERVICE)]
     if similarity.is_blank(words):
-        return LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)
-    return message_shape.message_turn(
-        key, position=position, role=EvidenceRole.USER, text=words, speaker=_telegram_speaker(message),
-        at=_telegram_time(message), own_id=_message_id(key, message),
-    )  # fmt: skip
+        return [LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)]
+    own = message.get("id")
+    own_id = f"{key.conversation}.{own}" if isinstance(own, int) else None
+    # Of an account that was deleted only its id is known.
+    speaker = message_shape.optional_title(message.get("from")) or message_shape.optional_title(message.get("from_id"))
+    return [message_shape.message_turn(words, speaker=speaker, at=_telegram_time(message), own_id=own_id)]
 
 
 def _document_chats(document: Json) -> list[Json]:
@@ -376,27 +329,11 @@ def _telegram_words(text: Json) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _telegram_speaker(message: dict[str, Json]) -> str | None:
-    """Return who wrote a message; of an account that was deleted only its id is known."""
-    return message_shape.optional_title(message.get("from")) or message_shape.optional_title(message.get("from_id"))
-
-
 def _telegram_time(message: dict[str, Json]) -> Instant | None:
     seconds = message.get("date_unixtime")
     if isinstance(seconds, str) and seconds.isdigit():
         return message_shape.optional_moment(int(seconds), what="date_unixtime")
     return message_shape.optional_moment(message.get("date"), what="date")
-
-
-def _message_id(key: ConversationKey, message: Json) -> str | None:
-    own = message.get("id") if isinstance(message, dict) else None
-    return f"{key.conversation}.{own}" if isinstance(own, int) else None
-
-
-def _earlier_id(draft: TurnDraft) -> str | None:
-    """Return the id under which earlier versions stored a message of Telegram."""
-    digest = strict_json.sha256_digest(draft.messages[0].text.encode())
-    return f"{draft.host_id}.{digest[:_DIGITS]}" if draft.host_id is not None else None
 
 
 PIECE_CHARS = 4_000
@@ -406,12 +343,11 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage]:
     """Yield the paragraphs, in order."""
-    text = message_shape.whole_text(document)
-    found = list(text_pieces(text))
-    for position, piece in enumerate(found):
-        place.now(f"paragraph {position + 1}", (position + 1) / len(found))
-        draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
-        yield place.said(home, draft)
+    assert isinstance(document, str)
+    pieces = list(text_pieces(document))
+    for number, piece in enumerate(pieces, start=1):
+        place.now(f"paragraph {number}", number / len(pieces))
+        yield place.said(home, message_shape.message_turn(piece))
 
 
 def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
@@ -443,7 +379,8 @@ class _TextSection:
 
 def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage | LeftOut]:
     """Yield the sections in order; front matter is left out, and the first heading is the title."""
-    text = message_shape.whole_text(document).replace("\r\n", "\n")
+    assert isinstance(document, str)
+    text = document.replace("\r\n", "\n")
     body = _without_front_matter(text)
     if body != text:
         yield LeftOut(OmissionReason.METADATA)
@@ -451,13 +388,10 @@ def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) 
     title = next(
         (message_shape.optional_title(section.heading.lstrip("#")) for section in sections if section.heading), None
     )
-    position = 0
     for number, section in enumerate(sections, start=1):
         place.now(f"section {number}", number / len(sections))
         for piece in _section_pieces(section):
-            draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
-            yield place.said(home, draft, title=title)
-            position += 1
+            yield place.said(home, message_shape.message_turn(piece), title=title)
 
 
 def _without_front_matter(text: str) -> str:
@@ -492,49 +426,32 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
         yield f"{head}{piece}"
 
 
-def file_messages(file: IO[bytes], home: ConversationKey, /, *, size: int) -> Iterator[ReadItem]:
+def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /, *, size: int) -> Iterator[ReadItem]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
-    positions: Counter[ConversationKey] = Counter()
-    for number, line, done in _file_lines(file, size=size):
-        try:
-            if isinstance(line, SkippedRecord):
-                yield line
-            else:
-                read = _line_message(line, home, positions, done)
-                yield replace(read, place=f"line {number}") if isinstance(read, SaidMessage) else read
-        except (InvalidInput, LimitExceeded) as error:
-            yield SkippedRecord(f"line {number}", error.message, line=number)
-
-
-def _file_lines(file: IO[bytes], *, size: int) -> Iterator[tuple[int, bytes | SkippedRecord, int]]:
     file.seek(0)
     done = number = 0
-    while done < size:
-        line = file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - done))
-        if not line:
-            return
+    while done < size and (line := file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - done))):
         number += 1
         done += len(line)
+        place = f"line {number}"
         if len(line) > limits.IMPORT_LINE_BYTES:
             while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - done))):
                 done += len(line)
-            problem = f"is longer than {limits.IMPORT_LINE_BYTES} bytes"
-            yield number, SkippedRecord(f"line {number}", problem, line=number), done
-            continue
-        text = message_shape.strip_mark(line) if number == 1 else line
-        if text.strip():
-            yield number, text, done
+            yield SkippedRecord(place, f"is longer than {limits.IMPORT_LINE_BYTES} bytes", line=number)
+        elif message_shape.strip_mark(line).strip():
+            try:
+                read = _line_message(line, home, done, place)
+            except (InvalidInput, LimitExceeded) as error:
+                read = SkippedRecord(place, error.message, line=number)
+            yield read
 
 
-def _line_message(
-    line: bytes, home: ConversationKey, positions: Counter[ConversationKey], done: int
-) -> SaidMessage | LeftOut:
+def _line_message(line: bytes, home: ConversationKey, done: int, place: str) -> SaidMessage | LeftOut:
     message = message_shape.object_members(message_shape.foreign_json(line), what="line")
     named = message_shape.optional_name(message.get("conversation"), what="conversation")
-    key = ConversationKey(home.channel, named or home.conversation)
-    position = positions[key]
-    positions[key] += 1
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
-    draft = message_shape.spoken_turn(message, key, position=position)
-    return LeftOut(OmissionReason.NO_WORDS) if draft is None else SaidMessage(key, draft, None, done)
+    draft = message_shape.spoken_turn(message)
+    if draft is None:
+        return LeftOut(OmissionReason.NO_WORDS)
+    return SaidMessage(ConversationKey(home.channel, named or home.conversation), draft, None, done, place)

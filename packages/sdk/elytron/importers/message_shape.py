@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,7 +22,6 @@ from elytron_core.text import similarity
 
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
-_ID_DIGITS = 32
 _WORDED = TEXT_PARTS | {"voice_note"}
 """The parts of a message that were said, or written for its reader."""
 
@@ -37,10 +36,11 @@ class SaidMessage:
     done_bytes: int
     place: str = ""
     """Where it is in its file, in words."""
-    has_own_id: bool = False
-    """True if its format gives it an id, by which it is recognised."""
-    earlier_id: str | None = None
-    """The host id under which earlier versions stored it, where that differs from its id."""
+
+    @property
+    def has_own_id(self) -> bool:
+        """True if its format gives it an id, by which it is recognised."""
+        return self.turn.host_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,13 @@ class DateOrder(StrEnum):
     DMY = "dmy"
     MDY = "mdy"
     YMD = "ymd"
+
+
+class DateChoice(NamedTuple):
+    """Order in which the dates of a file are to be read, None for the one that fits best, and why."""
+
+    order: DateOrder | None = None
+    reason: str = "as requested"
 
 
 class DateReading(Value):
@@ -104,7 +111,7 @@ class LeftOut:
 
 ReadItem = SaidMessage | LeftOut | SkippedRecord | DateReading
 """What a reader yields: messages, what is left out on purpose, what cannot be read, and how dates are read."""
-Reader = Callable[[ConversationKey], Iterator[ReadItem]]
+Reader = Callable[[ConversationKey, DateChoice], Iterator[ReadItem]]
 """Yields what one transcript holds, in order, from the beginning at each call.
 
 The key takes what names no conversation. Raises UnreadableFile.
@@ -128,13 +135,6 @@ def object_members(value: Json, /, *, what: str) -> dict[str, Json]:
     return value
 
 
-def whole_text(value: Json, /) -> str:
-    """Return `value`, which must be the text of a whole file."""
-    if not isinstance(value, str):
-        raise InvalidInput(field="file", problem="is not a text")
-    return value
-
-
 def list_items(value: Json, /, *, what: str) -> list[Json]:
     """Return `value`, which must be a list."""
     if not isinstance(value, list):
@@ -150,6 +150,14 @@ def optional_name(value: Json, /, *, what: str) -> str | None:
         raise InvalidInput(field=what, problem="is not a text")
     require_name(value, field=what, limit=limits.NAME_CHARS)
     return value
+
+
+def required_name(value: Json, /, *, what: str) -> str:
+    """Return a name as scopes take it."""
+    name = optional_name(value, what=what)
+    if name is None:
+        raise InvalidInput(field=what, problem="is missing")
+    return name
 
 
 def optional_title(value: Json, /) -> str | None:
@@ -170,17 +178,11 @@ def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
 
 def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
     """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None if there is none."""
-    match value:
-        case None:
-            return None
-        case bool():
-            raise InvalidInput(field=what, problem="is neither a text nor a number")
-        case int() | float():
-            return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
-        case str():
-            return instant(value, field=what)
-        case _:
-            raise InvalidInput(field=what, problem="is neither a text nor a number")
+    if value is None or isinstance(value, str):
+        return instant(value, field=what) if value is not None else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(field=what, problem="is neither a text nor a number")
+    return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
 
 
 def content_text(content: Json, /, *, what: str = "content") -> str:
@@ -213,50 +215,41 @@ def _part_text(part: Json, *, what: str) -> str:
             raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
 
 
-def spoken_turn(message: dict[str, Json], key: ConversationKey, /, *, position: int) -> TurnDraft | None:
+def spoken_turn(message: dict[str, Json], /) -> TurnDraft | None:
     """Return a message `{role, content, timestamp?, name?}` as a turn; None if it has no words."""
-    speaker_role = named_role(message.get("role"))
-    said = content_text(message.get("content"))
+    role, text = named_role(message.get("role")), content_text(message.get("content"))
     at = optional_moment(message.get("timestamp"))
     speaker = optional_name(message.get("name"), what="name")
-    if similarity.is_blank(said):
-        return None
-    return message_turn(key, position=position, role=speaker_role, text=said, speaker=speaker, at=at)
+    return None if similarity.is_blank(text) else message_turn(text, role=role, speaker=speaker, at=at)
 
 
 def message_turn(
-    key: ConversationKey,
+    text: str,
     /,
     *,
-    position: int,
-    role: EvidenceRole,
-    text: str,
+    role: EvidenceRole = EvidenceRole.USER,
     speaker: str | None = None,
     at: Instant | None = None,
     own_id: str | None = None,
 ) -> TurnDraft:
-    """Return one message as a turn that is committed once, however often its file is read.
-
-    It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
-    """
-    # With the position, since equal words may be said twice.
-    identity = (key.conversation, position, role.value, speaker, at, text)
-    host_id = own_id or strict_json.sha256_digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
+    """Return one message as a turn, named by its own id where its format gives one."""
     try:
-        draft = Message(role=role, text=text, speaker=speaker, at=at)
-        return TurnDraft(messages=(draft,), host_id=host_id)
+        message = Message(role=role, text=text, speaker=speaker, at=at)
+        return TurnDraft(messages=(message,), host_id=own_id)
     except ValidationError as error:
         raise invalid_input(error) from None
 
 
 ReadT = TypeVar("ReadT")
+ArgumentsT = ParamSpec("ArgumentsT")
 
 
 class ReaderPlace:
-    """Position of a reader in its document: for error messages and progress."""
+    """Position of a reader in its document, for error messages and progress; and how it is to read dates."""
 
-    def __init__(self, size: int, /) -> None:
+    def __init__(self, size: int, dates: DateChoice, /) -> None:
         self._size = size
+        self.dates = dates
         self.words = "the document"
         self.done_bytes = 0
 
@@ -265,28 +258,28 @@ class ReaderPlace:
         self.words = words
         self.done_bytes = round(self._size * share)
 
-    def attempt(self, read: Callable[[], ReadT], /) -> ReadT | SkippedRecord:
+    def attempt(
+        self, read: Callable[ArgumentsT, ReadT], /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ReadT | SkippedRecord:
         """Return what `read` makes of the part that is being read, or what is wrong with it."""
         try:
-            return read()
+            return read(*args, **kwargs)
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def said(
-        self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None, has_own_id: bool = False
-    ) -> SaidMessage:
+    def said(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
         """Return a message of the part that is being read."""
-        return SaidMessage(key, draft, title, self.done_bytes, self.words, has_own_id)
+        return SaidMessage(key, draft, title, self.done_bytes, self.words)
 
 
 DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadItem]]
 
 
 def document_messages(
-    document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
+    document: Json, form: DocumentFormat, home: ConversationKey, dates: DateChoice, /, *, name: str, size: int
 ) -> Iterator[ReadItem]:
     """Yield what `form` reads in the `document` of a file. Raises UnreadableFile if it is none of that form."""
-    place = ReaderPlace(size)
+    place = ReaderPlace(size, dates)
     try:
         yield from form(document, home, place)
     except (InvalidInput, LimitExceeded) as error:

@@ -1,10 +1,14 @@
 """Chats that WhatsApp exports: dates and times in the forms of its languages, names, notices and media."""
 
 import re
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from elytron.importers import message_shape
@@ -19,7 +23,6 @@ from elytron.importers.message_shape import (
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, UnreadableFile
-from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
@@ -54,12 +57,15 @@ _NOT_A_PERIOD: Final = frozenset(
     ("", *("à at um om u el a las às em de kl klo ore uhr h la ob o г в о ч год н น 日 일 ه ال".split()))  # noqa: SIM905
 )
 """Words beside a time that say nothing of the half of the day."""
-_PLAIN: Final = re.compile(rf"[{MARKS}\s.,،'\"״׳’·_-]+")
+_PLAIN: Final = re.compile(rf"[{MARKS}\s.,،。'\"״׳’·_-]+")
 _HEAD_LINES = 200
 FIRST_YEAR, LAST_YEAR = 2009, 2060
 """Years of chats: WhatsApp was made in the first."""
 _BUDDHIST = 543
 _DENSER = 4
+"""A chat in American form that is this many times as long with the month first has the day first."""
+_DENSE_DAYS = 5
+"""Days that it needs for that: of fewer, the time between them says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,57 +99,60 @@ _MARK: Final = "\u200e"
 _SPEAKER: Final = re.compile(rf"(?P<name>[^:：\n]{{1,100}}?)\s?{_COLON} ?(?P<words>.*)", re.DOTALL)
 _QUOTES: Final = (("“", "”"), ("„", "“”"), ("«", "»"), ("「", "」"), ("『", "』"), ("‘", "’"))
 _NOTICE_WORDS: Final = 3
-_STAND_IN: Final = re.compile(r"<[^<>\n]+>|\u200e.*", re.DOTALL)
+_STAND_IN: Final = re.compile(r"<[^<>\n]+>|\u200e.*|[A-Z]{3}-\d{8}-WA\d{4}\.\w{2,5} ?[(（][^()（）\n]+[)）]", re.DOTALL)
 _CAPTIONED: Final = re.compile(
-    r"\u200e?(?:<[^<>\n=/]*\s[^<>\n=/]*>|\u200e[^\n]*|[^\n]{1,120}\.\w{2,5} [(（][^()（）\n]+[)）])\n(?P<words>.*)",
+    r"\u200e?(?:<[^<>\n=/]*\s[^<>\n=/]*>|\u200e[^\n]*|[^\n]{1,120}\.\w{2,5} ?[(（][^()（）\n]+[)）])\n(?P<words>.*)",
     re.DOTALL,
 )
-_EDITED: Final = re.compile(r"\s*\u200e?<[^<>\n]+>\Z")
-_DELETED: Final = frozenset({"This message was deleted", "You deleted this message", "null"})
+_EDITED: Final = re.compile(r"\s*(?P<mark>\u200e?)<(?P<notice>[^<>\n]+)>\Z")
 
 
-def read_whatsapp_export(
-    document: Json, home: ConversationKey, place: ReaderPlace, /, *, date_order: DateOrder | None = None
-) -> Iterator[ReadItem]:
+def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written, in order; notices, stand-ins of media and deleted messages are not.
 
-    Dates are read in the order `date_order`, else in the one that fits the file best, which is yielded first.
+    Dates are read in the order that was chosen, else in the one that fits the file best, which is yielded first.
     """
-    text = message_shape.whole_text(document)
-    reading = read_date_order(text) if date_order is None else DateReading(order=date_order, reason="as requested")
+    assert isinstance(text, str)
+    order, reason = place.dates
+    reading = read_date_order(text) if order is None else DateReading(order=order, reason=reason)
     if reading is None:
         raise InvalidInput(field="dates", problem="are in no order of day, month and year")
     yield reading
     notices = _notice_names(text)
-    for position, entry in enumerate(chat_entries(text)):
+    for entry in chat_entries(text):
         place.now(f"line {entry.line}", entry.offset / len(text))
-        read = place.attempt(lambda: _entry_message(entry, home, position, reading.order, notices))  # noqa: B023
+        read = place.attempt(_entry_message, entry, reading.order, notices)
         yield place.said(home, read) if isinstance(read, TurnDraft) else read
 
 
-def _entry_message(
-    entry: ChatEntry, home: ConversationKey, position: int, order: DateOrder, notices: frozenset[str]
-) -> TurnDraft | LeftOut:
+def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) -> TurnDraft | LeftOut:
     said = _SPEAKER.match(entry.text)
     if said is None or entry.text.startswith(_MARK) or said["name"] in notices:
         return LeftOut(OmissionReason.SERVICE)
     words = said["words"].strip(" \n")
-    if words.lstrip(_MARK).rstrip(".") in _DELETED:
+    if _plain_word(words) in _notice_forms("deleted"):
         return LeftOut(OmissionReason.DELETED)
     if (captioned := _CAPTIONED.fullmatch(words)) is not None:
         words = captioned["words"].strip(" \n")
     if _STAND_IN.fullmatch(words):
         return LeftOut(OmissionReason.MEDIA)
-    words = _EDITED.sub("", words) if _MARK in words else words
+    edit_mark = _EDITED.search(words)
+    if edit_mark is not None and (edit_mark["mark"] or _plain_word(edit_mark["notice"]) in _notice_forms("edited")):
+        words = words[: edit_mark.start()]
     if not words.strip():
         return LeftOut(OmissionReason.NO_WORDS)
     at = entry.moment(order)
     if at is None:
         raise InvalidInput(field="date", problem=f"does not exist in the order {order.value}")
     speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
-    return message_shape.message_turn(
-        home, position=position, role=EvidenceRole.USER, text=words, speaker=speaker, at=at
-    )
+    return message_shape.message_turn(words, speaker=speaker, at=at)
+
+
+@cache
+def _notice_forms(kind: str) -> frozenset[str]:
+    """Return what is written in all languages for a message that was "deleted", or behind one that was "edited"."""
+    data = files("elytron_core.text").joinpath("data", "chat_notices.toml").read_text("utf-8")
+    return frozenset(_plain_word(form) for forms in tomllib.loads(data)[kind].values() for form in forms)
 
 
 def _notice_names(text: str) -> frozenset[str]:
@@ -179,16 +188,11 @@ def begins_chat(text: str, /) -> bool:
     return _match_line(text.lstrip("\ufeff\r\n ")) is not None
 
 
-def is_like_chat(line: str, /) -> bool:
-    """Return whether a line has a date, a time and a name as those of chats do, whatever their form is."""
-    return LIKE_CHAT_LINE.match(line.strip()) is not None
-
-
 def require_no_chat(text: str, /, *, name: str) -> None:
-    """Raise UnreadableFile, which names the first line, for a text most of whose lines look like those of a chat."""
+    """Raise UnreadableFile, which names the first line, for a text that begins and goes on like a chat."""
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
-    alike = [number for number, line in lines if is_like_chat(line)]
-    if len(alike) > 1 and 2 * len(alike) > len(lines):
+    alike = [number for number, line in lines if LIKE_CHAT_LINE.match(line.strip()) is not None]
+    if len(alike) > 1 and alike[0] == lines[0][0] and 2 * len(alike) > len(lines):
         problem = "looks like a message of a chat, but its date or time is in a form that is not known"
         raise UnreadableFile(name=name, problem=f"{problem}: export the chat in another language", line=alike[0])
 
@@ -217,55 +221,57 @@ def chat_entries(text: str, /) -> Iterator[ChatEntry]:
         yield pending.continued(more)
 
 
+@dataclass(slots=True)
+class _OrderFit:
+    """How well the dates of a file fit one order."""
+
+    order: DateOrder
+    count: int = 0
+    backward: int = 0
+    """How often time goes backwards."""
+    last: int = 0
+    low: int = sys.maxsize
+    high: int = 0
+
+    def add(self, at: Instant | None, /) -> None:
+        """Take in the next date, if it exists in this order."""
+        if at is not None:
+            self.count += 1
+            self.backward += at < self.last
+            self.last, self.low, self.high = at, min(self.low, at), max(self.high, at)
+
+
 def read_date_order(text: str, /) -> DateReading | None:
     """Return the order of the dates of a chat; None if no order fits any."""
-    fits: Counter[DateOrder] = Counter()
-    backward: Counter[DateOrder] = Counter()
-    spans: dict[DateOrder, tuple[Instant, Instant]] = {}
-    before: dict[DateOrder, Instant] = {}
-    head: re.Match[str] | None = None
+    fits = {order: _OrderFit(order) for order in DateOrder}
+    days: set[tuple[str, str, str]] = set()
     for entry in chat_entries(text):
-        for order in DateOrder:
-            at = entry.moment(order)
-            if at is None:
-                continue
-            fits[order] += 1
-            backward[order] += at < before.get(order, at)
-            before[order] = at
-            low, high = spans.get(order, (at, at))
-            spans[order] = (min(low, at), max(high, at))
-    if not fits:
+        days.add(entry.date)
+        for fit in fits.values():
+            fit.add(entry.moment(fit.order))
+    if not any(fit.count for fit in fits.values()):
         return None
     head = next(match for _, line in _text_lines(text) if (match := _match_line(line)) is not None)
     if not int(head["a"]) > 31:
         # A year of two digits comes last, unless nothing else fits.
-        fits[DateOrder.YMD] -= fits[DateOrder.YMD] > 0
-    return _chosen_order(fits, backward, spans, head)
-
-
-def _chosen_order(
-    fits: Counter[DateOrder],
-    backward: Counter[DateOrder],
-    spans: dict[DateOrder, tuple[Instant, Instant]],
-    head: re.Match[str],
-) -> DateReading:
-    best = max(fits.values())
-    fitting = [order for order in DateOrder if fits[order] == best]
+        fits[DateOrder.YMD].count -= 1
+    best = max(fit.count for fit in fits.values())
+    fitting = [fit for fit in fits.values() if fit.count == best]
     if len(fitting) == 1:
-        order = fitting[0]
+        order = fitting[0].order
         reason = "the year comes first" if order is DateOrder.YMD else "every other order has impossible dates"
         return DateReading(order=order, reason=reason)
-    least = min(backward[order] for order in fitting)
-    rising = [order for order in fitting if backward[order] == least]
+    least = min(fit.backward for fit in fitting)
+    rising = {fit.order: fit.high - fit.low for fit in fitting if fit.backward == least}
     if len(rising) == 1:
-        return DateReading(order=rising[0], reason="time goes backwards in every other order")
+        return DateReading(order=next(iter(rising)), reason="time goes backwards in every other order")
     usual, reason = _usual_order(head)
-    lengths = {order: spans[order][1] - spans[order][0] for order in rising}
-    densest = min(rising, key=lambda order: lengths[order])
-    if usual not in rising or (lengths[usual] > _DENSER * lengths[densest] > 0 and usual is DateOrder.MDY):
+    densest = min(rising, key=lambda order: rising[order])
+    is_sparse = usual is DateOrder.MDY and len(days) >= _DENSE_DAYS
+    if usual not in rising or (is_sparse and rising[usual] > _DENSER * rising[densest] > 0):
         usual, reason = densest, "the messages lie closest together in this order"
-    same = len({(spans[order]) for order in rising}) == 1
-    return DateReading(order=usual, reason=reason, is_ambiguous=not same)
+    is_same = len({(fits[order].low, fits[order].high) for order in rising}) == 1
+    return DateReading(order=usual, reason=reason, is_ambiguous=not is_same)
 
 
 def _usual_order(head: re.Match[str]) -> tuple[DateOrder, str]:

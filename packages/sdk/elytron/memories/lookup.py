@@ -69,6 +69,10 @@ class TurnMemory:
     turn: transcript.Turn
     part: int
 
+    @property
+    def id(self) -> str:
+        return transcript.message_id(TurnId(self.ref.key), self.part)
+
 
 @dataclass(frozen=True, slots=True)
 class FactMemory:

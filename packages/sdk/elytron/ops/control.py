@@ -1,7 +1,7 @@
 """Reading memories by id, as a list and through time; and the verbs forget, correct and erase."""
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeGuard, assert_never
 
@@ -41,6 +41,7 @@ from elytron.memories.lookup import (
     require_disclosed,
 )
 from elytron.memories.tombstones import bury_facts, exhume_facts
+from elytron.memories.versions import latest_versions
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report
@@ -68,7 +69,7 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid_input
 from elytron_core.planes import candidates, skills, transcript
 from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, is_taken, reopen_fact, topic_key
@@ -96,7 +97,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[MemoryControlReport]:
-        found = await find_all(ctx, scope, request.ids)
+        found, versions = await latest_versions(ctx, scope, await find_all(ctx, scope, request.ids))
         now = ctx.clock.now()
         changed: dict[DocumentRef, tuple[Value, int]] = {}
         slots = await _fact_slots(ctx, scope, record, found.values())
@@ -108,7 +109,8 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
             for memory_id, memory in found.items()
         ]
         decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
-        derived = await _derived_memories(ctx, scope, found.values(), changed) if not request.undo else ()
+        gone = [each for family in versions if family[-1].ref in changed for each in family if not request.undo]
+        derived = await _derived_memories(ctx, scope, gone, changed)
         report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
         if not report.changed:
             return SettledChanges(report)
@@ -136,8 +138,8 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
     scope = ctx.scope_of(request)
     if isinstance(await must_find(ctx, scope, request.id), TurnMemory):
         report, edited = await edit_message(ctx, scope, request)
-        changed = {edited.ref: request} if report.planes else {}
-        return report.model_copy(update={"derived": await _derived_memories(ctx, scope, (edited,), changed)})
+        hidden_messages = (edited,) if report.planes else ()
+        return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden_messages, ())})
     try:
         asked = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
     except ValidationError as error:
@@ -172,14 +174,10 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 
 
 async def _derived_memories(
-    ctx: OperationContext, scope: Scope, found: Iterable[Memory | None], changed: Mapping[DocumentRef, object]
+    ctx: OperationContext, scope: Scope, messages: Iterable[TurnMemory], changed: Collection[DocumentRef]
 ) -> tuple[str, ...]:
-    """Return the memories that rest on the messages which are hidden now, and are recalled still."""
-    names = {
-        transcript.message_id(TurnId(memory.ref.key), memory.part)
-        for memory in found
-        if isinstance(memory, TurnMemory) and memory.ref in changed
-    }
+    """Return the memories that rest on `messages`, which are hidden now, and are recalled still."""
+    names = {message.id for message in messages}
     if not names:
         return ()
     shown = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]

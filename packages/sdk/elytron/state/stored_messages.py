@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from elytron_core.ids import ConversationTag, SpaceId
+from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.transcript import Message, TextRedaction, Turn
 from elytron_core.policy.imports import MINUTE_MS, message_form, minute_of
@@ -27,6 +27,8 @@ class StoredMessages:
     """Minute and sequence of each message with a time, by the key of what it says."""
     untimed: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Key and sequence of the others, in their order."""
+    redated: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Key and sequence of those that another one replaces, which says the same at another time."""
 
     def add(self, turn: Turn, /) -> None:
         """Take in the messages of a turn whose text is there, shown or not."""
@@ -36,6 +38,10 @@ class StoredMessages:
             if part in turn.erased:
                 continue
             key = message_key(message)
+            if isinstance(earlier := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
+                earlier, transcript.tag_of(TurnId(earlier))
+            ):
+                self.redated.add((key, transcript.sequence_of(TurnId(earlier))))
             if message.at is None:
                 self.untimed.append((key, turn.sequence))
             else:
@@ -43,8 +49,8 @@ class StoredMessages:
 
     def sort(self) -> None:
         """Bring the times in order, after the last turn was added."""
-        for moments in self.timed.values():
-            moments.sort()
+        for key, moments in self.timed.items():
+            self.timed[key] = sorted(moment for moment in moments if (key, moment[1]) not in self.redated)
 
     def at_minute(self, key: int, minute: int, /) -> list[int]:
         """Return the sequences of the equal messages of one minute."""

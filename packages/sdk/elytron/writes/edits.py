@@ -4,6 +4,7 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.memories.audit_trail import event_of, trail_ref
 from elytron.memories.lookup import TurnMemory, must_find
+from elytron.memories.versions import latest_versions
 from elytron.writes.commit import PlannedWrite, commit_write
 from elytron.writes.transcript import TurnRules, plan_turns
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryCorrectRequest
@@ -11,13 +12,12 @@ from elytron_core.contracts.facts import FactAction
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput
-from elytron_core.ids import TurnId
 from elytron_core.planes.facts import FactState
 from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
-from elytron_core.planes.transcript import EDIT_OF, TURNS, Message, Turn, message_id, tag_of
+from elytron_core.planes.transcript import EDIT_OF, Message
 from elytron_core.policy.admission.facts import GONE, STAYS
 from elytron_core.policy.admission.rules import as_claims
-from elytron_core.ports.store import JournalAction, scan_documents
+from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Scope
 
 
@@ -62,17 +62,9 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
     Raises NotFound; InvalidInput for a message that was hidden and not edited.
     """
     memory = await must_find(ctx, scope, name)
-    assert isinstance(memory, TurnMemory)
-    if memory.part not in memory.turn.forgotten:
-        return memory
-    turn_id = TurnId(memory.ref.key)
-    shown, shown_id = memory, message_id(turn_id, memory.part)
-    # An edit stands behind what it replaces, in the same conversation.
-    pages = scan_documents(ctx.store, scope.space, TURNS, prefix=f"{tag_of(turn_id)}.", after=turn_id)
-    async for document in pages:
-        turn = Turn.from_bytes(document.body)
-        if turn.metadata.get(EDIT_OF) == shown_id:
-            shown, shown_id = TurnMemory(document.ref, document.revision, turn, 0), document.ref.key
+    latest, _ = await latest_versions(ctx, scope, {name: memory})
+    shown = latest[name]
+    assert isinstance(shown, TurnMemory)
     if not shown.turn.is_kept(shown.part):
         raise InvalidInput(field="id", problem=f"names a message that no call changes: {GONE[FactState.FORGOTTEN]}")
     return shown
@@ -92,9 +84,8 @@ async def _plan_edit(
     at = message.at if message.at is not None else turn.recorded_at
     edit = message.model_copy(update={"text": request.content, "at": at})
     draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
-    shown_id = message_id(TurnId(shown.ref.key), shown.part)
     # It rests on what the message rested on, and on no word beyond a member's own: an edit makes nothing trustworthy.
-    taken = {"metadata": turn.metadata | {EDIT_OF: shown_id}, "external_content_used": turn.external_content_used}
+    taken = {"metadata": turn.metadata | {EDIT_OF: shown.id}, "external_content_used": turn.external_content_used}
     write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=taken),), origin=turn.origin))
     assert isinstance(write, TranscriptWrite)
     names = ("agent", "app", "project", "channel", "conversation")

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import ERASED_IMPORTS, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message, Turn, TurnName, TurnOrigin
-from elytron_core.policy.imports import ERASED, OWNERS_VERSION, erased_names, minute_of
+from elytron_core.policy.imports import ERASED, OWNERS_VERSION, REDATED, erased_names, minute_of, swapped_time
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_documents
 from elytron_core.scope import ConversationKey, Scope
 
@@ -33,6 +33,8 @@ _COPY: Final = re.compile(r"[\s_-]*(\(\d{1,3}\)|\b\d{1,2}|copy)\s*$")
 _ALWAYS_NAMED: Final = frozenset({"", "chat", "_chat", "conversations", "messages", "result"})
 _WINDOW_MS: Final = 14 * 3600 * 1000
 _SHARE = 0.3
+_SWAPPED_SHARE = 0.1
+"""Short answers are met again by chance at the same minute of another day, but far less often."""
 _RUN = 3
 
 
@@ -44,11 +46,11 @@ class NamedTurn(NamedTuple):
 
 
 class ReplacedTurn(NamedTuple):
-    """A stored turn, and where its host id stands, that a changed one replaces."""
+    """A stored turn that another one replaces, and the revision of the latter's host id, 0 if it is new."""
 
     document: Document
     turn: Turn
-    name: Document
+    name_revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,70 +65,67 @@ async def read_changes(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord, there: Mapping[str, NamedTurn], /
 ) -> ImportedChanges:
     """Return which turns of an import were erased or have changed; `there` has what is stored under their host ids."""
-    names = {host_id: named.document for host_id, named in there.items()}
     drafts = {draft.host_id: draft for draft in write.turns if draft.host_id is not None}
-    fresh = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in names]
-    erased = await _erased_drafts(ctx, scope, record, fresh)
-    refused = {draft.host_id: ERASED for draft in erased if draft.host_id is not None}
-    changed = {
-        host_id: document
-        for host_id, document in names.items()
-        if record.digest(drafts[host_id].to_bytes()) != TurnName.from_bytes(document.body).digest
+    fresh = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in there]
+    refused = dict.fromkeys(await _erased_ids(ctx, scope, record, fresh), ERASED)
+    places = {
+        host_id: DocumentRef(transcript.TURNS, named.value.turn)
+        for host_id, named in there.items()
+        if record.digest(drafts[host_id].to_bytes()) != named.value.digest
     }
-    places = {host_id: _turn_ref(document) for host_id, document in changed.items()}
+    tag = record.conversation_tag(scope.conversation_key)
+    edit_names = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
+    edits = {
+        host_id: DocumentRef(transcript.TURNS, earlier_id)
+        for host_id, earlier_id in edit_names.items()
+        if transcript.is_turn_of(earlier_id, tag)
+    }
+    places |= edits
     stored = await documents_at(ctx.store, scope.space, places.values())
     replaced: dict[str, ReplacedTurn] = {}
     for host_id, ref in places.items():
-        document = stored.get(ref)
-        turn = Turn.from_bytes(document.body) if document is not None else None
-        if (
-            document is None
-            or turn is None
-            or _message_texts(turn.messages) == _message_texts(drafts[host_id].messages)
-        ):
+        if (document := stored.get(ref)) is None:
             continue
-        if all(turn.is_kept(part) for part in range(len(turn.messages))):
-            replaced[host_id] = ReplacedTurn(document, turn, changed[host_id])
+        turn = Turn.from_bytes(document.body)
+        texts = [message.text for message in turn.messages]
+        if host_id not in edits and texts == [message.text for message in drafts[host_id].messages]:
+            continue
+        if host_id in edits or all(turn.is_kept(part) for part in range(len(turn.messages))):
+            revision = there[host_id].document.revision if host_id in there else 0
+            replaced[host_id] = ReplacedTurn(document, turn, revision)
         else:
             refused[host_id] = OWNERS_VERSION
     return ImportedChanges(refused, replaced)
 
 
-def _turn_ref(name: Document) -> DocumentRef:
-    return DocumentRef(transcript.TURNS, TurnName.from_bytes(name.body).turn)
-
-
-def _message_texts(messages: Iterable[Message]) -> list[str]:
-    return [message.text for message in messages]
-
-
-async def _erased_drafts(
+async def _erased_ids(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, drafts: Sequence[TurnDraft]
-) -> list[TurnDraft]:
+) -> list[str]:
+    """Return the host ids of drafts that were erased."""
     if not drafts or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return []
-    own = {draft.host_id: DocumentRef(ERASED_IMPORTS, record.erased_tag(_id_name(scope, draft))) for draft in drafts}
+    own: dict[str, DocumentRef] = {}
+    for draft in drafts:
+        name = erased_names(draft.messages[0], scope.conversation_key, draft.host_id)[-1]
+        own[draft.host_id or ""] = DocumentRef(ERASED_IMPORTS, record.erased_tag(name))
     there = await documents_at(ctx.store, scope.space, own.values())
-    return [draft for draft in drafts if own[draft.host_id] in there]
-
-
-def _id_name(scope: Scope, draft: TurnDraft) -> tuple[str, ...]:
-    return erased_names(draft.messages[0], scope.conversation_key, draft.host_id)[-1]
+    return [host_id for host_id, ref in own.items() if ref in there]
 
 
 def hide_earlier(changes: ChangeSet, stored: ReplacedTurn, /, *, at: Instant) -> None:
     """Add to a batch that a turn is hidden because another one replaces it."""
-    hidden = dict.fromkeys(range(len(stored.turn.messages)), at)
+    hidden = dict.fromkeys(range(len(stored.turn.messages)), at) | stored.turn.forgotten
     earlier = stored.turn.model_copy(update={"forgotten": hidden})
     changes.put(stored.document.ref, earlier, expects=stored.document.revision, action=JournalAction.MERGE)
 
 
 def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
-    """Return a turn that says which message it replaces, if it replaces one."""
+    """Return a turn that says which message it replaces, if it replaces one, and is hidden or put away as that is."""
     if stored is None:
         return turn
     earlier = transcript.message_id(TurnId(stored.document.ref.key), 0)
-    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}})
+    taken = {name: getattr(stored.turn, name) for name in ("forgotten", "lifecycle", "redaction")}
+    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}, **taken})
 
 
 def messages_of(turns: Iterable[Turn], /) -> Iterator[tuple[Turn, int]]:
@@ -169,24 +168,28 @@ async def compare_import(
         return report
     if comparison.is_sample:
         return report.model_copy(update={"compared": await _search_conversation(ctx, scope, write, record)})
-    messages = await _messages_of(ctx, scope, record, scope.conversation_key)
-    found = _stored_sequences(messages, write.turns, comparison)
-    found |= await _earlier_sequences(ctx, scope, record, comparison)
     tag = record.conversation_tag(scope.conversation_key)
+    (head,) = await ctx.store.get(scope.space, (DocumentRef(transcript.CONVERSATIONS, tag),))
+    messages = StoredMessages()
+    if head is not None:
+        messages = await ctx.imported.read(ctx.store, scope.space, tag, head.revision)
+    found = _stored_sequences(messages, write.turns, comparison)
     erased = await _erased_places(ctx, scope, record, write, messages)
+    outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {}
+    outcomes |= dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED))
+    for place, draft in enumerate(write.turns if comparison.is_swapped else ()):
+        at = _swapped_sequence(messages, draft.messages[0], _repeat_of(comparison, place))
+        if at is not None:
+            outcomes[place] = WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED
+    for place, (at, _) in found.items():
+        outcomes[place] = WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED
     decisions = list(report.decisions)
-    for place, decision in enumerate(decisions):
-        if decision.outcome is not WriteOutcome.STORED:
-            continue
-        if place in found:
-            stored = transcript.turn_id(tag, found[place][0])
-            decisions[place] = decision.model_copy(
-                update={"outcome": WriteOutcome.DUPLICATE, "id": stored, "reason": STORED}
-            )
-        elif place in erased:
-            decisions[place] = decision.model_copy(
-                update={"outcome": WriteOutcome.SKIPPED, "id": None, "reason": ERASED}
-            )
+    for place, (outcome, stored, reason) in outcomes.items():
+        # The id of a message whose date was corrected may be known from before.
+        before = decisions[place].outcome
+        if before is WriteOutcome.STORED or (before is WriteOutcome.DUPLICATE and outcome is WriteOutcome.UPDATED):
+            update = {"outcome": outcome, "id": stored, "reason": reason}
+            decisions[place] = decisions[place].model_copy(update=update)
     known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
     offsets = [offset for _, offset in found.values() if offset is not None]
     latest = offsets[-1] if offsets else comparison.offsets_ms[0]
@@ -200,12 +203,17 @@ async def compare_import(
     return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
 
 
-async def _messages_of(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, key: ConversationKey
-) -> StoredMessages:
-    tag = record.conversation_tag(key)
-    (head,) = await ctx.store.get(scope.space, (DocumentRef(transcript.CONVERSATIONS, tag),))
-    return await ctx.imported.read(ctx.store, scope.space, tag, head.revision) if head is not None else StoredMessages()
+def _repeat_of(comparison: ImportComparison, place: int) -> int:
+    return comparison.repeats[place] if place < len(comparison.repeats) else 0
+
+
+def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -> int | None:
+    """Return the sequence of the equal message whose time has day and month the other way round."""
+    at = swapped_time(message.at) if message.at is not None else None
+    if at is None or at == message.at:
+        return None
+    equal = messages.at_minute(message_key(message), minute_of(at))
+    return equal[repeat] if repeat < len(equal) else None
 
 
 def _stored_sequences(
@@ -223,7 +231,7 @@ def _stored_sequences(
         if message.at is None:
             untimed.append(place)
             continue
-        repeat = comparison.repeats[place] if place < len(comparison.repeats) else 0
+        repeat = _repeat_of(comparison, place)
         for offset in offsets:
             equal = messages.at_minute(message_key(message), minute_of(Instant(message.at + offset - first)))
             if repeat < len(equal):
@@ -239,20 +247,6 @@ def _stored_sequences(
     return found
 
 
-async def _earlier_sequences(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, comparison: ImportComparison
-) -> dict[int, tuple[int, int | None]]:
-    """Return by place the sequences of turns that an earlier version stored under another host id."""
-    key = scope.conversation_key
-    places = {
-        place: DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, host_id))
-        for place, host_id in enumerate(comparison.earlier_ids)
-        if host_id is not None
-    }
-    names = await values_at(ctx.store, scope.space, places.values(), TurnName)
-    return {place: (transcript.sequence_of(names[ref].turn), None) for place, ref in places.items() if ref in names}
-
-
 async def _erased_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, write: TranscriptWrite, messages: StoredMessages
 ) -> set[int]:
@@ -260,18 +254,17 @@ async def _erased_places(
     if write.restore_erased or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return set()
     key, comparison = scope.conversation_key, write.comparison or ImportComparison()
-    refs = [
-        DocumentRef(ERASED_IMPORTS, record.erased_tag(erased_names(draft.messages[0], key, None)[0]))
-        for draft in write.turns
-    ]
-    marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
     erased: set[int] = set()
-    for place, draft in enumerate(write.turns):
-        mark, message = marks.get(refs[place]), draft.messages[0]
-        repeat = comparison.repeats[place] if place < len(comparison.repeats) else 0
-        left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
-        if mark is not None and repeat < left + mark.count:
-            erased.add(place)
+    # It may have been erased before the order of its date was corrected.
+    for drafts in (write.turns, _swapped_drafts(write.turns)):
+        names = (erased_names(draft.messages[0], key, None)[0] for draft in drafts)
+        refs = [DocumentRef(ERASED_IMPORTS, record.erased_tag(name)) for name in names]
+        marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
+        for place, draft in enumerate(drafts):
+            mark, message = marks.get(refs[place]), draft.messages[0]
+            left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
+            if mark is not None and _repeat_of(comparison, place) < left + mark.count:
+                erased.add(place)
     return erased
 
 
@@ -279,30 +272,50 @@ async def _search_conversation(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord
 ) -> ComparedConversation | None:
     """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
-    sample = [draft.messages[0] for draft in write.turns]
+    is_swapped = write.comparison is not None and write.comparison.is_swapped
+    sample = [draft.messages[0] for draft in (_swapped_drafts(write.turns) if is_swapped else write.turns)]
     best: ComparedConversation | None = None
     for head in await _candidate_heads(ctx, scope, write, sample):
         messages = await read_messages(ctx.store, scope.space, record.conversation_tag(head.key))
-        offsets = messages.offsets(sample)
-        found = _stored_sequences(messages, [_moved_draft(each, offsets[0]) for each in write.turns],
-                                  ImportComparison(offsets_ms=offsets[: limits.IMPORT_OFFSETS]))  # fmt: skip
-        is_own = head.key == scope.conversation_key
-        if not is_own and not _is_same(head, write, sample, offsets[0], [found.get(n) for n in range(len(sample))]):
-            continue
-        if best is None or len(found) > best.messages:
+        offsets = messages.offsets([draft.messages[0] for draft in write.turns])[: limits.IMPORT_OFFSETS]
+        moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in write.turns]  # noqa: B023
+        found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets))
+        count = len(found)
+        if is_swapped:
+            offsets, count = (0,), _swapped_count(head, messages, write.turns, found)
+        elif head.key != scope.conversation_key:
+            places = [found.get(place) for place in range(len(sample))]
+            count = count if _is_same(head, write, sample, offsets[0], places) else 0
+        is_own = head.key == scope.conversation_key and not is_swapped
+        if (count or is_own) and (best is None or count > best.messages):
             best = ComparedConversation(
-                channel=head.channel, conversation=head.conversation, title=head.title, messages=len(found),
-                offsets_ms=offsets[: limits.IMPORT_OFFSETS],
+                channel=head.channel, conversation=head.conversation, title=head.title, messages=count,
+                offsets_ms=offsets,
             )  # fmt: skip
     return best
 
 
-def _moved_draft(draft: TurnDraft, offset: int) -> TurnDraft:
+def _swapped_count(
+    head: transcript.Conversation, messages: StoredMessages, drafts: Sequence[TurnDraft], found: Container[int]
+) -> int:
+    """Return how many drafts are stored with day and month the other way round; 0 if that may be chance."""
+    places = [place for place, draft in enumerate(drafts) if _moved_draft(draft, swapped_time) is not draft]
+    rest = [drafts[place].messages[0] for place in places if place not in found]
+    # What is said often, perhaps every day at one time, says nothing of an order.
+    rare = [message for message in rest if len(messages.timed.get(message_key(message), ())) == 1]
+    count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare)
+    return count if count >= max(min(_RUN, len(places), head.turns), _SWAPPED_SHARE * len(rest)) else 0
+
+
+def _moved_draft(draft: TurnDraft, move: Callable[[Instant], Instant]) -> TurnDraft:
     message = draft.messages[0]
-    if message.at is None or not offset:
+    if message.at is None or (at := move(message.at)) == message.at:
         return draft
-    moved = message.model_copy(update={"at": Instant(message.at + offset)})
-    return draft.model_copy(update={"messages": (moved,)})
+    return draft.model_copy(update={"messages": (message.model_copy(update={"at": at}),)})
+
+
+def _swapped_drafts(drafts: Iterable[TurnDraft]) -> tuple[TurnDraft, ...]:
+    return tuple(_moved_draft(draft, swapped_time) for draft in drafts)
 
 
 async def _candidate_heads(

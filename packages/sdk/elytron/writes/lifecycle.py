@@ -8,6 +8,8 @@ from elytron.documents.stored_values import ChangeSet, documents_at, documents_u
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import MeantConversation, meant_conversation
+from elytron.memories.lookup import parts_of
+from elytron.memories.versions import message_versions
 from elytron.transcript import ReportClipper
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.imports import (
@@ -96,7 +98,13 @@ async def _turn_pages(
         names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
         known = await ctx.store.get(scope.space, names)
         given = {transcript.TurnName.from_bytes(document.body).turn for document in known if document is not None}
-        named = sorted(own | given)
+        stored = await documents_at(
+            ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own | given]
+        )
+        messages = [message for document in stored.values() for message in parts_of(document)]
+        # A text that is masked or deleted goes in all its versions.
+        versions = await message_versions(ctx, scope, messages)
+        named = sorted({message.ref.key for family in versions.values() for message in family})
         for start in range(0, len(named), PAGE):
             yield [DocumentRef(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
         return

@@ -213,7 +213,7 @@ def _put_name(
     """Add the host id of a new turn to the batch, and that the turn which had it before is hidden."""
     # Known from here on, so that the same id later in this write is a duplicate.
     known[host_id] = name
-    changes.put(names[host_id], name, expects=earlier.name.revision if earlier is not None else 0, action=None)
+    changes.put(names[host_id], name, expects=earlier.name_revision if earlier is not None else 0, action=None)
     if earlier is not None:
         hide_earlier(changes, earlier, at=at)
 

@@ -1,0 +1,68 @@
+"""Versions of a message: what was said first, and the edits that are shown in its place one after another."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from elytron.context import OperationContext
+from elytron.memories.lookup import Memory, TurnMemory, find_stored
+from elytron_core.ids import TurnId
+from elytron_core.planes.transcript import EDIT_OF, TURNS, Turn, tag_of
+from elytron_core.ports.store import scan_documents
+from elytron_core.scope import Scope
+
+_MARK = EDIT_OF.encode()
+
+
+async def message_versions(
+    ctx: OperationContext, scope: Scope, memories: Iterable[Memory | None], /
+) -> dict[str, list[TurnMemory]]:
+    """Return by id all versions of each message among `memories`, oldest first.
+
+    An edit hides what it replaces and stands behind it in the same conversation.
+    """
+    messages = [memory for memory in memories if isinstance(memory, TurnMemory)]
+    first = {message.id: await _first_version(ctx, scope, message) for message in messages}
+    versions = {memory.id: [memory] for memory in first.values()}
+    starts: dict[str, str] = {}
+    for memory in first.values():
+        if memory.part in memory.turn.forgotten:
+            tag = tag_of(TurnId(memory.ref.key))
+            starts[tag] = min(memory.ref.key, starts.get(tag, memory.ref.key))
+    for tag, start in starts.items():
+        async for document in scan_documents(ctx.store, scope.space, TURNS, prefix=f"{tag}.", after=start):
+            if _MARK not in document.body:
+                continue
+            turn = Turn.from_bytes(document.body)
+            name = str(turn.metadata.get(EDIT_OF))
+            earlier = next((each for each in versions.get(name, ()) if each.id == name), None)
+            if earlier is not None and earlier.part in earlier.turn.forgotten:
+                versions[name].append(TurnMemory(document.ref, document.revision, turn, 0))
+                versions[document.ref.key] = versions[name]
+    return {name: versions[memory.id] for name, memory in first.items()}
+
+
+async def latest_versions(
+    ctx: OperationContext, scope: Scope, memories: Mapping[str, Memory | None], /
+) -> tuple[dict[str, Memory | None], Collection[list[TurnMemory]]]:
+    """Return `memories` with each message in the version that is shown or was last, and all versions of each message.
+
+    There may be two last ones: the edit of a message, and what was said at a corrected time.
+    """
+    versions = await message_versions(ctx, scope, memories.values())
+    for family in versions.values():
+        family.sort(key=lambda each: each.part not in each.turn.forgotten)
+    latest = {
+        name: versions[memory.id][-1] if isinstance(memory, TurnMemory) else memory for name, memory in memories.items()
+    }
+    return latest, versions.values()
+
+
+async def _first_version(ctx: OperationContext, scope: Scope, memory: TurnMemory) -> TurnMemory:
+    """Return what was said first; a turn that claims to replace a message which is shown replaces none."""
+    while isinstance(name := memory.turn.metadata.get(EDIT_OF), str) and name < memory.ref.key:
+        earlier = (await find_stored(ctx, scope, (name,)))[name]
+        if not isinstance(earlier, TurnMemory) or earlier.part not in earlier.turn.forgotten:
+            break
+        if tag_of(TurnId(earlier.ref.key)) != tag_of(TurnId(memory.ref.key)):
+            break
+        memory = earlier
+    return memory
