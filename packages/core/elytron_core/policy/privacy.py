@@ -353,19 +353,30 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 
 def is_suspect(text: str, /) -> bool:
     """Return True if a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
-    small = _lower_in_place(text)
+    small = _lower_in_place(visible_text(text))
     has_sign = next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
     return has_sign or may_hold_words(text)
 
 
 def scrub_secrets(text: str, /) -> ScrubbedText:
-    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
+    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more.
+
+    Characters that are not seen go if they hide a secret, for a block would show it without them.
+    """
     found: dict[str, int] = {}
-    text = _without_words(_visible_form(text), found)
+    clean = _scrub_text(text, found)
+    visible = visible_text(clean)
+    if visible != clean and (scrubbed := _scrub_text(visible, found)) != visible:
+        clean = scrubbed
+    return _SCRUBBED.make(text=clean, found=found)
+
+
+def _scrub_text(text: str, found: dict[str, int]) -> str:
+    text = _without_words(text, found)
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
-        return _SCRUBBED.make(text=text, found=found)
+        return text
     starts: dict[_Starts, list[int]] = {}
     issued = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
     # Without a hint only the number of a card can be there.
@@ -378,15 +389,7 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
             if clean != text:
                 text, small = clean, _lower_in_place(clean)
                 starts.clear()
-    return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
-
-
-def _visible_form(text: str) -> str:
-    """Return `text` without invisible characters if they hide a credential, which a block would show without them."""
-    visible = visible_text(text)
-    if visible == text or not any(form.pattern and form.pattern.search(visible) for form in CREDENTIAL_FORMATS):
-        return text
-    return visible
+    return _without_ibans(text, found)
 
 
 def _secret_hints(small: str) -> Iterator[str]:

@@ -3,27 +3,50 @@
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
-from itertools import pairwise
-from typing import Final
+from itertools import groupby, pairwise
+from string import ascii_letters
+from typing import Final, NamedTuple
 
 from elytron_core.errors import WordsInvalid
+from elytron_core.text.similarity import IGNORABLE
 
 ENTROPY_BYTES: Final = 16
 WORD_COUNT: Final = 12
 _COUNTS: Final = {12: 16, 15: 20, 18: 24, 21: 28, 24: 32}
 """Bytes of entropy by the number of words."""
 _WORD_BITS: Final = 11
+_VALUE_MASK: Final = (1 << _WORD_BITS * max(_COUNTS)) - 1
 _SEED_ROUNDS: Final = 2048
 _SEED_BYTES: Final = 64
-_GAP: Final = 8
-"""Characters between two words, at most: a space, a comma, the number of the next line."""
 _STEP: Final = 5
-_MARKS: Final = " \t.,;:!?()[]{}<>\"'`*_-0123456789"
 _RUN_CHARS: Final = 4 * WORD_COUNT - 1
 """Length of the shortest key: words of three letters."""
 _LETTERS: Final = re.compile("[A-Za-z]+")
+_WIDE: Final = {ord(char) + 0xFEE0: char for char in ascii_letters}
+_MARKED: Final = re.compile(r"[\\<&\uff21-\uff5a]")
+"""A sign of markup or of an escape, or a wide letter."""
+_HIDDEN: Final = re.compile(rf"{IGNORABLE}(?<=[A-Za-z].)")
+_MARKUP: Final = re.compile(
+    r"</?(?P<tag>[A-Za-z][\w-]{0,15})(?:\s[^<>]{0,200})?/?>|&#?\w{1,8};"
+    r"|\\(?:u[0-9A-Fa-f]{4}|(?=(?P<escaped>[A-Za-z]{1,9}))[nrt])"
+)
+_TOKEN: Final = re.compile(rf"[A-Za-z](?:{IGNORABLE}*+[A-Za-z])*+|[^\W\d_A-Za-z]++")
+_JOINING: Final = frozenset({"and"})
+_WORD_CHARS: Final = 8
+"""Letters of a listed word, at most."""
+_FOREIGN_CHARS: Final = 2
+"""Letters of another script that may stand between two words, at most."""
+
+
+class _Word(NamedTuple):
+    """A word of a text: its number in the list, None for any other, its start and end."""
+
+    number: int | None
+    start: int
+    end: int
 
 
 @cache
@@ -36,6 +59,11 @@ def english_words() -> tuple[str, ...]:
 @cache
 def _word_numbers() -> dict[str, int]:
     return {word: number for number, word in enumerate(english_words())}
+
+
+@cache
+def _likely_words() -> frozenset[str]:
+    return _JOINING.union(english_words())
 
 
 def words_of(entropy: bytes, /) -> str:
@@ -51,20 +79,17 @@ def words_of(entropy: bytes, /) -> str:
 def entropy_of(words: str, /) -> bytes:
     """Return the entropy in `words`, which may be in any case. Raises WordsInvalid, which names no word."""
     given = normal_text(words).lower().split()
-    size = _COUNTS.get(len(given))
-    if size is None:
+    if len(given) not in _COUNTS:
         raise WordsInvalid(problem=f"are not {WORD_COUNT}")
-    numbers = [_word_numbers().get(word) for word in given]
     value = 0
-    for number in numbers:
-        if number is None:
+    for word in given:
+        if (number := _word_numbers().get(word)) is None:
             raise WordsInvalid(problem="are not all of the English list of BIP-39")
         value = value << _WORD_BITS | number
-    check_bits = size // 4
-    entropy = (value >> check_bits).to_bytes(size, "big")
-    if value & (1 << check_bits) - 1 != _check_value(entropy, check_bits):
+    if not _has_checksum(value, len(given)):
         raise WordsInvalid(problem="do not have the checksum that they must: one is wrong, or two changed places")
-    return entropy
+    size = _COUNTS[len(given)]
+    return (value >> size // 4).to_bytes(size, "big")
 
 
 def seed_of(words: str, /, *, passphrase: str = "") -> bytes:
@@ -83,54 +108,92 @@ def _check_value(entropy: bytes, bits: int) -> int:
     return hashlib.sha256(entropy).digest()[0] >> 8 - bits
 
 
+def _has_checksum(value: int, count: int) -> bool:
+    """Return whether the last `count` words in `value`, which are 11 bits each, end with their checksum."""
+    size = _COUNTS[count]
+    bits = size // 4
+    entropy = (value >> bits & (1 << 8 * size) - 1).to_bytes(size, "big")
+    return value & (1 << bits) - 1 == _check_value(entropy, bits)
+
+
 def may_hold_words(text: str, /) -> bool:
     """Return True if `text` may hold the words of a key; if not, `recovery_spans` finds none."""
-    if len(text) < _RUN_CHARS:
-        return False
-    tokens = text.split()
-    listed = _word_numbers()
-    # Of twelve words, with or without a number before each, two of three samples are words, and so is all between.
-    hits = [at for at, token in enumerate(tokens[::_STEP]) if token.strip(_MARKS).lower() in listed]
-    for at, following in pairwise(hits):
-        if following - at <= 2:
-            between = (token.strip(_MARKS).lower() for token in tokens[at * _STEP : (at + 1) * _STEP])
-            if all(not word or word in listed for word in between):
-                return True
-    if max(map(len, tokens), default=0) < _RUN_CHARS:
-        return False
-    return any(len(token) >= _RUN_CHARS and token.isascii() and _has_run(token) for token in tokens)
-
-
-def _has_run(token: str) -> bool:
-    return sum(word.lower() in _word_numbers() for word in _LETTERS.findall(token)) >= WORD_COUNT
+    return next(_word_runs(text), None) is not None
 
 
 def recovery_spans(text: str, /) -> list[tuple[int, int]]:
     """Return where `text` holds the words of a key, of any number that BIP-39 knows: their start and end."""
     spans: list[tuple[int, int]] = []
-    run: list[re.Match[str]] = []
-    for word in _LETTERS.finditer(text) if may_hold_words(text) else ():
-        if run and word.start() - run[-1].end() > _GAP:
-            run.clear()
-        if word[0].lower() not in _word_numbers():
-            run.clear()
-            continue
-        run.append(word)
-        for count in (count for count in _COUNTS if count <= len(run)):
-            if _is_key([one[0] for one in run[-count:]]):
-                start = run[-count].start()
-                # What overlaps goes together: one window in sixteen has a right checksum by chance.
-                while spans and spans[-1][1] > start:
-                    start = min(start, spans.pop()[0])
-                spans.append((start, word.end()))
+    for run in _word_runs(text):
+        value = 0
+        for end, word in enumerate(run, 1):
+            value = (value << _WORD_BITS | (word.number or 0)) & _VALUE_MASK
+            for count in (count for count in _COUNTS if count <= end and _has_checksum(value, count)):
+                # Drawn at random, words do not repeat like this, and a text that repeats them is long.
+                if 2 * len({one.number for one in run[end - count : end]}) > count:
+                    start = run[end - count].start
+                    # What overlaps goes together: one window in sixteen has a right checksum by chance.
+                    while spans and spans[-1][1] > start:
+                        start = min(start, spans.pop()[0])
+                    spans.append((start, word.end))
     return spans
 
 
-def _is_key(words: list[str]) -> bool:
-    if 2 * len(set(words)) <= len(words):
-        return False  # drawn at random, words do not repeat like this, and a text that repeats them is long
-    try:
-        entropy_of(" ".join(words))
-    except WordsInvalid:
-        return False
-    return True
+def _word_runs(text: str) -> Iterator[list[_Word]]:
+    """Yield listed words that no other word parts, if they are as many as a key has; numbers and signs part none."""
+    if len(text) < _RUN_CHARS:
+        return
+    if _MARKED.search(text) is not None:
+        text = _MARKUP.sub(_blank_markup, text.translate(_WIDE))
+    if _HIDDEN.search(text) is None and not _has_samples(text):
+        return
+    for is_listed, words in groupby(_words_in(text), key=_is_listed):
+        run = list(words) if is_listed else []
+        if len(run) >= WORD_COUNT:
+            yield run
+
+
+def _is_listed(word: _Word) -> bool:
+    return word.number is not None
+
+
+def _has_samples(text: str) -> bool:
+    """Return whether the words of a key may be in `text`, by a look at every fifth word, which is quick."""
+    words, likely = _LETTERS.findall(text), _likely_words()
+    # Of twelve words in a row, two samples that follow each other are listed, and so is all between.
+    samples = [word.lower() in likely for word in words[::_STEP]]
+    return any(
+        one and other and all(word.lower() in likely for word in words[at * _STEP : (at + 1) * _STEP])
+        for at, (one, other) in enumerate(pairwise(samples))
+    )
+
+
+def _words_in(text: str) -> Iterator[_Word]:
+    """Yield the words of `text`, except those that may join two others."""
+    for token in _TOKEN.finditer(text):
+        letters = token[0]
+        if letters.isascii():
+            if (word := letters.lower()) not in _JOINING:
+                yield _Word(_word_numbers().get(word), token.start(), token.end())
+        elif letters[0].isascii():
+            yield from _hidden_words(letters, token.start())
+        elif len(letters) > _FOREIGN_CHARS:
+            yield _Word(None, token.start(), token.end())
+
+
+def _blank_markup(part: re.Match[str]) -> str:
+    word = part["tag"] or part["escaped"] or ""
+    return part[0] if word.lower() in _word_numbers() else " " * len(part[0])
+
+
+def _hidden_words(letters: str, at: int) -> Iterator[_Word]:
+    """Yield the words of letters with characters between them that are not seen, which may part words or be in one."""
+    word, start = "", 0
+    for part in _LETTERS.finditer(letters):
+        start = start if word else part.start()
+        word += part[0].lower()
+        number = _word_numbers().get(word)
+        if number is not None or word in _JOINING or len(word) >= _WORD_CHARS or part.end() == len(letters):
+            if word not in _JOINING:
+                yield _Word(number, at + start, at + part.end())
+            word = ""

@@ -15,11 +15,12 @@ _MARKS: Final = 1024
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0"
 """Letters of Hangul that are not seen."""
-_IGNORABLE = re.compile(
+IGNORABLE: Final = (
     f"[{_FILLERS}\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Code points that Unicode calls ignorable: characters of no width, marks of direction, selectors of variants."""
+"""Pattern of what Unicode calls ignorable: characters of no width, marks of direction, selectors of variants."""
+_IGNORABLE = re.compile(IGNORABLE)
 
 
 def is_blank(text: str, /) -> bool:

@@ -63,6 +63,9 @@ def test_an_issued_key_is_blacked_out_wherever_it_stands(key: str) -> None:
         assert (found.text, dict(found.found)) == (told, {"api_key": 1})
         assert is_suspect(text)
         assert scrub_secrets(found.text).found == {}
+    hidden = scrub_secrets("It is " + "\u200b".join(key))
+    assert (hidden.text, dict(hidden.found)) == ("It is [redacted:api_key]", {"api_key": 1})
+    assert is_suspect("\u200b".join(key))
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:14])
