@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.projection.sections import HEADINGS
 
 REPEATED: Final = "(what memory showed, repeated)"
 NOTE_HEADING: Final = "From the transcript of"
@@ -36,6 +37,11 @@ _LISTED: Final = re.compile(rf"^(?:[-*] )?\[[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[^\]
 _POLICY: Final = re.compile(re.escape(POLICY))
 _LISTS: Final = (list, tuple)
 _BLANKS: Final = re.compile(r"\s*+")
+_HEADING: Final = re.compile(
+    rf"(?:{'|'.join(re.escape(heading.removesuffix(':')) for heading in HEADINGS.values())})"
+    r"(?: \([^()\n]{1,200}\))?:[ \t]*(?=\r?\n|\Z)"
+)
+"""A line above a section, perhaps with a note."""
 
 
 class StrippedText(NamedTuple):
@@ -48,7 +54,7 @@ class StrippedText(NamedTuple):
 def is_own_output(text: str, /) -> bool:
     """Return whether `text` has a block of this memory in it, whole or in part."""
     # A plain search comes first: few texts have a mark, and a pattern takes longer.
-    if (fence.TAG in text and fence.OPENING.search(text) is not None) or POLICY in text:
+    if POLICY in text or (fence.TAG in text and _BlockMarks(text).beginning(0) is not None):
         return True
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
@@ -60,7 +66,8 @@ def strip_own_output(text: str, /) -> StrippedText:
     """Return `text` without the blocks of memory that it repeats; other text stays as it is.
 
     A block begins with the policy text, or if that is missing with the fence, and ends with the fence's closing tag;
-    without one, with the last line of memory.
+    without one, with the last line of memory. A tag by itself is no block: one that nothing closes, and no heading of
+    memory follows, is its sender's own text.
     """
     if not is_own_output(text):
         return StrippedText(text, 0)
@@ -72,7 +79,7 @@ def strip_own_output(text: str, /) -> StrippedText:
         kept.append(text[end:begun])
         end = marks.ending(begun)
         blocks += 1
-    return StrippedText("".join((*kept, text[end:])).strip(), blocks)
+    return StrippedText("".join((*kept, text[end:])).strip(), blocks) if blocks else StrippedText(text, 0)
 
 
 def own_words(text: str, /) -> str:
@@ -124,64 +131,77 @@ def _without_references(text: str) -> tuple[str, int]:
     return rest, references + listed
 
 
+class _Fence(NamedTuple):
+    """Where an opening is, and where the text behind its closing tag begins, None without one."""
+
+    start: int
+    end: int
+    closed: int | None
+
+
 class _BlockMarks:
     """Places at which blocks of memory may begin and end in a text; each is searched once, for any number of blocks."""
 
     def __init__(self, text: str, /) -> None:
         self._text = text
-        self._policies = [found.start() for found in _POLICY.finditer(text)]
-        self._openings = [(found.start(), found.end(), found[1]) for found in fence.OPENING.finditer(text)]
-        self._closings: dict[str, list[int]] = {}
-        for found in fence.CLOSING.finditer(text):
-            self._closings.setdefault(found[1], []).append(found.start())
+        self._policies = [policy.start() for policy in _POLICY.finditer(text)]
+        closings: dict[str, list[int]] = {}
+        for tag in fence.CLOSING.finditer(text):
+            closings.setdefault(tag[1], []).append(tag.end())
+        self._fences: list[_Fence] = []
+        for tag in fence.OPENING.finditer(text):
+            # Only a tag of the same mark closes the fence: the text inside may contain others.
+            ends = closings.get(tag[1], [])
+            closed = next(iter(ends[(place := bisect_left(ends, tag.end())) : place + 1]), None)
+            if closed is not None or self._heading_at(tag.end()):
+                self._fences.append(_Fence(tag.start(), tag.end(), closed))
 
     @cached_property
     def _lines(self) -> list[int]:
         """End of each line."""
         return list(accumulate(len(line) for line in self._text.splitlines(keepends=True)))
 
-    @cached_property
-    def _colons(self) -> dict[int, bool]:
-        """For each place asked about: true if the line that ends there ends with a colon."""
-        return {}
+    def _fence_at(self, start: int) -> _Fence | None:
+        """Return the first fence from there on."""
+        place = bisect_left(self._fences, (start,))
+        return self._fences[place] if place < len(self._fences) else None
 
     def beginning(self, start: int, /) -> int | None:
         """Return where the next block begins."""
         policy = bisect_left(self._policies, start)
-        opening = bisect_left(self._openings, (start,))
-        places = (*self._policies[policy : policy + 1], *(one[0] for one in self._openings[opening : opening + 1]))
+        opening = self._fence_at(start)
+        places = (*self._policies[policy : policy + 1], *((opening.start,) if opening is not None else ()))
         return min(places, default=None)
 
     def ending(self, begun: int, /) -> int:
         """Return where the block that begins there ends."""
-        opening = next(iter(self._openings[(place := bisect_left(self._openings, (begun,))) : place + 1]), None)
-        # Only a tag of the same mark closes the fence: the text inside may contain others.
-        if opening is not None:
-            closings = self._closings.get(opening[2], [])
-            closing = next(iter(closings[(place := bisect_left(closings, opening[1])) : place + 1]), None)
-            if closing is not None:
-                return closing + len(fence.closing_of(opening[2]))
-        end = begun + len(POLICY) if self._text.startswith(POLICY, begun) else begun
-        return self._behind_memory(end)
+        is_policy = self._text.startswith(POLICY, begun)
+        end = self._behind_memory(begun + len(POLICY)) if is_policy else begun
+        opening = self._fence_at(begun)
+        # What stands between the policy text and a fence is memory's too, or the fence is another block's.
+        if opening is None or opening.start > end:
+            return end
+        return opening.closed if opening.closed is not None else self._behind_memory(opening.end)
 
     def _behind_memory(self, end: int) -> int:
-        """Return where memory's lines end, which are headings with a colon at the end, and items with a dash before."""
+        """Return where memory's lines end, which are its headings, items with a dash before, and openings of fences."""
         is_first = True
         for line in islice(self._lines, bisect_right(self._lines, end), None):
-            told = _BLANKS.match(self._text, end, line)
-            assert told is not None
-            is_blank = told.end() == line
-            is_item = self._text.startswith(("- ", fence.TAG), told.end(), line)
-            is_memory = is_item or (not is_blank and self._is_heading(line))
-            if not is_memory and (
-                not is_blank or not is_first
-            ):  # the first one is only the end of the policy text's line
+            blanks = _BLANKS.match(self._text, end, line)
+            assert blanks is not None
+            # The first line is only the end of the policy text's line.
+            if not (is_first and blanks.end() == line) and not self._is_memory(blanks.end()):
                 break
             is_first, end = False, line
         return end
 
-    def _is_heading(self, line: int) -> bool:
-        if line not in self._colons:
-            start = self._lines[place - 1] if (place := bisect_left(self._lines, line)) else 0
-            self._colons[line] = self._text[start:line].rstrip().endswith(":")
-        return self._colons[line]
+    def _is_memory(self, start: int) -> bool:
+        if self._text.startswith("- ", start) or _HEADING.match(self._text, start) is not None:
+            return True
+        opening = self._fence_at(start)
+        return opening is not None and opening.start == start
+
+    def _heading_at(self, end: int) -> bool:
+        """Return whether the line behind `end` is a heading."""
+        blanks = _BLANKS.match(self._text, end)
+        return blanks is not None and "\n" in blanks[0] and _HEADING.match(self._text, blanks.end()) is not None
