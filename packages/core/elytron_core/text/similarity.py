@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -21,6 +23,18 @@ IGNORABLE: Final = (
 )
 """Pattern of what Unicode calls ignorable: characters of no width, marks of direction, selectors of variants."""
 _IGNORABLE = re.compile(IGNORABLE)
+LOOKALIKES: Final = MappingProxyType(
+    {
+        "<": "\u226e\ufe64\uff1c\u02c2\u1438\u16b2\u276e\U0001d236",
+        ">": "\u226f\ufe65\uff1e\u02c3\u1433\u203a\u276f\U0001d237",
+        "/": "\uff0f\u2044\u2215\u29f8\u2571\u27cb\u1735\u2cc6",
+        "|": "\uff5c\u2223\u2224\u2758\u01c0\u2502\u2503\u23d0\uffe8\u05c0\u00a6\uffe4",
+        "[": "\uff3b\ufe47\u2772\u3014\ufe39\u27e6",
+        "]": "\uff3d\ufe48\u2773\u3015\ufe3a\u27e7",
+    }
+)
+"""Signs of tags and marks, with the characters that are read as them. U+2039 is none: escaping writes it for "<"."""
+_SIGNS: Final = {char: sign for sign, chars in LOOKALIKES.items() for char in chars}
 
 
 def is_blank(text: str, /) -> bool:
@@ -33,6 +47,27 @@ def is_blank(text: str, /) -> bool:
 def visible_text(text: str, /, *, instead: str = "") -> str:
     """Return `text` with `instead` for each character that is not seen and takes no room."""
     return text if text.isascii() else _IGNORABLE.sub(instead, text)
+
+
+def bare_text(text: str, /) -> str:
+    """Return `text` as signs are read in it: of compatible characters the plain ones, of lookalikes the sign.
+
+    What is not seen goes, and so do accents and other marks upon a character.
+    """
+    return text if text.isascii() else "".join(map(_bare_character, text))
+
+
+def bare_places(text: str, /) -> list[int]:
+    """Return for each character of the bare text its place in `text`."""
+    return [place for place, char in enumerate(text) for _ in _bare_character(char)]
+
+
+@lru_cache(maxsize=4096)
+def _bare_character(char: str) -> str:
+    if char in _SIGNS:
+        return _SIGNS[char]
+    parts = visible_text(unicodedata.normalize("NFKD", visible_text(char)))
+    return "".join(part for part in parts if part.isspace() or unicodedata.category(part)[0] not in "MC")
 
 
 def plain_text(text: str, /) -> str:

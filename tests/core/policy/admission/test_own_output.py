@@ -37,13 +37,20 @@ def test_a_fence_without_its_policy_text_or_its_end_is_known_too() -> None:
     assert strip_own_output(f"{torn}\nSo?") == StrippedText("So?", 1)
 
 
-@pytest.mark.parametrize("tag", ["<memory-0123456789abcdef>", WHOLE[(at := WHOLE.index("<memory-")) : WHOLE.index(">", at) + 1]])
+@pytest.mark.parametrize(
+    "tag", ["<memory-0123456789abcdef>", WHOLE[(at := WHOLE.index("<memory-")) : WHOLE.index(">", at) + 1]]
+)
 @pytest.mark.parametrize(
     "words",
     [" I moved to Lisbon.", "\nI moved.\n- books\n- the cat", "\n- books\n- the cat", "\nTo pack:\n- books", "\n", ""],
 )
 def test_a_tag_that_nothing_closes_takes_no_word_with_it(tag: str, words: str) -> None:
-    for text in (f"{tag}{words}", f"See {tag}{words}", f"{words}{tag}{words}{tag}", f"{tag}{words}\n</memory-00000000>"):
+    for text in (
+        f"{tag}{words}",
+        f"See {tag}{words}",
+        f"{words}{tag}{words}{tag}",
+        f"{tag}{words}\n</memory-00000000>",
+    ):
         assert (strip_own_output(text), is_own_output(text)) == (StrippedText(text, 0), False)
         assert strip_own_output(f"{WHOLE}\n\n{text}.") == StrippedText(f"{text}.".strip(), 1)
 

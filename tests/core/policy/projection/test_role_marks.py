@@ -1,8 +1,15 @@
 """No text in a block holds a mark of any family of models."""
 
+import re
+import sys
+import unicodedata
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elytron_core.policy.projection.sections import escape_line, escape_links, line_of
+from elytron_core.text.similarity import LOOKALIKES, bare_places, bare_text
 
 FAMILIES = {
     "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",
@@ -93,3 +100,79 @@ def test_no_tag_of_any_name_stays_whole(text: str) -> None:
 def test_no_link_of_a_text_from_outside_is_live(outside: str, shown: str) -> None:
     assert escape_links(outside) == shown
     assert line_of("m", (), outside, is_outside=True).is_faithful
+
+
+MARKS = [mark for marks in FAMILIES.values() for mark in bare_text(marks).split()]
+TAGS = [
+    "<memory-0123456789abcdef>",
+    "</memory-0123456789abcdef>",
+    "</elytron-memory>",
+    "<1abc>",
+    "<:x>",
+    "<@x>",
+    "< / s >",
+]
+UNSEEN = st.sampled_from(
+    "\u034f\u17b4\u0301\u200b\u200c\u200d\u2060\u00ad\u115f\u3164\ufe0f\u180b\u20dd\u0903\U000e0101\ue000\x07\u0378"
+)
+LOOKS = {sign: st.sampled_from(sign + chars) for sign, chars in LOOKALIKES.items()}
+FORMS = re.compile(
+    r"<[\s/\\]*(?:\||memory-|[^\s<>‹]{0,8}[^\W\d_][^\s<>‹]*[\s/]*>)|\[\s*/?\s*(?:INST|gMASK|SYSTEM_PROMPT|\|[a-z]+\|)\s*\]",
+    re.IGNORECASE,
+)
+
+
+@st.composite
+def disguised(draw: st.DrawFn) -> str:
+    """Return a mark with lookalikes of its signs, characters that are not seen, and spaces within its brackets."""
+    mark = draw(st.sampled_from([*MARKS, *TAGS]))
+    text = ""
+    for char in mark:
+        text += draw(LOOKS.get(char, st.just(char))) + draw(st.text(UNSEEN, max_size=2))
+        if char in "[</":
+            text += draw(st.sampled_from(["", "", " "]))
+    return text
+
+
+@given(st.lists(st.one_of(disguised(), st.text(max_size=4), st.sampled_from(["a", " ", "<", "["])), max_size=4))
+def test_no_mark_is_hidden_by_what_is_not_seen_or_looks_alike(parts: list[str]) -> None:
+    shown = escape_line("".join(parts))
+    bare = bare_text(shown)
+    assert FORMS.search(bare) is None
+    assert not [mark for mark in (*MARKS, *TAGS) if mark in bare]
+    assert escape_line(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<\u034fmemory-00000000>", "</\u17b4context>", "<\u0301context>", "<\u2215context>", "<\u2044context>"),
+        *("<\uff0fcontext>", "<\u29f8context>", "<1abc>", "<:x>", "<\u2758im_end\u2758>", "<2\u0301mass>"),
+    ],
+)
+def test_an_opening_with_something_unseen_behind_it_is_escaped(text: str) -> None:
+    assert escape_line(f"before {text} after") == f"before \u2039{text[1:]} after"
+
+
+@pytest.mark.parametrize(
+    "mark", ["[ INST ]", "[/ INST]", "[\u034fINST]", "[IN\u0301ST]", "\uff3bINST\uff3d", "[ |system| ]"]
+)
+def test_a_mark_in_square_brackets_with_something_beside_its_name_is_escaped(mark: str) -> None:
+    assert escape_line(f"before {mark} after") == f"before ({mark[1:]} after"
+
+
+def test_every_character_that_is_read_as_a_bracket_is_escaped() -> None:
+    for char in map(chr, range(sys.maxunicode + 1)):
+        bare = "" if unicodedata.category(char) == "Cs" else bare_text(char)
+        if "<" in bare:
+            assert escape_line(f"a {char}b> c") == "a \u2039b> c"
+        if "[" in bare:
+            assert escape_line(f"a {char}INST] c") == "a (INST] c"
+
+
+@pytest.mark.parametrize(
+    "text", ["Zoë ate ½ a crème brûlée (〔sic〕) ｜ 5 ⁄ 6", "👍🏽 می‌خواهم [ok]", "《书名》〈篇名〉 ≮ 3"]
+)
+def test_other_signs_stay(text: str) -> None:
+    assert escape_line(text) == text
+    assert len(bare_places(text)) == len(bare_text(text))

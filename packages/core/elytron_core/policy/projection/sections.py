@@ -19,12 +19,13 @@ from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessHint
 from elytron_core.profiles import MemoryPressure
+from elytron_core.text.similarity import LOOKALIKES, bare_places, bare_text
 
 BRACKETED: Final = (
     r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|TOOLS|ARGS|CALL_ID|MODEL_SETTINGS"
     r"|IMG|IMG_BREAK|IMG_END|IMAGE|(?:BEGIN_|OUTPUT_)?AUDIO|(?:NEXT|REPEAT)_AUDIO_TEXT|PRINT_(?:TIME|LANGUAGE)|TRANSCRIBE"
     r"|THINK|REF|PREFIX|MIDDLE|SUFFIX|CONTROL_\d{1,4}|STREAMING_(?:PAD|WORD)|@BOS@|multimodal"
-    r"|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|SYS|unused\d{1,4}|\|[a-z_]{1,20}\|"
+    r"|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|SYS|unused\d{1,4}|\|\s*[a-z_]{1,20}\s*\|"
 )
 """Marks between square brackets, perhaps behind a slash: Mistral, Gemma, GLM, EXAONE, BERT and their heirs."""
 TURNED: Final = r"\[(?=e~\[)|\](?=~b\])|(?<=\]~!b)\[|(?<=\]![dp]~)\[|(?<=[a-z])\[(?=>\[)"
@@ -48,30 +49,24 @@ class FenceTag(StrEnum):
 
 
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_GAP = rf"[{JOINERS}{_SELECTORS}]*+"
-_WIDE_GAP = rf"[\s{JOINERS}{_SELECTORS}]*+"
-_NAMELESS = r"2mass>|\w{1,24}[|\uff5c]>|\[(?:begin|end|fim|pad|sep)\W|0x[0-9a-f]{2}>"
-_NAME_AND_END = rf"[^\W\d][\w:.{JOINERS}-]{{0,64}}+(?:\s+[\w:.-]+\s*=[^<>]{{0,200}})?[\s/]*[>\uff1e\ufe65]"
-_OWN_NAME = _GAP.join("memory-")
-_FENCE = re.compile(
-    rf"[<\uff1c\ufe64](?={_GAP}[^\W\d]|{_GAP}[!?]|{_WIDE_GAP}[/\uff0f]{_WIDE_GAP}[^\W\d]"
-    rf"|{_WIDE_GAP}(?:{_NAME_AND_END}|{_OWN_NAME}|[/\uff0f]?{_WIDE_GAP}[|\uff5c])"
-    rf"|[<\uff1c]?[/\uff0f]?sys>>|[/\uff0f]?(?:{_NAMELESS}))",
-    re.IGNORECASE,
+_TAG_WITH_END = (
+    r"(?=[^\s<>\u2039]{0,80}?[^\W\d])(?:[^\s<>\u2039]{1,80}|[^\W\d][\w:.-]{0,64}+\s+[\w:.-]+\s*=[^<>]{0,200})[\s/]*>"
 )
-"""Openings of whatever may be read as a tag: a name behind the bracket, whichever it is, or behind a slash, or between
-two brackets; comments and instructions; and the marks of tokenizers that begin with a digit or a sign. `a < b` and `<3`
-stay; `List<String>` does not, because no list of names tells it from a tag."""
-_BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])|{TURNED}")
+_FENCE = re.compile(rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+(?:\||memory-|{_TAG_WITH_END}))", re.IGNORECASE)
+"""Openings of whatever may be read as a tag in a bare text: a letter behind the bracket, or behind a slash; comments
+and instructions; a bar; and anything with a letter in it between two brackets. `a < b` and `<3` stay; `List<String>`
+does not, because no list of names tells it from a tag."""
+_BRACKETS = re.compile(rf"\[(?=\s*/?\s*(?:{BRACKETED})\s*\])|{TURNED}")
+_ESCAPES: Final = ((_FENCE, "\u2039"), (_BRACKETS, "("))
 _LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()", re.IGNORECASE)
 """The sign by which an address or the target of a Markdown link begins."""
 _UNLINKED = {"]": "] "}
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{JOINERS}]{{2,}}")
 """Characters that show nothing and can spell anything; a single one after a letter may have a meaning."""
-_SUSPECT = re.compile(rf"[<\uff1c\ufe64{JOINERS}{_SELECTORS}]")
+_SUSPECT = re.compile(rf"[<\[\]{''.join(LOOKALIKES[sign] for sign in '<[]')}]")
 """A text of other letters than ASCII's without these needs no closer look; most have none."""
 _BARE_OUT = re.compile(f"[{JOINERS}{_SELECTORS}]")
-_BARE = str.maketrans({"[": "(", "<": "\u2039", "\uff1c": "\u2039", "\ufe64": "\u2039"})
+_BARE = str.maketrans({sign: mark for like, mark in (("[", "("), ("<", "\u2039")) for sign in like + LOOKALIKES[like]})
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
 
 
@@ -87,11 +82,23 @@ def escape_line(text: str, /) -> str:
         text = " ".join("".join(kept).split())
     if text.isascii():
         text = _FENCE.sub("\u2039", text) if "<" in text else text
-    elif _SUSPECT.search(text) is not None:
-        text = _UNSEEN_RUN.sub(_first_character, _FENCE.sub("\u2039", text))
-    if "[" in text or "]~" in text:
-        text = _BRACKETS.sub("(", text)
+        text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
+    else:
+        text = _escape_signs(text) if _SUSPECT.search(text) is not None else text
+        text = _UNSEEN_RUN.sub(_first_character, text)
     return text.replace("![", "! [") if "](" in text else text
+
+
+def _escape_signs(text: str) -> str:
+    """Return `text` without the openings and marks that its bare form has."""
+    bare = bare_text(text)
+    marks = [(sign.start(), mark) for form, mark in _ESCAPES for sign in form.finditer(bare)]
+    if not marks:
+        return text
+    places, shown = bare_places(text), list(text)
+    for place, mark in marks:
+        shown[places[place]] = mark
+    return "".join(shown)
 
 
 def escape_links(text: str, /) -> str:
