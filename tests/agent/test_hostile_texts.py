@@ -2,7 +2,7 @@
 
 from tests.core.test_hostile_texts import PARTS, is_linear
 
-from elytron_agent.blocks.shelf import broken_rules
+from elytron_agent.blocks.injections import broken_rules
 
 
 def test_a_scan_takes_time_linear_in_a_hostile_text() -> None:

@@ -13,10 +13,9 @@ from pydantic import Field
 
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.sections import JOINERS, clip_text, escape_line, escape_links
+from elytron_core.policy.projection.sections import clip_text, escape_line, escape_links, replace_signs
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 from elytron_turn import limits
 
@@ -433,7 +432,7 @@ def _block_text(block: ShownBlock) -> str:
     about = f" ({_heading_part(block.description)})" if block.description else ""
     head = f"[block {_heading_part(block.label)}{about}{', read-only' if block.is_read_only else ''}]"
     lines = (guard_text(block.value) or "(empty)").split("\n")
-    return "\n".join((head, *(f"  {_HEADING.sub('(block', line)}" for line in lines)))
+    return "\n".join((head, *(f"  {replace_signs(line, _HEADINGS)}" for line in lines)))
 
 
 def _heading_part(text: str) -> str:
@@ -448,12 +447,5 @@ def _reference_line(memory: RecalledMemory, zone: str) -> str:
     return f"- [{label}{outside}] {clip_words(text, limits.RECALLED_CHARS)}"
 
 
-_HEADING: Final = re.compile(
-    rf"[\[\uff3b\u3010\u27e6][\s{JOINERS}]*+" + "".join(f"{letter}[{JOINERS}]*+" for letter in "block"), re.IGNORECASE
-)
+_HEADINGS: Final = ((re.compile(r"\[(?=\s*block)", re.IGNORECASE), "("),)
 """Beginning of what looks like the heading of a block."""
-
-
-def is_outside(trust: TrustLevel | None, /) -> bool:
-    """Return whether a memory is not vouched for."""
-    return trust is TrustLevel.OUTSIDE

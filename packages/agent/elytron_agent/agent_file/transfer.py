@@ -21,7 +21,8 @@ from elytron_agent.agent_file.document import (
     role_of,
     words_of,
 )
-from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock, refusal_of
+from elytron_agent.blocks.injections import refusal_of
+from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.runs.journal import journal_of
 from elytron_core import limits as core_limits
 from elytron_core import strict_json

@@ -1,16 +1,41 @@
-"""Rules against injections in languages other than English, from the phrases in the data of texts."""
+"""Rules against injections in what stands in every prompt; other languages have theirs in the data of texts."""
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+from elytron_core.policy.projection.sections import JOINERS
+from elytron_core.text.similarity import bare_text, visible_text
+
+_RULES: Final = {
+    "overrides_instructions": r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier)\b"
+    r".{0,40}\b(?:instructions?|rules?|prompts?|guidelines?|directives?)\b"
+    r"|\b(?:ignore|disregard|forget|override)\b.{0,20}\b(?:all|your|system)\b.{0,20}\b(?:instructions?|prompts?)\b",
+    "poses_as_system": r"<\s*+/?\s*+(?:system|assistant|instructions?)\s*+>|<\|[a-z_]+\|>|\[/?(?:inst|system_prompt)\]"
+    r"|^[ \t]*+(?:system|developer)\s*+(?:prompt|message|override)\s*+:",
+    "changes_role": r"\byou are (?:now|no longer)\b|\bfrom now on,? you (?:are|must|will)\b"
+    r"|\b(?:act|behave) as if you\b",
+    "hides_from_user": r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show)\b.{0,30}"
+    r"\b(?:the )?(?:user|human|person)\b",
+    "carries_out": r"\b(?:curl|wget|invoke-webrequest|nc)\b.{0,200}"
+    r"(?:\$\{?\w*(?:key|token|secret|password)|https?://)|!\[[^\]]{0,300}\]\(\s*+https?://",
+    "reads_secrets": r"\b(?:cat|less|send|upload|exfiltrate|print)\b.{0,60}"
+    r"(?:\.env\b|\.ssh\b|id_rsa|authorized_keys|\.netrc|credentials\b)",
+    "asks_for_prompt": r"\b(?:reveal|print|repeat|output|show)\b.{0,40}"
+    r"\b(?:system prompt|hidden instructions|api keys?)\b",
+}
 _DATA: Final = "data/injections.toml"
 _NEAR: Final = 48
 """Characters around the word for instructions in which the other words of an order to ignore them are looked for."""
 _FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
+_COMPILED: Final = {name: re.compile(pattern, _FLAGS) for name, pattern in _RULES.items()}
+_SEEN: Final = f"\n\t\r{JOINERS}\ufe0f"
+"""Breaks, and what Persian and emoji need: it is taken out before the rules look, and breaks none by itself."""
+INVISIBLE: Final = "invisible_characters"
 
 
 class _OrderWords(NamedTuple):
@@ -26,6 +51,27 @@ class _OrderWords(NamedTuple):
             if self.ignore.search(near) is not None and self.earlier.search(near) is not None:
                 return True
         return False
+
+
+def broken_rules(text: str, /) -> tuple[str, ...]:
+    """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
+    # Compatibility forms of letters would hide words from the rules, and so would marks upon them.
+    plain = unicodedata.normalize("NFKC", text)
+    shown = "".join(char for char in plain if char in "\n\t" or not unicodedata.category(char).startswith("C"))
+    bare = bare_text(shown)
+    english = (name for name, rule in _COMPILED.items() if rule.search(bare) is not None)
+    broken = tuple(dict.fromkeys((*english, *broken_translations(visible_text(shown)))))
+    return (*broken, INVISIBLE) if any(map(_is_hidden, plain)) else broken
+
+
+def _is_hidden(char: str) -> bool:
+    return char not in _SEEN and (unicodedata.category(char) in {"Cc", "Cf", "Co"} or not visible_text(char))
+
+
+def refusal_of(text: str, /) -> str | None:
+    """Return why `text` may not stand in every prompt, in words for a model; None if it may."""
+    broken = broken_rules(text)
+    return f"it looks like an injection ({', '.join(broken)}), and was not stored" if broken else None
 
 
 def broken_translations(text: str, /) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """The shelf of blocks: where blocks are stored, their versioned changes, and checks of what a model writes."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -10,7 +9,6 @@ from pydantic import AfterValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.injections import broken_translations
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import FactDraft
@@ -22,55 +20,6 @@ from elytron_core.planes.facts import FactAuthority
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED, plain_content
 from elytron_core.policy.projection.sections import FenceTag, escape_line, label_of
 from elytron_core.scope import Name
-
-_RULES: Final = {
-    "overrides_instructions": r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier)\b"
-    r".{0,40}\b(?:instructions?|rules?|prompts?|guidelines?|directives?)\b"
-    r"|\b(?:ignore|disregard|forget|override)\b.{0,20}\b(?:all|your|system)\b.{0,20}\b(?:instructions?|prompts?)\b",
-    "poses_as_system": r"<\s*+/?\s*+(?:system|assistant|instructions?)\s*+>|<\|[a-z_]+\|>|\[/?(?:inst|system_prompt)\]"
-    r"|^[ \t]*+(?:system|developer)\s*+(?:prompt|message|override)\s*+:",
-    "changes_role": r"\byou are (?:now|no longer)\b|\bfrom now on,? you (?:are|must|will)\b"
-    r"|\b(?:act|behave) as if you\b",
-    "hides_from_user": r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show)\b.{0,30}"
-    r"\b(?:the )?(?:user|human|person)\b",
-    "carries_out": r"\b(?:curl|wget|invoke-webrequest|nc)\b.{0,200}"
-    r"(?:\$\{?\w*(?:key|token|secret|password)|https?://)|!\[[^\]]{0,300}\]\(\s*+https?://",
-    "reads_secrets": r"\b(?:cat|less|send|upload|exfiltrate|print)\b.{0,60}"
-    r"(?:\.env\b|\.ssh\b|id_rsa|authorized_keys|\.netrc|credentials\b)",
-    "asks_for_prompt": r"\b(?:reveal|print|repeat|output|show)\b.{0,40}"
-    r"\b(?:system prompt|hidden instructions|api keys?)\b",
-}
-_COMPILED: Final = {
-    name: re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.DOTALL) for name, pattern in _RULES.items()
-}
-_KEPT: Final = "\n\t"
-_JOINERS: Final = "\u200c\u200d"
-"""Persian and emoji need them; they are taken out before the rules look."""
-INVISIBLE: Final = "invisible_characters"
-
-
-def broken_rules(text: str, /) -> tuple[str, ...]:
-    """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
-    # Compatibility forms of letters would hide words from the rules.
-    plain = unicodedata.normalize("NFKC", text)
-    hidden = any(_is_hidden(char) for char in plain)
-    bare = "".join(char for char in plain if char in _KEPT or not unicodedata.category(char).startswith("C"))
-    english = (name for name, rule in _COMPILED.items() if rule.search(bare) is not None)
-    found = list(dict.fromkeys((*english, *broken_translations(bare))))
-    return (*found, INVISIBLE) if hidden else tuple(found)
-
-
-def _is_hidden(char: str) -> bool:
-    if char in _KEPT or char in _JOINERS or char == "\r":
-        return False
-    return unicodedata.category(char) in {"Cc", "Cf", "Co"} or "\ufe00" <= char <= "\ufe0e" or char >= "\U000e0000"
-
-
-def refusal_of(text: str, /) -> str | None:
-    """Return why `text` may not stand in every prompt, in words for a model; None if it may."""
-    broken = broken_rules(text)
-    return f"it looks like an injection ({', '.join(broken)}), and was not stored" if broken else None
-
 
 _REASONS: Final = {PAUSED, SUPPRESSED, FORGOTTEN_BEFORE}
 _TOPIC: Final = "elytronprompttext"

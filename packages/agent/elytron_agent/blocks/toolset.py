@@ -14,6 +14,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron_agent import limits
 from elytron_agent.blocks.archive import answer_of, tags_of
+from elytron_agent.blocks.injections import refusal_of
 from elytron_agent.blocks.shelf import (
     BlockAuthor,
     BlockDraft,
@@ -21,7 +22,6 @@ from elytron_agent.blocks.shelf import (
     MemoryBlock,
     append_text,
     insert_text,
-    refusal_of,
     replace_text,
 )
 from elytron_agent.blocks.view import AgentMemoryView

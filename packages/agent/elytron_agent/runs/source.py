@@ -30,7 +30,7 @@ from elytron_core.contracts.recall import (
 )
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.evidence import EvidenceRole
+from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.ids import IdSource
 from elytron_core.model import Value
 from elytron_core.planes import transcript
@@ -58,7 +58,6 @@ from elytron_turn.context import (
     WindowTurn,
     changed_blocks,
     clip_words,
-    is_outside,
     summary_text,
     welcome_text,
 )
@@ -107,7 +106,7 @@ class TurnRecall:
                 score=hit.score,
                 at=hit.at,
                 speaker=hit.speaker or (hit.role.value if hit.role is not None else None),
-                is_outside=is_outside(hit.trust),
+                is_outside=hit.trust is TrustLevel.OUTSIDE,
             )
             for hit in new[: limits.RECALL_LIMIT]
         )

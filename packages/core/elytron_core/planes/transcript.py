@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, assert_never
+from typing import Annotated, assert_never
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
@@ -393,26 +393,23 @@ def ordered_at(turn: Turn, message: Message, /) -> Instant:
 
 def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
-    return head.model_copy(update=_noted_fields(head, turns))
-
-
-def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
-    """Return `head` with `turns`, which come next, met and counted in."""
-    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
-    return head.model_copy(update=_noted_fields(head, turns) | counts)
-
-
-def _noted_fields(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
     times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
     spoken = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
     speakers = dict.fromkeys((*head.speakers, *spoken))
-    return {
+    fields = {
         "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
         "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
         "speakers": tuple(speakers)[:SPEAKERS_KEPT],
         "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
         "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
     }
+    return head.model_copy(update=fields)
+
+
+def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with `turns`, which come next, met and counted in."""
+    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return note_turns(head, turns).model_copy(update=counts)
 
 
 def evidence_of(messages: tuple[Message, ...], delivery: TurnDelivery, /) -> tuple[Message, ...]:

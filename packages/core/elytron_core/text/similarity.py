@@ -29,8 +29,8 @@ LOOKALIKES: Final = MappingProxyType(
         ">": "\u226f\ufe65\uff1e\u02c3\u1433\u203a\u276f\U0001d237",
         "/": "\uff0f\u2044\u2215\u29f8\u2571\u27cb\u1735\u2cc6",
         "|": "\uff5c\u2223\u2224\u2758\u01c0\u2502\u2503\u23d0\uffe8\u05c0\u00a6\uffe4",
-        "[": "\uff3b\ufe47\u2772\u3014\ufe39\u27e6",
-        "]": "\uff3d\ufe48\u2773\u3015\ufe3a\u27e7",
+        "[": "\uff3b\ufe47\u2772\u3010\u3014\ufe39\ufe3b\u27e6",
+        "]": "\uff3d\ufe48\u2773\u3011\u3015\ufe3a\ufe3c\u27e7",
     }
 )
 """Signs of tags and marks, with the characters that are read as them. U+2039 is none: escaping writes it for "<"."""

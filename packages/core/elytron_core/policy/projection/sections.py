@@ -84,15 +84,15 @@ def escape_line(text: str, /) -> str:
         text = _FENCE.sub("\u2039", text) if "<" in text else text
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
     else:
-        text = _escape_signs(text) if _SUSPECT.search(text) is not None else text
+        text = replace_signs(text, _ESCAPES) if _SUSPECT.search(text) is not None else text
         text = _UNSEEN_RUN.sub(_first_character, text)
     return text.replace("![", "! [") if "](" in text else text
 
 
-def _escape_signs(text: str) -> str:
-    """Return `text` without the openings and marks that its bare form has."""
+def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) -> str:
+    """Return `text` with its mark in the place of each sign at which a form begins in the bare text."""
     bare = bare_text(text)
-    marks = [(sign.start(), mark) for form, mark in _ESCAPES for sign in form.finditer(bare)]
+    marks = [(sign.start(), mark) for form, mark in forms for sign in form.finditer(bare)]
     if not marks:
         return text
     places, shown = bare_places(text), list(text)
