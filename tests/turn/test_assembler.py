@@ -21,12 +21,12 @@ from elytron_turn.assembler import (
     SHARES,
     AssembledRequest,
     ContextParts,
+    RequestDraft,
     RequestPart,
     assemble_request,
     cut_fenced,
     cut_messages,
     cut_tools,
-    messages_of,
 )
 from elytron_turn.context import (
     RecalledMemory,
@@ -151,13 +151,13 @@ def test_any_sizes_fit_and_leave_fences_closed(sizes: dict[RequestPart, int], ma
     )
     assert whole.count("<memory-") == whole.count("</memory-")
     if not request.cuts:
-        assert request.messages == messages_of(parts)
+        assert request.messages == RequestDraft(parts).messages()
 
 
 def test_a_request_that_fits_is_sent_as_it_is() -> None:
     parts, tools = parts_of({})
     request = assemble_request(parts, tools, LARGE)
-    assert (request.messages, request.tools, request.cuts) == (messages_of(parts), tools, ())
+    assert (request.messages, request.tools, request.cuts) == (RequestDraft(parts).messages(), tools, ())
 
 
 def test_the_current_words_keep_their_beginning_and_end() -> None:

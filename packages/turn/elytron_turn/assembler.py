@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, assert_never, cast
 
@@ -138,11 +140,6 @@ class AssembledRequest(NamedTuple):
         return any(cut.part in parts for cut in self.cuts)
 
 
-def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
-    """Return the messages of a request without any bound."""
-    return RequestDraft(parts).messages()
-
-
 def assemble_request(
     parts: ContextParts, tools: Sequence[ModelTool], max_bytes: int, /, *, client_tools: Collection[str] = ()
 ) -> AssembledRequest:
@@ -214,16 +211,17 @@ class RequestDraft:
     parts: ContextParts
     tools: tuple[ModelTool, ...] = ()
     client_tools: frozenset[str] = frozenset()
-    history: tuple[Message, ...] = field(init=False)
-    given: tuple[Message, ...] = field(init=False)
-    steps: tuple[Message, ...] = field(init=False)
+    lists: dict[RequestPart, tuple[Message, ...]] = field(init=False)
+    """The parts that are lists of messages."""
 
     def __post_init__(self) -> None:
         parts, current = self.parts, self.parts.current
-        self.history = tuple(
-            message for turn in parts.window for message in bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS)
-        )
-        self.given, self.steps = current.before, current.items
+        history = (bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS) for turn in parts.window)
+        self.lists = {
+            RequestPart.HISTORY: tuple(chain.from_iterable(history)),
+            RequestPart.GIVEN: current.before,
+            RequestPart.STEPS: current.items,
+        }
 
     def messages(self) -> tuple[Message, ...]:
         """Return the messages: policy, stable part, summary, window, tail, the user's words, then replies and results.
@@ -231,11 +229,11 @@ class RequestDraft:
         The user's words are the last thing that a user says. Without words there is no tail, so that results of a
         client's tools follow their calls.
         """
-        head = [message for part in _HEAD for message in self._part_messages(part)]
-        head = [head[0], *self._stable(), *head[1:]]
-        tail = self._part_messages(RequestPart.REFERENCE) if self.parts.current.input else ()
-        words = self._part_messages(RequestPart.CURRENT)
-        return (*head, *whole_items([*self.history, *self.given, *tail, *words, *self.steps]))
+        shown = {part: self._part_messages(part) for part in RequestPart}
+        if not self.parts.current.input:
+            del shown[RequestPart.REFERENCE]
+        head, turns = ([message for part in order for message in shown.get(part, ())] for order in (_HEAD, _TURNS))
+        return (*head, *whole_items(turns))
 
     def size(self, part: RequestPart, /) -> int:
         """Return the bytes of a part."""
@@ -243,9 +241,9 @@ class RequestDraft:
             case RequestPart.TOOLS:
                 return sum(map(tool_bytes, self.tools))
             case RequestPart.BLOCKS:
-                return _stable_bytes(self._blocks_only())
+                return _stable_bytes(self.parts.stable, facts="")
             case RequestPart.FACTS:
-                return _stable_bytes(self.parts.stable) - _stable_bytes(self._blocks_only())
+                return bytes_of(self._part_messages(RequestPart.BLOCKS)) - self.size(RequestPart.BLOCKS)
             case _:
                 return bytes_of(self._part_messages(part))
 
@@ -261,12 +259,8 @@ class RequestDraft:
                 update["current"] = self._cut_words(room)
             case RequestPart.TOOLS:
                 self.tools = cut_tools(self.tools, room, client_tools=self.client_tools)
-            case RequestPart.STEPS:
-                self.steps = cut_messages(self.steps, room)
-            case RequestPart.GIVEN:
-                self.given = cut_messages(self.given, room)
-            case RequestPart.HISTORY:
-                self.history = cut_messages(self.history, room)
+            case RequestPart.STEPS | RequestPart.GIVEN | RequestPart.HISTORY:
+                self.lists[part] = cut_messages(self.lists[part], room)
             case RequestPart.BLOCKS:
                 assert stable is not None
                 update["stable"] = _cut_blocks(stable, room)
@@ -297,24 +291,14 @@ class RequestDraft:
             case RequestPart.CURRENT:
                 words = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
                 return bare_messages(words, parts.zone, None)
-            case RequestPart.HISTORY:
-                return self.history
-            case RequestPart.GIVEN:
-                return self.given
-            case RequestPart.STEPS:
-                return self.steps
-            case RequestPart.BLOCKS | RequestPart.FACTS | RequestPart.TOOLS:
+            case RequestPart.HISTORY | RequestPart.GIVEN | RequestPart.STEPS:
+                return self.lists[part]
+            case RequestPart.BLOCKS:
+                return (reference_message(parts.stable.text),) if parts.stable and parts.stable.text else ()
+            case RequestPart.FACTS | RequestPart.TOOLS:
                 return ()
             case _:
                 assert_never(part)
-
-    def _stable(self) -> tuple[Message, ...]:
-        stable = self.parts.stable
-        return (reference_message(stable.text),) if stable is not None and stable.text else ()
-
-    def _blocks_only(self) -> StableContext | None:
-        stable = self.parts.stable
-        return stable.model_copy(update={"facts": ""}) if stable is not None else None
 
     def _cut_words(self, room: int) -> WindowTurn:
         current = self.parts.current
@@ -327,11 +311,19 @@ _HEAD_TEXTS: Final = MappingProxyType(
     {RequestPart.SUMMARY: "summary", RequestPart.WELCOME: "welcome", RequestPart.STANDING: "before_history"}
 )
 """Parts that are one text before the history, by their fields."""
-_HEAD: Final = (RequestPart.SYSTEM, *_HEAD_TEXTS)
+_HEAD: Final = (RequestPart.SYSTEM, RequestPart.BLOCKS, *_HEAD_TEXTS)
+_TURNS: Final = (
+    RequestPart.HISTORY,
+    RequestPart.GIVEN,
+    RequestPart.REFERENCE,
+    RequestPart.CURRENT,
+    RequestPart.STEPS,
+)
 
 
-def _stable_bytes(stable: StableContext | None) -> int:
-    return message_bytes(reference_message(stable.text)) if stable is not None and stable.text else 0
+def _stable_bytes(stable: StableContext | None, *, facts: str) -> int:
+    text = stable.model_copy(update={"facts": facts}).text if stable is not None else ""
+    return message_bytes(reference_message(text)) if text else 0
 
 
 def _fit_room(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
@@ -359,9 +351,7 @@ def _cut_blocks(stable: StableContext, room: int) -> StableContext:
     def cut(target: int) -> StableContext:
         return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
 
-    def size(made: StableContext) -> int:
-        return _stable_bytes(made.model_copy(update={"facts": ""}))
-
+    size = partial(_stable_bytes, facts="")
     made = _fit_room(cut, size, room)
     # Descriptions and labels of many blocks may need more than the room.
     while made.blocks and size(made) > room:

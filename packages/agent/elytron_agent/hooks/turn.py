@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Self
 
 from elytron_agent import limits
 from elytron_agent.hooks import window
@@ -115,13 +116,18 @@ class HookContext:
         sent = frozenset(item.identity for message in host for item in message.items)
         recent = known.recent(sent, limit=self._settings.recent_items)
         recalled = await self._recalled(placed, host[latest], recent)
-        made = _MadeContext(
-            request, self._settings, placed, recent=recent, recalled=recalled, summary=known.summary_text
+        context = _TurnContext(
+            request=request,
+            settings=self._settings,
+            placed=placed,
+            recent=recent,
+            recalled=recalled,
+            summary=known.summary_text,
         )
-        if made.is_too_large:
-            made = (await self._compacted(made, known)).fitted()
-            log_cuts(made.cuts)
-        return made.report(form_of(host))
+        if context.is_too_large:
+            context = (await self._compacted(context, known)).fitted()
+            log_cuts(context.cuts)
+        return context.report(form_of(host))
 
     async def _recalled(
         self, placed: ArrangedMessages, latest: HostMessage, recent: Sequence[ItemGroup]
@@ -139,50 +145,40 @@ class HookContext:
             seen={similarity.plain_text(text) for item in shown for text in (item.words, *item.texts)},
         )
 
-    async def _compacted(self, made: "_MadeContext", known: HookWindow) -> "_MadeContext":
+    async def _compacted(self, context: "_TurnContext", known: HookWindow) -> "_TurnContext":
         """Return the context with its oldest groups in the summary."""
-        groups = (*made.recent, *window.groups_of(made.placed.history, known.groups))
-        cut = window.plan_cut(groups, room_tokens=made.room_tokens)
+        groups = (*context.recent, *window.groups_of(context.placed.history, known.groups))
+        cut = window.plan_cut(groups, room_tokens=context.room_tokens)
         if not cut.cut:
-            return made
+            return context
         summary = window.extract_lines(known.summary_text, cut.cut)
         await window.keep_summary(self._memory, self._scope, known.summary, summary, cut.cut)
-        return made.after(cut, summary)
+        return context.after(cut, summary)
 
 
-class _MadeContext:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TurnContext:
     """A context as it is put together."""
 
-    def __init__(
-        self,
-        request: BeforeTurn,
-        settings: HookSettings,
-        placed: ArrangedMessages,
-        /,
-        *,
-        recent: Sequence[ItemGroup],
-        recalled: TurnRecollection,
-        summary: str,
-        compacted: int = 0,
-        cuts: tuple[PartCut, ...] = (),
-    ) -> None:
-        self.placed = placed
-        self.cuts = cuts
-        self.recent = tuple(recent)
-        self._settings = settings
-        self._recalled = recalled
-        self._request = request
-        self._compacted = compacted
-        self._summary = summary
-        if request.max_input_tokens is not None:
-            room = int(request.max_input_tokens * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN
-            summary = window.fit_summary(summary, room)
+    request: BeforeTurn
+    settings: HookSettings
+    placed: ArrangedMessages
+    recent: tuple[ItemGroup, ...]
+    recalled: TurnRecollection
+    summary: str
+    compacted: int = 0
+    cuts: tuple[PartCut, ...] = ()
+    reference: tuple[TurnItem, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        summary, most, recalled = self.summary, self.request.max_input_tokens, self.recalled
+        if most is not None:
+            summary = window.fit_summary(summary, int(most * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
         reference = TurnReference(
             summary=summary, facts=recalled.fact_lines, insights=recalled.insight_lines, chunks=recalled.chunks
         )
-        self._reference = reference_items(
-            reference, policy_role=settings.policy_role, reference_role=settings.reference_role
-        )
+        roles = {"policy_role": self.settings.policy_role, "reference_role": self.settings.reference_role}
+        object.__setattr__(self, "reference", reference_items(reference, **roles))
 
     @property
     def tokens(self) -> int:
@@ -191,91 +187,70 @@ class _MadeContext:
 
     @property
     def is_too_large(self) -> bool:
-        most = self._request.max_input_tokens
-        return most is not None and self.tokens >= most * self._settings.compact_threshold
+        most = self.request.max_input_tokens
+        return most is not None and self.tokens >= most * self.settings.compact_threshold
 
     @property
     def room_tokens(self) -> int:
         """Return what a compaction leaves for recent items and history."""
-        assert self._request.max_input_tokens is not None
+        assert self.request.max_input_tokens is not None
         # A compaction makes a first reference, and the policy comes with it.
-        policy = 0 if self._reference else len(POLICY) // limits.CHARS_PER_TOKEN
-        return int(self._request.max_input_tokens * KEPT_SHARE) - self._fixed - policy
+        policy = 0 if self.reference else len(POLICY) // limits.CHARS_PER_TOKEN
+        return int(self.request.max_input_tokens * KEPT_SHARE) - self._fixed - policy
 
     @property
     def _fixed(self) -> int:
         own = (
             _message_tokens(self.placed.system)
             + _message_tokens(self.placed.current)
-            + sum(item.tokens for item in self._reference)
+            + sum(item.tokens for item in self.reference)
         )
-        return own + len(self._request.instructions) // limits.CHARS_PER_TOKEN
+        return own + len(self.request.instructions) // limits.CHARS_PER_TOKEN
 
-    def after(self, cut: window.WindowCut, summary: str, /) -> "_MadeContext":
+    def after(self, cut: window.WindowCut, summary: str, /) -> Self:
         """Return the context that a compaction leaves."""
-        recent = [group for group in cut.kept if group.first is None]
-        first = min((group.first for group in cut.kept if group.first is not None), default=len(self.placed.history))
-        count = sum(len(group.items) for group in cut.cut)
-        placed = self.placed._replace(history=self.placed.history[first:])
-        return _MadeContext(
-            self._request,
-            self._settings,
-            placed,
-            recent=recent,
-            recalled=self._recalled,
+        history = self.placed.history
+        first = min((group.first for group in cut.kept if group.first is not None), default=len(history))
+        return replace(
+            self,
+            placed=self.placed._replace(history=history[first:]),
+            recent=tuple(group for group in cut.kept if group.first is None),
             summary=summary,
-            compacted=count,
+            compacted=sum(len(group.items) for group in cut.cut),
         )
 
-    def fitted(self) -> "_MadeContext":
+    def fitted(self) -> Self:
         """Return the context within the limit: what recalled memory has goes first, then texts of the host are cut."""
-        made = self
+        fitted = self
         for part in (RequestPart.REFERENCE, RequestPart.SYSTEM, RequestPart.CURRENT):
-            if made.is_too_large:
-                made = made.without_excess(part)
-        return made
+            if fitted.is_too_large:
+                fitted = fitted.without_excess(part)
+        return fitted
 
-    def without_excess(self, part: RequestPart, /) -> "_MadeContext":
+    def without_excess(self, part: RequestPart, /) -> Self:
         """Return the context with a part cut by what is too much, and to no less than its share."""
-        assert self._request.max_input_tokens is not None
-        limit = int(self._request.max_input_tokens * self._settings.compact_threshold)
+        assert self.request.max_input_tokens is not None
+        limit = int(self.request.max_input_tokens * self.settings.compact_threshold)
         before = self.part_tokens(part)
         room = max(before - (self.tokens - limit) - 1, int(limit * SHARES[part]))
-        placed, recalled, made = self.placed, self._recalled, self
+        shorter = self
         match part:
             case RequestPart.SYSTEM:
-                placed = placed._replace(system=_cut_tokens(placed.system, room))
+                shorter = replace(self, placed=self.placed._replace(system=_cut_tokens(self.placed.system, room)))
             case RequestPart.CURRENT:
-                placed = placed._replace(current=_cut_tokens(placed.current, room))
+                shorter = replace(self, placed=self.placed._replace(current=_cut_tokens(self.placed.current, room)))
             case _:
-                shorter = recalled.shorter()
-                while made.part_tokens(part) > room and shorter is not recalled:
-                    recalled, shorter = shorter, shorter.shorter()
-                    made = self.remade(placed, recalled)
-        made = self.remade(placed, recalled)
-        saved = before - made.part_tokens(part)
-        if not saved:
-            return made
-        cut = PartCut(
-            part=part,
-            bytes_before=before * limits.CHARS_PER_TOKEN,
-            bytes_after=(before - saved) * limits.CHARS_PER_TOKEN,
-        )
-        return self.remade(placed, recalled, (*self.cuts, cut))
-
-    def remade(
-        self, placed: ArrangedMessages, recalled: TurnRecollection, cuts: tuple[PartCut, ...] | None = None
-    ) -> "_MadeContext":
-        """Return the context with other messages of the host and another recollection."""
-        return _MadeContext(
-            self._request,
-            self._settings,
-            placed,
-            recent=self.recent,
-            recalled=recalled,
-            summary=self._summary,
-            compacted=self._compacted,
-            cuts=self.cuts if cuts is None else cuts,
+                while shorter.part_tokens(part) > room:
+                    recalled = shorter.recalled.shorter()
+                    if recalled is shorter.recalled:
+                        break
+                    shorter = replace(shorter, recalled=recalled)
+        after = shorter.part_tokens(part)
+        if after == before:
+            return shorter
+        chars = limits.CHARS_PER_TOKEN
+        return replace(
+            shorter, cuts=(*self.cuts, PartCut(part=part, bytes_before=before * chars, bytes_after=after * chars))
         )
 
     def part_tokens(self, part: RequestPart, /) -> int:
@@ -286,23 +261,23 @@ class _MadeContext:
             case RequestPart.CURRENT:
                 return _message_tokens(self.placed.current)
             case _:
-                return sum(item.tokens for item in self._reference)
+                return sum(item.tokens for item in self.reference)
 
     def report(self, form: MessageForm, /) -> BeforeTurnReport:
         """Return the messages to send."""
         recent: list[TurnItem] = [item for group in self.recent for item in group.items]
         messages = [message.raw for message in self.placed.system]
-        messages += write_items((*self._reference, *recent), form)
+        messages += write_items((*self.reference, *recent), form)
         messages += [message.raw for message in (*self.placed.history, *self.placed.current)]
         return BeforeTurnReport(
-            state=HookState.APPLIED if self._reference or recent else HookState.EMPTY,
+            state=HookState.APPLIED if self.reference or recent else HookState.EMPTY,
             messages=messages,
-            recalled_fact_ids=tuple(one.entry.id for one in self._recalled.facts),
-            recalled_insight_ids=tuple(one.id for one in self._recalled.insights),
-            recalled_message_ids=tuple(one.id for one in self._recalled.chunks),
+            recalled_fact_ids=tuple(one.entry.id for one in self.recalled.facts),
+            recalled_insight_ids=tuple(one.id for one in self.recalled.insights),
+            recalled_message_ids=tuple(one.id for one in self.recalled.chunks),
             recent_items=len(recent),
             context_tokens=self.tokens,
-            compacted=self._compacted,
+            compacted=self.compacted,
             cuts=self.cuts,
         )
 
