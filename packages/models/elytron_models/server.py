@@ -13,7 +13,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, ModelError, ModelRe
 from elytron_core.ports.chat import FailureReason, ReplyFailed
 from elytron_models.dialect import Fields, fields_of, inner_object, json_text, text_field
 from elytron_outbound.answers import read_beginning, read_body
-from elytron_outbound.clients import ClientSettings, http_client, require_library
+from elytron_outbound.clients import ClientSettings, http_client, http_library
 
 if TYPE_CHECKING:
     import httpx
@@ -276,7 +276,7 @@ class ModelServer:
             connect_s=limits.MODEL_CONNECT_S,
             uses_environment=True,
         )
-        require_library(self._settings)
+        http_library(self._settings)
         self._attempts = attempts
         self._pause = pause
         self._opened: httpx.AsyncClient | None = None

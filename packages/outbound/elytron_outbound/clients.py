@@ -66,9 +66,9 @@ def mcp_http_client(
     return _open_client("httpx2", "AsyncClient", settings, event_hooks=hooks)
 
 
-def require_library(settings: ClientSettings, /) -> None:
-    """Raise MissingExtra if the library of `http_client` is not installed."""
-    _import_library("httpx", settings)
+def http_library(settings: ClientSettings, /) -> Any:
+    """Return the module `httpx`. Raises MissingExtra if it is not installed."""
+    return _import_library("httpx", settings)
 
 
 def is_local(url: str, /) -> bool:

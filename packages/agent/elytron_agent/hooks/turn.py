@@ -116,7 +116,7 @@ class HookContext:
         sent = frozenset(item.identity for message in host for item in message.items)
         recent = known.recent(sent, limit=self._settings.recent_items)
         recalled = await self._recalled(placed, host[latest], recent)
-        context = _TurnContext(
+        context = _ContextDraft(
             request=request,
             settings=self._settings,
             placed=placed,
@@ -145,7 +145,7 @@ class HookContext:
             seen={similarity.plain_text(text) for item in shown for text in (item.words, *item.texts)},
         )
 
-    async def _compacted(self, context: "_TurnContext", known: HookWindow) -> "_TurnContext":
+    async def _compacted(self, context: "_ContextDraft", known: HookWindow) -> "_ContextDraft":
         """Return the context with its oldest groups in the summary."""
         groups = (*context.recent, *window.groups_of(context.placed.history, known.groups))
         cut = window.plan_cut(groups, room_tokens=context.room_tokens)
@@ -157,7 +157,7 @@ class HookContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TurnContext:
+class _ContextDraft:
     """A context as it is put together."""
 
     request: BeforeTurn

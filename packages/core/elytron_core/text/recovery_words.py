@@ -41,7 +41,7 @@ _FOREIGN_CHARS: Final = 2
 """Letters of another script that may stand between two words, at most."""
 
 
-class _Word(NamedTuple):
+class _TextWord(NamedTuple):
     """A word of a text: its number in the list, None for any other, its start and end."""
 
     number: int | None
@@ -139,7 +139,7 @@ def recovery_spans(text: str, /) -> list[tuple[int, int]]:
     return spans
 
 
-def _word_runs(text: str) -> Iterator[list[_Word]]:
+def _word_runs(text: str) -> Iterator[list[_TextWord]]:
     """Yield listed words that no other word parts, if they are as many as a key has; numbers and signs part none."""
     if len(text) < _RUN_CHARS:
         return
@@ -153,7 +153,7 @@ def _word_runs(text: str) -> Iterator[list[_Word]]:
             yield run
 
 
-def _is_listed(word: _Word) -> bool:
+def _is_listed(word: _TextWord) -> bool:
     return word.number is not None
 
 
@@ -168,17 +168,17 @@ def _has_samples(text: str) -> bool:
     )
 
 
-def _words_in(text: str) -> Iterator[_Word]:
+def _words_in(text: str) -> Iterator[_TextWord]:
     """Yield the words of `text`, except those that may join two others."""
     for token in _TOKEN.finditer(text):
         letters = token[0]
         if letters.isascii():
             if (word := letters.lower()) not in _JOINING:
-                yield _Word(_word_numbers().get(word), token.start(), token.end())
+                yield _TextWord(_word_numbers().get(word), token.start(), token.end())
         elif letters[0].isascii():
             yield from _hidden_words(letters, token.start())
         elif len(letters) > _FOREIGN_CHARS:
-            yield _Word(None, token.start(), token.end())
+            yield _TextWord(None, token.start(), token.end())
 
 
 def _blank_markup(part: re.Match[str]) -> str:
@@ -186,7 +186,7 @@ def _blank_markup(part: re.Match[str]) -> str:
     return part[0] if word.lower() in _word_numbers() else " " * len(part[0])
 
 
-def _hidden_words(letters: str, at: int) -> Iterator[_Word]:
+def _hidden_words(letters: str, at: int) -> Iterator[_TextWord]:
     """Yield the words of letters with characters between them that are not seen, which may part words or be in one."""
     word, start = "", 0
     for part in _LETTERS.finditer(letters):
@@ -195,5 +195,5 @@ def _hidden_words(letters: str, at: int) -> Iterator[_Word]:
         number = _word_numbers().get(word)
         if number is not None or word in _JOINING or len(word) >= _WORD_CHARS or part.end() == len(letters):
             if word not in _JOINING:
-                yield _Word(number, at + start, at + part.end())
+                yield _TextWord(number, at + start, at + part.end())
             word = ""

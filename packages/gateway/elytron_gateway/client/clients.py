@@ -5,22 +5,23 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from elytron.remote.wire import proxy_of
 from elytron_core import limits
-from elytron_core.errors import GatewayRefused, InvalidInput, LimitExceeded, MissingExtra, Unreachable
+from elytron_core.errors import GatewayRefused, InvalidInput, LimitExceeded, Unreachable
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.client import calls
 from elytron_gateway.client.calls import GatewayCall
 from elytron_gateway.wire import SearchAnswer
 from elytron_outbound.answers import AnswerBounds, blocking_request_within, bound_items, request_within
-from elytron_outbound.clients import ClientSettings, blocking_http_client, http_client
+from elytron_outbound.clients import ClientSettings, blocking_http_client, http_client, http_library
 
 if TYPE_CHECKING:
     import httpx
@@ -89,28 +90,24 @@ def is_address(base_url: str, /) -> bool:
     return parts.scheme in {"http", "https"} and is_host and base_url.isprintable() and " " not in base_url
 
 
-def sending_call(
-    build: Callable[P, GatewayCall[AnswerT]], /
-) -> Callable[Concatenate["MemoryGatewayClient", P], Awaitable[AnswerT]]:
-    """Return the call that `build` describes, as a method that awaits its answer."""
+class _ClientCall(Generic[P, AnswerT]):
+    """A call as a method of both clients: one gives its answer to await, the other waits for it."""
 
-    async def send(self: "MemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
-        return await self.send(build(*args, **kwargs))
+    def __init__(self, build: Callable[P, GatewayCall[AnswerT]], /) -> None:
+        self._build = build
 
-    send.__doc__, send.__name__ = build.__doc__, build.__name__
-    return send
+    @overload
+    def __get__(self, client: "MemoryGatewayClient", owner: object = None) -> Callable[P, Awaitable[AnswerT]]: ...
 
+    @overload
+    def __get__(self, client: "SyncMemoryGatewayClient", owner: object = None) -> Callable[P, AnswerT]: ...
 
-def waiting_call(
-    build: Callable[P, GatewayCall[AnswerT]], /
-) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
-    """Return the call that `build` describes, as a method that waits for its answer."""
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        @wraps(self._build)
+        def send(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.send(self._build(*args, **kwargs))
 
-    def send(self: "SyncMemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
-        return self.send(build(*args, **kwargs))
-
-    send.__doc__, send.__name__ = build.__doc__, build.__name__
-    return send
+        return send
 
 
 class _BaseClient:
@@ -199,8 +196,31 @@ class _BaseClient:
         if isinstance(error, LimitExceeded):
             message = "Memory Gateway answered more than is read"
             return NoAnswer(message, failure=CallFailure.INVALID_SHAPE)
-        failure = CallFailure.TIMEOUT if isinstance(error, _import_httpx().TimeoutException) else CallFailure.CONNECTION
+        is_late = isinstance(error, http_library(self._settings()).TimeoutException)
+        failure = CallFailure.TIMEOUT if is_late else CallFailure.CONNECTION
         return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
+
+    health = _ClientCall(calls.check_health)
+    create_user = _ClientCall(calls.create_user)
+    add = _ClientCall(calls.add_messages)
+    add_with_files = _ClientCall(calls.add_with_files)
+    flush = _ClientCall(calls.flush_session)
+    search = _ClientCall(calls.search_memories)
+    override = _ClientCall(calls.override_memory)
+    delete = _ClientCall(calls.delete_memory)
+    undo = _ClientCall(calls.undo_edit)
+    edits = _ClientCall(calls.list_edits)
+    upload_resource = _ClientCall(calls.upload_resource)
+    register_resource = _ClientCall(calls.register_resource)
+    list_resources = _ClientCall(calls.list_resources)
+    get_resource = _ClientCall(calls.get_resource)
+    delete_resource = _ClientCall(calls.delete_resource)
+    list_users = _ClientCall(calls.list_users)
+    usage = _ClientCall(calls.user_usage)
+    rotate_key = _ClientCall(calls.rotate_key)
+    revoke_key = _ClientCall(calls.revoke_key)
+    erase_user = _ClientCall(calls.erase_user)
+    drain_backlog = _ClientCall(calls.drain_backlog)
 
 
 class MemoryGatewayClient(_BaseClient):
@@ -208,7 +228,7 @@ class MemoryGatewayClient(_BaseClient):
 
     async def send(self, call: GatewayCall[AnswerT], /) -> AnswerT:
         """Send `call` once and return its answer."""
-        httpx = _import_httpx()
+        httpx = http_library(self._settings())
         try:
             response = await request_within(
                 self._http, limit=gateway_limits.UPSTREAM_ANSWER_BYTES, **self._request(call)
@@ -235,35 +255,13 @@ class MemoryGatewayClient(_BaseClient):
     ) -> None:
         await self.close()
 
-    health = sending_call(calls.check_health)
-    create_user = sending_call(calls.create_user)
-    add = sending_call(calls.add_messages)
-    add_with_files = sending_call(calls.add_with_files)
-    flush = sending_call(calls.flush_session)
-    search = sending_call(calls.search_memories)
-    override = sending_call(calls.override_memory)
-    delete = sending_call(calls.delete_memory)
-    undo = sending_call(calls.undo_edit)
-    edits = sending_call(calls.list_edits)
-    upload_resource = sending_call(calls.upload_resource)
-    register_resource = sending_call(calls.register_resource)
-    list_resources = sending_call(calls.list_resources)
-    get_resource = sending_call(calls.get_resource)
-    delete_resource = sending_call(calls.delete_resource)
-    list_users = sending_call(calls.list_users)
-    usage = sending_call(calls.user_usage)
-    rotate_key = sending_call(calls.rotate_key)
-    revoke_key = sending_call(calls.revoke_key)
-    erase_user = sending_call(calls.erase_user)
-    drain_backlog = sending_call(calls.drain_backlog)
-
 
 class SyncMemoryGatewayClient(_BaseClient):
     """Calls a Memory Gateway and waits for each answer. `with` closes it. Raises as MemoryGatewayClient does."""
 
     def send(self, call: GatewayCall[AnswerT], /) -> AnswerT:
         """Send `call` once and return its answer."""
-        httpx = _import_httpx()
+        httpx = http_library(self._settings())
         try:
             most = gateway_limits.UPSTREAM_ANSWER_BYTES
             return self._answer(call, blocking_request_within(self._http, limit=most, **self._request(call)))
@@ -287,36 +285,6 @@ class SyncMemoryGatewayClient(_BaseClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    health = waiting_call(calls.check_health)
-    create_user = waiting_call(calls.create_user)
-    add = waiting_call(calls.add_messages)
-    add_with_files = waiting_call(calls.add_with_files)
-    flush = waiting_call(calls.flush_session)
-    search = waiting_call(calls.search_memories)
-    override = waiting_call(calls.override_memory)
-    delete = waiting_call(calls.delete_memory)
-    undo = waiting_call(calls.undo_edit)
-    edits = waiting_call(calls.list_edits)
-    upload_resource = waiting_call(calls.upload_resource)
-    register_resource = waiting_call(calls.register_resource)
-    list_resources = waiting_call(calls.list_resources)
-    get_resource = waiting_call(calls.get_resource)
-    delete_resource = waiting_call(calls.delete_resource)
-    list_users = waiting_call(calls.list_users)
-    usage = waiting_call(calls.user_usage)
-    rotate_key = waiting_call(calls.rotate_key)
-    revoke_key = waiting_call(calls.revoke_key)
-    erase_user = waiting_call(calls.erase_user)
-    drain_backlog = waiting_call(calls.drain_backlog)
-
-
-def _import_httpx() -> Any:
-    try:
-        import httpx
-    except ImportError as error:
-        raise MissingExtra(extra="client", purpose="the gateway's client") from error
-    return httpx
 
 
 def _answer_object(response: "httpx.Response") -> dict[str, Any]:

@@ -131,7 +131,7 @@ def _without_references(text: str) -> tuple[str, int]:
     return rest, references + listed
 
 
-class _Fence(NamedTuple):
+class _FencePlace(NamedTuple):
     """Where an opening is, and where the text behind its closing tag begins, None without one."""
 
     start: int
@@ -148,20 +148,20 @@ class _BlockMarks:
         closings: dict[str, list[int]] = {}
         for tag in fence.CLOSING.finditer(text):
             closings.setdefault(tag[1], []).append(tag.end())
-        self._fences: list[_Fence] = []
+        self._fences: list[_FencePlace] = []
         for tag in fence.OPENING.finditer(text):
             # Only a tag of the same mark closes the fence: the text inside may contain others.
             ends = closings.get(tag[1], [])
             closed = next(iter(ends[(place := bisect_left(ends, tag.end())) : place + 1]), None)
             if closed is not None or self._heading_at(tag.end()):
-                self._fences.append(_Fence(tag.start(), tag.end(), closed))
+                self._fences.append(_FencePlace(tag.start(), tag.end(), closed))
 
     @cached_property
     def _lines(self) -> list[int]:
         """End of each line."""
         return list(accumulate(len(line) for line in self._text.splitlines(keepends=True)))
 
-    def _fence_at(self, start: int) -> _Fence | None:
+    def _fence_at(self, start: int) -> _FencePlace | None:
         """Return the first fence from there on."""
         place = bisect_left(self._fences, (start,))
         return self._fences[place] if place < len(self._fences) else None
