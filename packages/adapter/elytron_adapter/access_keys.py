@@ -293,11 +293,8 @@ class AccessKeys:
 
     async def set_label(self, request: AccessLabelRequest, /) -> AccessKeyReport:
         """Give a key another label. Raises NotFound, also for a revoked key."""
-
-        def labelled(key: AccessKey, _: SpaceRecord) -> AccessKey:
-            return _open_key(key).model_copy(update={"label": request.label})
-
-        _, key = await self._change(request.id, labelled)
+        label = {"label": request.label}
+        _, key = await self._change(request.id, lambda key, _: _open_key(key).model_copy(update=label))
         return _shown_key(key)
 
     async def find(self, request: AccessKeyRequest, /) -> AccessKeyReport:

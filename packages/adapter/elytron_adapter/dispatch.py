@@ -4,8 +4,9 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache, partial
 from typing import assert_never
 
@@ -35,6 +36,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,
+    LimitExceeded,
     PermissionRefused,
     StoreUnavailable,
     Unauthorized,
@@ -368,3 +370,27 @@ def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Cal
         role=principal.kind,
         space=principal.space,
     )
+
+
+class OpenStreams:
+    """Counts the streams of each caller, of which `each` may be open at once."""
+
+    def __init__(self, entrance: CallerEntrance, /, *, each: int) -> None:
+        self.entrance = entrance
+        self._each = each
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, principal: Principal, /) -> Generator[None]:
+        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
+        if self._open[principal.id] >= self._each:
+            raise LimitExceeded(what="open streams of one caller", limit=self._each)
+        self._open[principal.id] += 1
+        self.entrance.streams += 1
+        try:
+            yield
+        finally:
+            self.entrance.streams -= 1
+            self._open[principal.id] -= 1
+            # Leaves out the callers that have none open.
+            self._open += Counter()

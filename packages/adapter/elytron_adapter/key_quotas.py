@@ -66,7 +66,8 @@ class KeyQuotas:
         day = now // _DAY_MS
         count = self._counts.get(key_id)
         if count is None or count.stored.day != day:
-            count = self._counts[key_id] = _KeyCount(await self._read(key_id, day), now)
+            usage, _ = await self._read(key_id, day)
+            count = self._counts[key_id] = _KeyCount(usage, now)
         is_due = now - count.stored_at >= limits.QUOTA_STORED_EVERY_MS or count.calls >= limits.QUOTA_STORED_EVERY_CALLS
         # One call stores. Those that come meanwhile are counted in memory.
         if count.calls and is_due and not count.is_storing:
@@ -80,22 +81,21 @@ class KeyQuotas:
                 count.is_storing = False
         return count
 
-    async def _read(self, key_id: str, day: int) -> KeyUsage:
-        usage, _ = await self._usage(key_id)
-        return usage if usage is not None and usage.day == day else KeyUsage(day=day)
-
-    async def _usage(self, key_id: str) -> tuple[KeyUsage | None, int]:
+    async def _read(self, key_id: str, day: int) -> tuple[KeyUsage, int]:
+        """Return the usage of a key on `day`, and the revision of its document."""
         document = await self._documents.read(key_id)
-        return (None, 0) if document is None else (KeyUsage.from_bytes(document.body), document.revision)
+        if document is None:
+            return KeyUsage(day=day), 0
+        usage = KeyUsage.from_bytes(document.body)
+        return usage if usage.day == day else KeyUsage(day=day), document.revision
 
     async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
         """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
         race = LostRaces()
         while True:
             record = await self._documents.record()
-            usage, revision = await self._usage(key_id)
             day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
-            base = usage if usage is not None and usage.day == day else KeyUsage(day=day)
+            base, revision = await self._read(key_id, day)
             total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
             try:
                 await self._documents.commit(record, PutChange(self._documents.ref(key_id), total.to_bytes(), revision))

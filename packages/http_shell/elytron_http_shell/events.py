@@ -11,9 +11,7 @@ only, cannot be read by scripts, and ends after an hour or with the key. Every s
 import asyncio
 import json
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import assert_never, cast
 
@@ -27,7 +25,7 @@ from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, OpenStreams
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
 from elytron_adapter.http.open_streams import StreamGuard, take_guard
 from elytron_adapter.http.requests import query_scope
@@ -36,7 +34,7 @@ from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
-from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
+from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope, own_space
@@ -77,21 +75,7 @@ class ServerStreams:
         budget = context.profile.budget
         self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
         self.journals = StoreJournals(context.store, context.commits, poll_s=self.bounds.poll_s)
-        self._open: Counter[str] = Counter()
-
-    @contextmanager
-    def place(self, principal: Principal, /) -> Generator[None]:
-        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
-        if self._open[principal.id] >= self.bounds.each:
-            raise LimitExceeded(what="open streams of one caller", limit=self.bounds.each)
-        self._open[principal.id] += 1
-        self.entrance.streams += 1
-        try:
-            yield
-        finally:
-            self.entrance.streams -= 1
-            self._open[principal.id] -= 1
-            self._open += Counter()  # forgets who has none
+        self.place = OpenStreams(entrance, each=self.bounds.each).place
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,13 +156,13 @@ def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     kept: list[str] = []
     if previous:
         kept.append(_first_words(previous, room // 3))
-        room -= _count_text(kept[0])
+        room -= len(kept[0].split())
     lines: list[str] = []
     for turn in reversed(turns):
         line = f"The user said: {clip_words(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
-        if _count_text(line) > room:
+        room -= len(line.split())
+        if room < 0:
             break
-        room -= _count_text(line)
         lines.append(line)
     text = " ".join((*kept, *reversed(lines))) or "Nothing was said in words."
     return _first_words(text, limits.SUMMARY_WORDS)
@@ -184,10 +184,6 @@ def _first_words(text: str, most: int) -> str:
     text = text.strip() if len(words) <= most else " ".join(words[:most]).rstrip("…") + "…"
     max_bytes = limits.SUMMARY_TOKENS * limits.BYTES_PER_TOKEN
     return text if text_bytes(text) <= max_bytes else first_bytes(text, max_bytes - 3) + "…"
-
-
-def _count_text(text: str) -> int:
-    return len(text.split())
 
 
 def _bare_text(text: str) -> str:

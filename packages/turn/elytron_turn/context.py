@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import Field
@@ -248,21 +248,17 @@ def shown_given(messages: Iterable[Message], /) -> tuple[Message, ...]:
 
     Fences are no part of what is stored: memory takes its own output out of all that it stores.
     """
-    return tuple(
-        reference_message(fenced_outside(text, key=text)) if (text := _outside_text(message)) is not None else message
-        for message in messages
-    )
+    return tuple(_fenced_message(message) if came_from_outside(message) else message for message in messages)
 
 
-def came_from_outside(message: Message, /) -> bool:
+def came_from_outside(message: Message, /) -> TypeGuard[InputMessage]:
     """Return whether a message that a client gave is text from outside, such as a file."""
     return isinstance(message, InputMessage) and message.is_outside
 
 
-def _outside_text(message: Message) -> str | None:
-    if not isinstance(message, InputMessage) or not message.is_outside:
-        return None
-    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+def _fenced_message(message: InputMessage) -> InputMessage:
+    text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+    return reference_message(fenced_outside(text, key=text))
 
 
 def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:

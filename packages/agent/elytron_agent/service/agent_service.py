@@ -19,7 +19,7 @@ from elytron.flows.worker import run_next
 from elytron.jobs.queue import BackgroundTask, apart_from_others, read_queue
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, OpenStreams
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.open_streams import take_guard
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
@@ -28,7 +28,7 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnDesk, TurnLines
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
-from elytron_agent.service.events import EventLog, EventWriter, FeedEvent, OpenStreams
+from elytron_agent.service.events import EventLog, EventWriter, FeedEvent
 from elytron_agent.service.push import KIND as PUSH
 from elytron_agent.service.push import PushRunner
 from elytron_agent.service.responses.response_desk import ResponseDesk
@@ -192,7 +192,7 @@ class AgentService:
         self.context = entrance.dispatcher.runtime.context
         has_schedules = not settings.off & {AgentPart.ALL, AgentPart.SCHEDULES}
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
-        self.streams = OpenStreams(entrance)
+        self.streams = OpenStreams(entrance, each=limits.STREAMS_EACH)
         self.lines = TurnLines()
         self.desk = TurnDesk(self.pool, self.lines, log=self)
         self.responses = ResponseDesk(self.pool, self.lines)

@@ -6,9 +6,7 @@ at the time of the log's first entry, so that those of an erased log are none of
 
 import asyncio
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -17,8 +15,6 @@ from starlette.types import Receive, Send
 
 from elytron.runtime_records import RecordDraft
 from elytron_adapter import envelope
-from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http.open_streams import StreamGuard
 from elytron_agent import limits
 from elytron_agent.runs.events import (
@@ -38,7 +34,7 @@ from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.thread_items import ThreadItems, item_name
 from elytron_agent.service.wire import REACT, AgentEventData, AgentEventKind, reaction_in
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, EventIdInvalid, LimitExceeded, NotFound, PreconditionFailed
+from elytron_core.errors import ElytronError, EventIdInvalid, NotFound, PreconditionFailed
 from elytron_core.model import Value
 
 _PROBLEMS: Final = {
@@ -206,29 +202,6 @@ _DISCONNECT: Final = "http.disconnect"
 
 Written = Callable[[FeedEvent], Awaitable[None]]
 """Is called with each event whose frame was handed to the connection."""
-
-
-class OpenStreams:
-    """Counts the streams of each caller."""
-
-    def __init__(self, entrance: CallerEntrance, /) -> None:
-        self.entrance = entrance
-        self._open: Counter[str] = Counter()
-
-    @contextmanager
-    def place(self, principal: Principal, /) -> Generator[None]:
-        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
-        if self._open[principal.id] >= limits.STREAMS_EACH:
-            raise LimitExceeded(what="open streams of one caller", limit=limits.STREAMS_EACH)
-        self._open[principal.id] += 1
-        self.entrance.streams += 1
-        try:
-            yield
-        finally:
-            self.entrance.streams -= 1
-            self._open[principal.id] -= 1
-            # Leaves out the callers that have none open.
-            self._open += Counter()
 
 
 class EventWriter:

@@ -13,7 +13,8 @@ Rules that hold for every store:
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -497,3 +498,13 @@ class KeyProvider(Protocol):
     async def unwrap(self, wrapped: bytes, /, *, key_id: str, context: bytes) -> bytes:
         """Return the data key in `wrapped`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
         ...
+
+
+@asynccontextmanager
+async def closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
+    """Close `stream` at the end of the block, also if it was not read to its end."""
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

@@ -15,8 +15,7 @@ import binascii
 import hashlib
 import os
 import struct
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from elytron_core import limits
 from elytron_core.errors import SealBroken
+from elytron_core.ports.store import closed_stream
 from elytron_store import limits as store_limits
 from elytron_store.engine import blob_pieces
 
@@ -166,16 +166,6 @@ class SealingStream:
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
         nonce = random_nonce()
         return nonce + self._cipher.encrypt(nonce, plain, _chunk_place(self._bound, number, end))
-
-
-@asynccontextmanager
-async def closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
-    """Close `stream` at the end of the block, also if it was not read to its end."""
-    try:
-        yield stream
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
 
 
 async def unseal_stream(

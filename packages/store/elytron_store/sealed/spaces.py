@@ -20,6 +20,7 @@ from elytron_core.ports.store import (
     ErasureTarget,
     JournalEntry,
     Store,
+    closed_stream,
     require_space,
     validate_batch,
 )
@@ -264,7 +265,7 @@ class SealedSpaces(PassingStore):
         engine.require_blob(space, key)
         vault = await self._vaults.fresh(space)
         sealing = cipher.SealingStream(vault.newest, vault.blob_place(key), chunks)
-        async with cipher.closed_stream(sealing.chunks()) as sealed:
+        async with closed_stream(sealing.chunks()) as sealed:
             await self._inner.write_blob(vault.inner, key, sealed)
         if not await self._vaults.lives(space, vault):
             # Erased meanwhile: the ciphertext of a destroyed key is not left behind.
@@ -278,7 +279,7 @@ class SealedSpaces(PassingStore):
         while True:
             vault = await self._vaults.find(space)
             try:
-                async with cipher.closed_stream(self._chunks(space, vault, key)) as chunks:
+                async with closed_stream(self._chunks(space, vault, key)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             except NotFound:

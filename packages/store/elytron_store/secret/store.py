@@ -1,7 +1,7 @@
 """A store in which single spaces are under their users' secrets; all others pass through it unchanged."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
     Store,
+    closed_stream,
     validate_batch,
 )
 from elytron_store.engine import PassingStore
@@ -149,14 +150,14 @@ class SecretStore(PassingStore):
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         way = await self._way(space)
         try:
-            async with _closed_stream(way.read_blob(space, key)) as chunks:
+            async with closed_stream(way.read_blob(space, key)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         except NotFound:
             if way is not self._inner or not await self._has_turned(space):
                 raise
-        async with _closed_stream((await self._way(space)).read_blob(space, key)) as chunks:
+        async with closed_stream((await self._way(space)).read_blob(space, key)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -336,15 +337,6 @@ class SecretStore(PassingStore):
                 continue
             return mark
         return None
-
-
-@asynccontextmanager
-async def _closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
-    try:
-        yield stream
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
 
 
 def _guarded_batch(batch: Batch) -> Batch:
