@@ -248,14 +248,14 @@ class PeerUploads:
 
     def received(self, principal: str, name: str, /) -> int:
         """Return how many pieces of an archive are here."""
-        found = self._waiting.get((principal, name))
-        return found.received if found is not None else 0
+        upload = self._waiting.get((principal, name))
+        return upload.received if upload is not None else 0
 
     def drop(self, principal: str, name: str, /) -> None:
         """Forget an archive and remove its file."""
-        found = self._waiting.pop((principal, name), None)
-        if found is not None:
-            found.path.unlink(missing_ok=True)
+        upload = self._waiting.pop((principal, name), None)
+        if upload is not None:
+            upload.path.unlink(missing_ok=True)
 
     def _begin(self, whose: Whose, chunk: MigrationChunk) -> _PeerUpload:
         if chunk.index != 0:
@@ -406,9 +406,9 @@ def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
     if is_seed_write(payload):
         return _first_hosts_candidate(payload)
     if "procedure" in payload:
-        asked = envelope.decode_as(ProcedureCandidate, _encode_payload(payload))
-        learned = ProcedureSource(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
-        return MemoryWriteRequest(scope=asked.scope, write=learned)
+        candidate = envelope.decode_as(ProcedureCandidate, _encode_payload(payload))
+        learned = ProcedureSource(writes=(candidate.procedure,), source=SkillSource.EXTRACTION)
+        return MemoryWriteRequest(scope=candidate.scope, write=learned)
     fact = envelope.decode_as(FactCandidate, _encode_payload(payload))
     draft = FactDraft(
         topic=fact.topic,
@@ -424,19 +424,19 @@ def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
 
 def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
     """Return the same of a payload in the form of the protocol's first hosts."""
-    asked = envelope.decode_as(MemoryWriteRequest, _encode_payload(asked_of("write", payload, space=None).request))
-    match asked.write:
+    request = envelope.decode_as(MemoryWriteRequest, _encode_payload(asked_of("write", payload, space=None).request))
+    match request.write:
         case LongTermExtraction() as write:
             if any(fact.operation is FactOperation.DELETE for fact in write.facts):
                 raise InvalidInput(field="extraction.facts", problem="take something away: a peer proposes alone")
             facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
-            return asked.model_copy(update={"write": LongTermExtraction(facts=facts)})
+            return request.model_copy(update={"write": LongTermExtraction(facts=facts)})
         case ProcedureSource() as write:
-            return asked.model_copy(
+            return request.model_copy(
                 update={"write": ProcedureSource(writes=write.writes, source=SkillSource.EXTRACTION)}
             )
         case _:
-            return asked
+            return request
 
 
 def _peer_evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:

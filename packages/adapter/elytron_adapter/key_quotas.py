@@ -152,9 +152,9 @@ class WrongAttempts:
 def place_of(address: str | None, /) -> str:
     """Return the place of an address: itself, or its network in IPv6; one for all that have none."""
     try:
-        found = ipaddress.ip_address(address or "")
+        number = ipaddress.ip_address(address or "")
     except ValueError:
         return ""
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(found.ipv4_mapped or ipaddress.ip_network((found, _V6_PLACE_BITS), strict=False))
-    return str(found)
+    if isinstance(number, ipaddress.IPv6Address):
+        return str(number.ipv4_mapped or ipaddress.ip_network((number, _V6_PLACE_BITS), strict=False))
+    return str(number)

@@ -47,10 +47,10 @@ _RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
 async def number_of(host: str, port: int, /) -> str:
     """Return the first address number of a host. Raises Unreachable."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
         raise Unreachable("the host of this address cannot be found") from None
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def is_public(number: str, /) -> bool:

@@ -110,13 +110,13 @@ def bound_items(
     `size` counts an item's characters, and `clip` shortens it to a number of them. Whoever asks for eight results gets
     eight at most, whatever the server answers.
     """
-    found: list[ItemT] = []
+    first_items: list[ItemT] = []
     dropped, left = 0, bounds.chars
     for item in items:
-        if len(found) == bounds.items or left <= 0:
+        if len(first_items) == bounds.items or left <= 0:
             dropped += 1
             continue
         within = clip(item, min(bounds.item_chars, left)) if size(item) > min(bounds.item_chars, left) else item
         left -= size(within)
-        found.append(within)
-    return BoundedItems(tuple(found), dropped)
+        first_items.append(within)
+    return BoundedItems(tuple(first_items), dropped)

@@ -183,8 +183,8 @@ def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], ma
 
 def log_cuts(cuts: Iterable[PartCut], /) -> None:
     """Log what was cut of a request, without a word of it."""
-    if shown := ", ".join(f"{cut.part} from {cut.bytes_before:,} to {cut.bytes_after:,} bytes" for cut in cuts):
-        logger.warning("a request to the model was cut to its window: %s", shown)
+    if summary := ", ".join(f"{cut.part} from {cut.bytes_before:,} to {cut.bytes_after:,} bytes" for cut in cuts):
+        logger.warning("a request to the model was cut to its window: %s", summary)
 
 
 _ATTEMPTS, _SLACK = 6, 64
@@ -229,10 +229,10 @@ class RequestDraft:
         The user's words are the last thing that a user says. Without words there is no tail, so that results of a
         client's tools follow their calls.
         """
-        shown = {part: self._part_messages(part) for part in RequestPart}
+        messages = {part: self._part_messages(part) for part in RequestPart}
         if not self.parts.current.input:
-            del shown[RequestPart.REFERENCE]
-        head, turns = ([message for part in order for message in shown.get(part, ())] for order in (_HEAD, _TURNS))
+            del messages[RequestPart.REFERENCE]
+        head, turns = ([message for part in order for message in messages.get(part, ())] for order in (_HEAD, _TURNS))
         return (*head, *whole_items(turns))
 
     def size(self, part: RequestPart, /) -> int:
@@ -328,13 +328,13 @@ def _stable_bytes(stable: StableContext | None, *, facts: str) -> int:
 
 def _fit_room(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
     """Return what `cut` makes of a room in which the result, which may grow when it is escaped, has `room` bytes."""
-    target, made = room, cut(room)
+    target, result = room, cut(room)
     for _ in range(_ATTEMPTS):
-        if (excess := size(made) - room) <= 0:
+        if (excess := size(result) - room) <= 0:
             break
         target = max(target - excess, 0)
-        made = cut(target)
-    return made
+        result = cut(target)
+    return result
 
 
 def _cut_values(blocks: Sequence[ShownBlock], room: int) -> tuple[ShownBlock, ...]:
@@ -352,24 +352,24 @@ def _cut_blocks(stable: StableContext, room: int) -> StableContext:
         return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
 
     size = partial(_stable_bytes, facts="")
-    made = _fit_room(cut, size, room)
+    shorter = _fit_room(cut, size, room)
     # Descriptions and labels of many blocks may need more than the room.
-    while made.blocks and size(made) > room:
-        made = made.model_copy(update={"blocks": made.blocks[:-1]})
-    return made
+    while shorter.blocks and size(shorter) > room:
+        shorter = shorter.model_copy(update={"blocks": shorter.blocks[:-1]})
+    return shorter
 
 
 def _cut_lines(text: str, room: int) -> str:
     """Return the first lines of a text that fit, and a line that says how many are missing."""
     lines = text.splitlines()
-    shown: list[str] = []
+    first_lines: list[str] = []
     room -= text_bytes(_MORE_LINES.format(count=len(lines)))
     for line in lines:
         room -= text_bytes(line) + 1
         if room < 0:
             break
-        shown.append(line)
-    return "\n".join((*shown, _MORE_LINES.format(count=len(lines) - len(shown)))) if shown else ""
+        first_lines.append(line)
+    return "\n".join((*first_lines, _MORE_LINES.format(count=len(lines) - len(first_lines)))) if first_lines else ""
 
 
 _MORE_LINES: Final = "[... {count:,} more lines are left out here: there is no room for them in the window ...]"
@@ -378,8 +378,8 @@ _MORE_LINES: Final = "[... {count:,} more lines are left out here: there is no r
 def _cut_tail(tail: TailParts, mark: str, room: int) -> TailParts:
     """Return the notes of a turn within `room`: the best memories stay, blocks and a strategy's text are cut."""
 
-    def size(made: TailParts) -> int:
-        return text_bytes(context_tail(made, mark=mark))
+    def size(shorter: TailParts) -> int:
+        return text_bytes(context_tail(shorter, mark=mark))
 
     def cut(target: int) -> TailParts:
         blocks, reference = tail.changed_blocks, tail.reference or ""
@@ -404,10 +404,10 @@ def _cut_tail(tail: TailParts, mark: str, room: int) -> TailParts:
             }
         )
 
-    made = _fit_room(cut, size, room)
-    if size(made) > room:
-        made = made.model_copy(update={"changed_blocks": (), "recalled": (), "reference": None})
-    return made
+    shorter = _fit_room(cut, size, room)
+    if size(shorter) > room:
+        shorter = shorter.model_copy(update={"changed_blocks": (), "recalled": (), "reference": None})
+    return shorter
 
 
 def _recalled_bytes(memories: Iterable[RecalledMemory]) -> int:
@@ -431,8 +431,8 @@ def cut_fenced(text: str, max_bytes: int, /) -> str:
         body = cut_middle(each[2], share)
         pieces += (text[end : each.start()], fence.fence_text(body, each[1]) if body else "")
         end = each.end()
-    made = "".join((*pieces, text[end:]))
-    return made if text_bytes(made) <= max_bytes else ""
+    result = "".join((*pieces, text[end:]))
+    return result if text_bytes(result) <= max_bytes else ""
 
 
 _TRIMMED: Final = "[{count:,} earlier messages are left out here: there is no room for them in the window.]"
@@ -445,23 +445,23 @@ def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Messag
     note_bytes = message_bytes(reference_message(_TRIMMED.format(count=len(messages)))) if len(messages) > 1 else 0
     left = max_bytes - note_bytes
     most = max(left // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
-    shown: list[Message] = []
+    latest: list[Message] = []
     for message in reversed(messages):
         short = cut_message(message, most)
         left -= message_bytes(short)
         if left < 0:
             break
-        shown.append(short)
-    shown.reverse()
-    dropped = messages[: len(messages) - len(shown)]
+        latest.append(short)
+    latest.reverse()
+    dropped = messages[: len(messages) - len(latest)]
     if any(isinstance(message, ModelReply) for message in dropped):
         # A result whose call is not shown is refused by model servers.
-        while shown and isinstance(shown[0], ToolResult):
-            shown.pop(0)
-    if len(shown) == len(messages):
-        return tuple(shown)
-    note = reference_message(_TRIMMED.format(count=len(messages) - len(shown)))
-    return (note, *shown) if message_bytes(note) + bytes_of(shown) <= max_bytes else tuple(shown)
+        while latest and isinstance(latest[0], ToolResult):
+            latest.pop(0)
+    if len(latest) == len(messages):
+        return tuple(latest)
+    note = reference_message(_TRIMMED.format(count=len(messages) - len(latest)))
+    return (note, *latest) if message_bytes(note) + bytes_of(latest) <= max_bytes else tuple(latest)
 
 
 def cut_message(message: Message, max_bytes: int, /) -> Message:

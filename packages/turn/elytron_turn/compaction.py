@@ -140,8 +140,8 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
     if not draft.text:
         return "it is empty"
     source = _bare_text("\n".join((previous, *_turn_lines(turns))))
-    quoted = [found[1] for found in _QUOTED.finditer(f"{draft.overview}\n{draft.state}\n{draft.next_step}")]
-    if any(_bare_text(passage) not in source for passage in quoted):
+    passages = [quotation[1] for quotation in _QUOTED.finditer(f"{draft.overview}\n{draft.state}\n{draft.next_step}")]
+    if any(_bare_text(passage) not in source for passage in passages):
         return "it quotes what was not said"
     if draft.quotes and not any(_bare_text(passage) in source for passage in draft.quotes if _bare_text(passage)):
         return "none of its quotes was said"
@@ -153,10 +153,10 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
 def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     """Return a summary of the beginnings of the previous one and of what the user said, the latest turns first."""
     room = limits.SUMMARY_WORDS
-    kept: list[str] = []
+    parts: list[str] = []
     if previous:
-        kept.append(_first_words(previous, room // 3))
-        room -= len(kept[0].split())
+        parts.append(_first_words(previous, room // 3))
+        room -= len(parts[0].split())
     lines: list[str] = []
     for turn in reversed(turns):
         line = f"The user said: {clip_words(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
@@ -164,7 +164,7 @@ def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
         if room < 0:
             break
         lines.append(line)
-    text = " ".join((*kept, *reversed(lines))) or "Nothing was said in words."
+    text = " ".join((*parts, *reversed(lines))) or "Nothing was said in words."
     return _first_words(text, limits.SUMMARY_WORDS)
 
 

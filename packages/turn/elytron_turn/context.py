@@ -163,8 +163,8 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
 def near_names(name: str, known: Iterable[str], /) -> str:
     """Return the three of `known` that are most like `name`, for a message."""
     plain = {one.casefold(): one for one in sorted(known)}
-    found = get_close_matches(name[: limits.NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
-    return ", ".join(plain[one] for one in found)
+    names = get_close_matches(name[: limits.NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
+    return ", ".join(plain[one] for one in names)
 
 
 def local_time(at: Instant, zone: str, /) -> str:
@@ -205,20 +205,20 @@ def bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tupl
 def _with_reactions(items: Sequence[Message], reactions: Sequence[WindowReaction]) -> list[Message]:
     """Return the items of a turn, each reaction behind the message that it belongs to and the results of its calls."""
     notes = {each.step: reference_message(reaction_line(each.emoji)) for each in reactions}
-    shown: list[Message] = []
+    messages: list[Message] = []
     step = 0
     for item in items:
         if isinstance(item, ModelReply):
-            shown += [notes[step]] if step in notes else []
+            messages += [notes[step]] if step in notes else []
             step += 1
-        shown.append(item)
-    return shown + ([notes[step]] if step in notes else [])
+        messages.append(item)
+    return messages + ([notes[step]] if step in notes else [])
 
 
 def reaction_line(emoji: str, /) -> str:
     """Return the line that shows a person's reaction to the message above it."""
-    shown = clip_words(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
-    return f"[Reaction of the user to the message above: {shown}]"
+    sign = clip_words(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
+    return f"[Reaction of the user to the message above: {sign}]"
 
 
 def welcome_text(texts: Sequence[str], at: Instant, /, *, zone: str, reactions: Sequence[WindowReaction] = ()) -> str:
@@ -269,18 +269,18 @@ def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
 def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     """Return the items with clipped results, and a line in the place of each that a turn has no room for."""
     room = limits.OLD_RESULTS_CHARS
-    found: list[Message] = []
+    short_items: list[Message] = []
     # The latest results get the room first.
     for item in reversed(items):
         if not isinstance(item, ToolResult):
-            found.append(item)
+            short_items.append(item)
             continue
         text = clip_words(item.text, most)
         room -= len(text)
         line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
         shown = text if room >= 0 or len(text) <= len(line) else line
-        found.append(item if shown == item.text else item.model_copy(update={"text": shown}))
-    return found[::-1]
+        short_items.append(item if shown == item.text else item.model_copy(update={"text": shown}))
+    return short_items[::-1]
 
 
 def whole_items(items: Iterable[Message]) -> list[Message]:
@@ -397,18 +397,18 @@ def summary_text(text: str, mark: str, /) -> str:
 
 def context_tail(parts: TailParts, /, *, mark: str) -> str:
     """Return the text right before the user's words: the host's notes, then memory's part, in one fence."""
-    told = [f"Now: {local_time(parts.at, parts.zone)} ({parts.zone})."]
+    sentences = [f"Now: {local_time(parts.at, parts.zone)} ({parts.zone})."]
     if parts.locale is not None:
-        told.append(f"Language of the user: {parts.locale}.")
+        sentences.append(f"Language of the user: {parts.locale}.")
     if parts.counts:
-        counted = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
-        told.append(f"Kept: {counted}.")
+        counts = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
+        sentences.append(f"Kept: {counts}.")
     if parts.compacted_at is not None:
         search = "; search finds them" if parts.searches else ""
-        told.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search}.")
+        sentences.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search}.")
     if parts.is_first_time:
-        told.append(f"{FIRST_TIME}{STORE_PERSON if parts.writes_human else ''}.")
-    notes = " ".join(told)
+        sentences.append(f"{FIRST_TIME}{STORE_PERSON if parts.writes_human else ''}.")
+    notes = " ".join(sentences)
     lines = [
         f"The block `{block.label}` was changed. What was said of it before no longer holds:\n{_block_text(block)}"
         for block in parts.changed_blocks

@@ -89,13 +89,13 @@ def within_tokens(
     """Return the first items that have at most `max_tokens` together; all of them for None."""
     if max_tokens is None:
         return tuple(items)
-    shown: list[ItemT] = []
+    first_items: list[ItemT] = []
     for item in items:
         max_tokens -= tokens(item)
         if max_tokens < 0:
             break
-        shown.append(item)
-    return tuple(shown)
+        first_items.append(item)
+    return tuple(first_items)
 
 
 def first_bytes(text: str, max_bytes: int, /) -> str:

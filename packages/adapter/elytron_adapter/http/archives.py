@@ -97,10 +97,10 @@ class ArchiveHandlers:
             await self._require_match(request, folder)
             path = folder / "sent.zip"
             await receive_file(request, path, limit=self._archive_bytes)
-            asked = MemoryImportRequest(
+            import_request = MemoryImportRequest(
                 path=os.fspath(path), mode=mode, word=word, dry_run=dry_run, scope=query_scope(request.query_params)
             )
-            return render_answer(await self._call(request, asked))
+            return render_answer(await self._call(request, import_request))
 
     def _require_bound(self, size: int) -> None:
         if size > self._archive_bytes:
@@ -142,10 +142,10 @@ def _export_request(request: Request, folder: Path, *, include_private: bool) ->
 
 def query_flag(request: Request, name: str, /) -> bool:
     """Return a yes or no of the query, no if it is not there. Raises InvalidInput for another word."""
-    asked = request.query_params.get(name, "false")
-    if asked not in {"true", "false"}:
+    flag = request.query_params.get(name, "false")
+    if flag not in {"true", "false"}:
         raise InvalidInput(field=name, problem="is neither true nor false")
-    return asked == "true"
+    return flag == "true"
 
 
 def _archive_etag(report: Value) -> str:

@@ -38,27 +38,27 @@ SecretHandler = Callable[[SpaceSecrets, SpaceId, bytes], Awaitable[Value]]
 
 def secret_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
     """Return the family of the routes of secrets."""
-    for method, path, handler, told in _ROUTES:
+    for method, path, handler, description in _ROUTES:
         surface = shown_surface(
             path,
-            partial(_secret_answer, entrance, handler, told),
+            partial(_secret_answer, entrance, handler, description),
             access=SurfaceAccess.OWNER,
             methods=(method,),
-            told=replace(told, group=_GROUP),
+            told=replace(description, group=_GROUP),
         )
         yield surface
 
 
 async def _secret_answer(
-    entrance: CallerEntrance, handler: SecretHandler, told: SurfaceDescription, request: Request
+    entrance: CallerEntrance, handler: SecretHandler, description: SurfaceDescription, request: Request
 ) -> Response:
     principal = principal_of(request.scope)
     runtime = entrance.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
     if scope is None or principal.kind is PrincipalKind.OPERATOR:
-        raise ScopeMissing(operation=told.name, way_out="use a user's key: an operator has no secret")
+        raise ScopeMissing(operation=description.name, way_out="use a user's key: an operator has no secret")
     sent = b""
-    if told.taken is not None:
+    if description.taken is not None:
         sent = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
         require_json(heads_of(request.scope))
     async with entrance.admitted(principal, sent=sent):
@@ -82,14 +82,14 @@ async def fresh_words(secrets: SpaceSecrets, _space: SpaceId, _sent: bytes) -> V
 
 async def seal_space(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
     """Put the space under a secret."""
-    asked = _read_form(SecretRequest, sent)
-    return await secrets.seal(space, words=asked.words, passphrase=asked.passphrase, minutes=asked.minutes)
+    request = _read_form(SecretRequest, sent)
+    return await secrets.seal(space, words=request.words, passphrase=request.passphrase, minutes=request.minutes)
 
 
 async def unlock_space(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
     """Open the space."""
-    asked = _read_form(SecretRequest, sent)
-    return await secrets.unlock(space, words=asked.words, passphrase=asked.passphrase, minutes=asked.minutes)
+    request = _read_form(SecretRequest, sent)
+    return await secrets.unlock(space, words=request.words, passphrase=request.passphrase, minutes=request.minutes)
 
 
 async def lock_space(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> Value:
@@ -99,20 +99,20 @@ async def lock_space(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> Val
 
 async def change_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
     """Put another secret in the place of one."""
-    asked = _read_form(SecretChangeRequest, sent)
+    request = _read_form(SecretChangeRequest, sent)
     return await secrets.change(
         space,
-        words=asked.words,
-        passphrase=asked.passphrase,
-        new_words=asked.new_words,
-        new_passphrase=asked.new_passphrase,
+        words=request.words,
+        passphrase=request.passphrase,
+        new_words=request.new_words,
+        new_passphrase=request.new_passphrase,
     )
 
 
 async def rotate_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
     """Seal the space again under a new data key."""
-    asked = _read_form(SecretRotateRequest, sent)
-    return await secrets.rotate(space, words=asked.words, passphrase=asked.passphrase)
+    request = _read_form(SecretRotateRequest, sent)
+    return await secrets.rotate(space, words=request.words, passphrase=request.passphrase)
 
 
 async def grant_work(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:

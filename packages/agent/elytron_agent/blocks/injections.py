@@ -46,8 +46,8 @@ class _OrderWords(NamedTuple):
     earlier: re.Pattern[str]
 
     def are_in(self, text: str) -> bool:
-        for found in self.instructions.finditer(text):
-            near = text[max(0, found.start() - _NEAR) : found.end() + _NEAR]
+        for word in self.instructions.finditer(text):
+            near = text[max(0, word.start() - _NEAR) : word.end() + _NEAR]
             if self.ignore.search(near) is not None and self.earlier.search(near) is not None:
                 return True
         return False
@@ -57,10 +57,10 @@ def broken_rules(text: str, /) -> tuple[str, ...]:
     """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
     # Compatibility forms of letters would hide words from the rules, and so would marks upon them.
     plain = unicodedata.normalize("NFKC", text)
-    shown = "".join(char for char in plain if char in "\n\t" or not unicodedata.category(char).startswith("C"))
-    bare = bare_text(shown)
+    visible = "".join(char for char in plain if char in "\n\t" or not unicodedata.category(char).startswith("C"))
+    bare = bare_text(visible)
     english = (name for name, rule in _COMPILED.items() if rule.search(bare) is not None)
-    broken = tuple(dict.fromkeys((*english, *broken_translations(visible_text(shown)))))
+    broken = tuple(dict.fromkeys((*english, *broken_translations(visible_text(visible)))))
     return (*broken, INVISIBLE) if any(map(_is_hidden, plain)) else broken
 
 

@@ -84,9 +84,9 @@ class SubagentShelf:
 
         Raises LimitExceeded.
         """
-        found = await self.list()
-        if len(found) >= limits.SUBAGENTS and all(each.name != wanted.name for each in found):
-            raise LimitExceeded(what="subagents of an agent", limit=limits.SUBAGENTS, found=len(found) + 1)
+        subagents = await self.list()
+        if len(subagents) >= limits.SUBAGENTS and all(each.name != wanted.name for each in subagents):
+            raise LimitExceeded(what="subagents of an agent", limit=limits.SUBAGENTS, found=len(subagents) + 1)
         value = wanted.model_dump(mode="json")
         try:
             await self._records.put(self._namespace, wanted.name, value, text="a subagent", expected_version=0)
@@ -96,24 +96,24 @@ class SubagentShelf:
 
     async def read(self, name: str, /) -> Subagent:
         """Return a subagent. Raises NotFound."""
-        found = await self._records.get(self._namespace, name)
-        if found is None:
+        record = await self._records.get(self._namespace, name)
+        if record is None:
             raise NotFound(what="subagent", name=name)
-        return Subagent.model_validate(found.value)
+        return Subagent.model_validate(record.value)
 
     async def delete(self, name: str, /) -> None:
         """Remove a subagent from the shelf; its thread and memory are removed by `delete_agent`. Raises NotFound."""
-        found = await self._records.get(self._namespace, name)
-        if found is None:
+        record = await self._records.get(self._namespace, name)
+        if record is None:
             raise NotFound(what="subagent", name=name)
-        await self._records.erase((found,))
+        await self._records.erase((record,))
 
     async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, those that it made."""
-        found = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
+        subagents = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
         return tuple(
             each
-            for each in sorted(found, key=attrgetter("name"))
+            for each in sorted(subagents, key=attrgetter("name"))
             if created_by is None or each.created_by is created_by
         )
 
@@ -150,8 +150,8 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
     """Return the tool by which a model stores the person's time zone or language."""
 
     async def act(given: PreferenceArguments, _key: CallKey, /) -> str:
-        made = await change(given.timezone, given.locale)
-        return f"Time zone {made.timezone}, language {made.locale or 'not set'}."
+        preferences = await change(given.timezone, given.locale)
+        return f"Time zone {preferences.timezone}, language {preferences.locale or 'not set'}."
 
     about = "Store the user's time zone or language, if they say it."
     return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
@@ -243,11 +243,11 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
     """Return the tool `web_search` over a provider."""
 
     async def act(given: WebSearchArguments, _: CallKey, /) -> str:
-        found = await provider.search(
+        results = await provider.search(
             given.query, count=given.count, freshness=given.freshness, location=given.location
         )
         # An address that was cut leads elsewhere, so that a page with an endless one is left out.
-        usable = (page for page in found if len(page.url) <= limits.WEB_URL_CHARS)
+        usable = (page for page in results if len(page.url) <= limits.WEB_URL_CHARS)
         pages = [
             f"{number}. {clip_words(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
             f"{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
@@ -294,12 +294,12 @@ class SearxngSearch:
         settings = ClientSettings(
             extra="llm", purpose="a web search", url=self._url, timeout_s=limits.WEB_SEARCH_S, uses_environment=True
         )
-        asked = {"q": query, "format": "json"} | ({"time_range": freshness} if freshness is not None else {})
+        fields = {"q": query, "format": "json"} | ({"time_range": freshness} if freshness is not None else {})
         async with http_client(settings) as client:
             import httpx
 
             try:
-                response = await request_within(client, "GET", self._url, limit=limits.WEB_ANSWER_BYTES, params=asked)
+                response = await request_within(client, "GET", self._url, limit=limits.WEB_ANSWER_BYTES, params=fields)
             except (httpx.HTTPError, httpx.InvalidURL):
                 raise Unreachable("the web search cannot be reached: check its address") from None
             except LimitExceeded:
@@ -326,11 +326,11 @@ def open_web_search(text: str, /) -> WebSearch:
     name, _, place = text.partition("=")
     opener = BUILT_IN.get(name)
     if opener is None:
-        found = {each.name: each for each in entry_points(group=GROUP)}
-        if name not in found:
-            names = ", ".join(sorted({*BUILT_IN, *found}))
+        providers = {each.name: each for each in entry_points(group=GROUP)}
+        if name not in providers:
+            names = ", ".join(sorted({*BUILT_IN, *providers}))
             raise InvalidInput(field="web search", problem=f"{name!r} is not installed: there are {names}")
-        opener = cast("Opener", found[name].load())
+        opener = cast("Opener", providers[name].load())
     return opener(place)
 
 
@@ -387,7 +387,7 @@ def mcp_server_of(text: str, /) -> McpToolServer:
 def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
     """Return the servers of `mcpServers` in a host's configuration, which is JSON text. Raises InvalidInput."""
     try:
-        found = _ServersConfiguration.model_validate_json(text).servers
+        servers = _ServersConfiguration.model_validate_json(text).servers
     except ValidationError as error:
         raise invalid_input(error, model=_ServersConfiguration) from None
     return tuple(
@@ -398,7 +398,7 @@ def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
             cwd=entry.cwd,
             url=entry.url,
         )
-        for name, entry in found.items()
+        for name, entry in servers.items()
     )
 
 

@@ -52,8 +52,8 @@ class ThreadNotes:
 
     async def welcome(self, thread: str, /) -> ThreadWelcome | None:
         """Return the first words to the person; None if there were none."""
-        found = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
-        return found[0] if found is not None else None
+        notes = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
+        return notes[0] if notes is not None else None
 
     async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
         """Store the first words to the person, once, and return those that are stored."""
@@ -72,15 +72,15 @@ class ThreadNotes:
 
     async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
         """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
-        found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
-        reacted = [run for run in found[0].runs if run in runs] if found is not None else []
+        notes = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+        reacted = [run for run in notes[0].runs if run in runs] if notes is not None else []
         return {run: _reactions_in(await self.documents(run)) for run in reacted}
 
     async def note_reacted(self, thread: str, run: str, /) -> None:
         """Note that a run may have a reaction."""
         while True:
-            found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
-            runs, version = (found[0].runs, found[1]) if found is not None else ((), 0)
+            notes = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+            runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
             if run in runs:
                 return
             noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
@@ -91,12 +91,12 @@ class ThreadNotes:
     async def documents(self, run: str, /) -> Sequence[Record]:
         """Return the documents of a run, with what others noted beside it, by key."""
         name, thread = run_place(run)
-        found = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
-        return sorted(found, key=attrgetter("key"))
+        copies = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
+        return sorted(copies, key=attrgetter("key"))
 
     async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
-        found = await self._records.get(namespace, key)
-        return (kind.model_validate(found.value), found.version) if found is not None else None
+        record = await self._records.get(namespace, key)
+        return (kind.model_validate(record.value), record.version) if record is not None else None
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
@@ -109,12 +109,12 @@ class ThreadNotes:
             return await self._records.put_all(drafts)
         except PreconditionFailed:
             # All are there if the answer to this process's own write was lost: they stay as they are.
-            found = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
-            there = [each for each in found if each is not None]
-            told = [strict_json.canonical_bytes(draft.value) for draft in drafts]
-            if [strict_json.canonical_bytes(each.value) for each in there] == told:
+            records = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
+            there = [each for each in records if each is not None]
+            bodies = [strict_json.canonical_bytes(draft.value) for draft in drafts]
+            if [strict_json.canonical_bytes(each.value) for each in there] == bodies:
                 return there
-            last = found[-1]
+            last = records[-1]
             if last is None and len(drafts) == 1:
                 raise NotFound(what="document of an agent", name=drafts[-1].key) from None
             expected, version = drafts[-1].expected_version, last.version if last is not None else 0
@@ -136,8 +136,8 @@ def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
 
 
 def draft_of(namespace: tuple[str, ...], key: str, value: Value, expected: int | None) -> RecordDraft:
-    told = of_others(value.model_dump(mode="json", exclude_none=True))
-    return RecordDraft(namespace, key, told, text=_LABEL, expected_version=expected)
+    fields = of_others(value.model_dump(mode="json", exclude_none=True))
+    return RecordDraft(namespace, key, fields, text=_LABEL, expected_version=expected)
 
 
 def named_run(run: str, thread: str, /) -> str:

@@ -372,7 +372,7 @@ class EventLog:
             return None, ()
         if place >= head.next or version == 0:
             return LogGap(first=head.first, last=head.next - 1, reason="unknown"), ()
-        found = [entry for entry in head.entries if entry.sequence > place]
+        entries = [entry for entry in head.entries if entry.sequence > place]
         first = head.first
         # Pages are a ring: that of an older number was written over.
         for number in range(head.number - 1, max(-1, head.number - limits.LOG_PAGES), -1):
@@ -382,12 +382,12 @@ class EventLog:
             if page is None:
                 break
             first = page.first
-            found = [entry for entry in page.entries if entry.sequence > place] + found
+            entries = [entry for entry in page.entries if entry.sequence > place] + entries
         since = self._user.memory.context.clock.now() - limits.EVENTS_KEPT_S * 1000
-        kept = [entry for entry in found if entry.at >= since]
-        begin = kept[0].sequence if kept else head.next
+        recent = [entry for entry in entries if entry.at >= since]
+        begin = recent[0].sequence if recent else head.next
         gap = LogGap(first=place + 1, last=begin - 1, reason="expired") if begin > place + 1 > 1 else None
-        return gap, kept
+        return gap, recent
 
     async def has_message(self, item_id: str, /) -> bool:
         """Return whether an item's message is in the log."""
@@ -435,15 +435,15 @@ class EventLog:
         return head, records[-1].version
 
     async def _read_head(self) -> tuple[LogPage, int]:
-        found = await self._user.records.get(_log_place(), _HEAD)
-        if found is None:
+        record = await self._user.records.get(_log_place(), _HEAD)
+        if record is None:
             # Ids begin at the time of now, above those of a log that was erased.
             return LogPage(first=max(1, self._user.memory.context.clock.now())), 0
-        return LogPage.model_validate(found.value), found.version
+        return LogPage.model_validate(record.value), record.version
 
     async def _page(self, number: int) -> LogPage | None:
-        found = await self._user.records.get(_log_place(), _page_key(number))
-        page = LogPage.model_validate(found.value) if found is not None else None
+        record = await self._user.records.get(_log_place(), _page_key(number))
+        page = LogPage.model_validate(record.value) if record is not None else None
         return page if page is not None and page.number == number else None
 
 

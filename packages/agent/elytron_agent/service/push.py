@@ -178,12 +178,12 @@ def sign_body(body: bytes, /, *, message_id: str, timestamp_s: int, secret: byte
 def decode_base64url(text: str, /, *, field: str, size: int) -> bytes:
     """Return the bytes of base64url with or without padding. Raises InvalidInput for another size, or none."""
     try:
-        found = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+        data = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except ValueError:
-        found = b""
-    if len(found) != size:
+        data = b""
+    if len(data) != size:
         raise InvalidInput(field=field, problem=f"is no base64url of {size} bytes")
-    return found
+    return data
 
 
 _HEADER: Final = {"typ": "JWT", "alg": "ES256"}
@@ -224,11 +224,11 @@ class PushRequest(Request):
     def address(self) -> str:
         """Return where to send. Raises InvalidInput if what its type needs is missing."""
         is_web = self.type == "web_push"
-        found = self.endpoint if is_web else self.url
-        if found is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
+        address = self.endpoint if is_web else self.url
+        if address is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
             needed = "endpoint and keys" if is_web else "url"
             raise InvalidInput(field="type", problem=f"needs {needed}, and nothing else")
-        return found
+        return address
 
 
 class StoredPush(Value):
@@ -268,12 +268,12 @@ class PushShelf:
             auth = decode_base64url(asked.keys.auth, field="keys.auth", size=AUTH_BYTES)
             require_point(point, field="keys.p256dh")
         key_check = self._key_check(await self._space_key())
-        found = await self.list()
-        known = next((each for each in found if each.url == asked.address), None)
-        if known is None and len(found) >= limits.PUSH_SUBSCRIPTIONS:
+        pushes = await self.list()
+        known = next((each for each in pushes if each.url == asked.address), None)
+        if known is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
             most = limits.PUSH_SUBSCRIPTIONS
             raise LimitExceeded(what="push subscriptions of a user", limit=most, found=most + 1)
-        made = StoredPush(
+        push = StoredPush(
             id=known.id if known is not None else self._context.ids.new(),
             type=asked.type,
             address=tuple(asked.address.encode()),
@@ -282,14 +282,14 @@ class PushShelf:
             key_check=key_check,
             created_at=self._context.clock.now(),
         )
-        value: Any = made.model_dump(mode="json")
-        await self._user.records.put(_push_place(), made.id, value, text="a push subscription")
-        return made
+        value: Any = push.model_dump(mode="json")
+        await self._user.records.put(_push_place(), push.id, value, text="a push subscription")
+        return push
 
     async def list(self) -> Sequence[StoredPush]:
         """Return the subscriptions, oldest first."""
-        found = [StoredPush.model_validate(each.value) async for each in self._user.records.below(_push_place())]
-        return sorted(found, key=lambda each: (each.created_at, each.id))
+        pushes = [StoredPush.model_validate(each.value) async for each in self._user.records.below(_push_place())]
+        return sorted(pushes, key=lambda each: (each.created_at, each.id))
 
     async def read(self, push_id: str, /) -> StoredPush:
         """Return a subscription. Raises NotFound."""
@@ -301,8 +301,8 @@ class PushShelf:
     async def remove(self, push_id: str, /) -> None:
         """Erase a subscription. Raises NotFound."""
         await self.read(push_id)
-        found = await self._user.records.get(_push_place(), push_id)
-        await self._user.records.erase([found] if found is not None else [])
+        record = await self._user.records.get(_push_place(), push_id)
+        await self._user.records.erase([record] if record is not None else [])
 
     async def is_usable(self, push: StoredPush, /) -> bool:
         """Return whether the device has the secrets that a preview is sent under now."""
@@ -376,14 +376,14 @@ class PushRunner:
 
     async def run(self, scope: Scope, payload: str, _beat: Beat, /) -> None:
         """Send one preview. Raises Unreachable to be tried again."""
-        found = json.loads(payload)
+        event = json.loads(payload)
         user = UserAgents(self._context, scope.space, self._settings, caller="push")
         shelf = PushShelf(user)
         try:
-            known = await user.agent(found["agent"])
-            push = await shelf.read(found["push"])
+            known = await user.agent(event["agent"])
+            push = await shelf.read(event["push"])
             items = [
-                item for item in await user.items(known).run_items(found["run"]) if item.role is ItemRole.ASSISTANT
+                item for item in await user.items(known).run_items(event["run"]) if item.role is ItemRole.ASSISTANT
             ]
         except (AgentDisabled, NotFound):
             return
@@ -404,8 +404,10 @@ class PushRunner:
         """Leave the previews of a space as they are: each is a job, or was one."""
 
     async def _send(self, shelf: PushShelf, push: StoredPush, known: KnownAgent, item: ThreadItem) -> bool:
-        told: dict[str, Any] = {"agent_id": known.id, "run_id": item.run_id, "item_id": item.id}
-        plain = json.dumps(told | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False).encode()
+        message: dict[str, Any] = {"agent_id": known.id, "run_id": item.run_id, "item_id": item.id}
+        plain = json.dumps(
+            message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
+        ).encode()
         if push.type == "webhook":
             return await self._send_webhook(shelf, push, plain)
         ids, now_s = self._context.ids, self._context.clock.now() // 1000

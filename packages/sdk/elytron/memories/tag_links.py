@@ -58,15 +58,15 @@ async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str
     if mark is None:
         return None
     cipher = _cipher_of(mark)
-    found: set[str] = set()
+    turns: set[str] = set()
     try:
         for tag in tag_forms(tags):
             prefix = f"{cipher.seal_key(tag)}."
             async for link in scan_documents(ctx.store, space, TAG_LINKS, prefix=prefix):
-                found.add(link.ref.key.removeprefix(prefix))
+                turns.add(link.ref.key.removeprefix(prefix))
     except (StoreCorrupt, SealBroken):
         return None  # all is read instead; a repair makes links again
-    return sorted(found)
+    return sorted(turns)
 
 
 async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) -> dict[DocumentRef, int]:
@@ -74,10 +74,10 @@ async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) ->
     if not await store.scan(space, TAG_LINKS, limit=1):
         return {}
     lists = await documents_at(store, space, [DocumentRef(TAG_LINKS, turn) for turn in turns])
-    found = {ref: document.revision for ref, document in lists.items()}
+    revisions = {ref: document.revision for ref, document in lists.items()}
     for ref, document in lists.items():
-        found |= {_link_ref(seal, ref.key): 1 for seal in LinkedTags.from_bytes(document.body).seals}
-    return found
+        revisions |= {_link_ref(seal, ref.key): 1 for seal in LinkedTags.from_bytes(document.body).seals}
+    return revisions
 
 
 async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | None:

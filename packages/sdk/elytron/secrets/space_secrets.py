@@ -88,8 +88,8 @@ class UserSeats(ABC):
     async def _seats(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSeat | None]]:
         """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
         for space in (place, *await further_spaces(self.store.inner, place)):
-            found = await self.store.settled_seat(space)
-            yield space, None if found is None or found[0].state is SeatState.DESTROYED else found[0]
+            entry = await self.store.settled_seat(space)
+            yield space, None if entry is None or entry[0].state is SeatState.DESTROYED else entry[0]
 
     async def _keyed(
         self, place: SpaceId, secret: "UserSecret"
@@ -119,14 +119,14 @@ class UserSeats(ABC):
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a user's spaces towards the caller, which needs no secret."""
         place = _usable_space(space)
-        found = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
-        status = await self._status(*found[0])
-        return status.model_copy(update={"spaces": {each: state for each, _, state in found} if found[1:] else {}})
+        states = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
+        status = await self._status(*states[0])
+        return status.model_copy(update={"spaces": {each: state for each, _, state in states} if states[1:] else {}})
 
     async def require_open(self, space: SpaceId, /) -> None:
         """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
-        if not self.store.is_plain(space) and (found := await self.store.settled_seat(space)) is not None:
-            self.store.seats.require(space, found[0])
+        if not self.store.is_plain(space) and (entry := await self.store.settled_seat(space)) is not None:
+            self.store.seats.require(space, entry[0])
 
     def opened_at(self, space: SpaceId, /) -> Instant:
         """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
@@ -453,6 +453,6 @@ def _secret_of(words: Secret | None, passphrase: Secret | None, *, field: str = 
 
     if (words is None) is (passphrase is None):
         raise InvalidInput(field=f"{field}words".replace(" ", "_"), problem="or a passphrase: give one of the two")
-    given = words if words is not None else passphrase
-    text = given.get_secret_value() if isinstance(given, SecretStr) else str(given)
+    secret = words if words is not None else passphrase
+    text = secret.get_secret_value() if isinstance(secret, SecretStr) else str(secret)
     return UserSecret(SecretKind.WORDS if words is not None else SecretKind.PASSPHRASE, text)

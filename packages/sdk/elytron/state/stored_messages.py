@@ -94,11 +94,11 @@ def message_key(message: Message, /) -> int:
 
 async def read_messages(store: Store, space: SpaceId, tag: ConversationTag, /) -> StoredMessages:
     """Return the messages of a conversation."""
-    found = StoredMessages()
+    messages = StoredMessages()
     async for document in scan_documents(store, space, transcript.TURNS, prefix=f"{tag}."):
-        found.add(Turn.from_bytes(document.body))
-    found.sort()
-    return found
+        messages.add(Turn.from_bytes(document.body))
+    messages.sort()
+    return messages
 
 
 def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> list[int | None]:
@@ -113,20 +113,20 @@ def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> lis
     fixed = [
         (index, places[key][0]) for index, key in enumerate(keys) if counts[key] == 1 and len(places.get(key, ())) == 1
     ]
-    found: list[int | None] = [None] * len(keys)
+    earlier_places: list[int | None] = [None] * len(keys)
     index = place = 0
     for next_index, next_place in (*_rising_points(fixed), (len(keys), len(stored))):
         while index < next_index:
             candidates = places.get(keys[index], [])
             at = bisect_left(candidates, place)
             if at < len(candidates) and candidates[at] < next_place:
-                found[index] = stored[candidates[at]][1]
+                earlier_places[index] = stored[candidates[at]][1]
                 place = candidates[at] + 1
             index += 1
         if next_index < len(keys):
-            found[next_index] = stored[next_place][1]
+            earlier_places[next_index] = stored[next_place][1]
         index, place = next_index + 1, next_place + 1
-    return found
+    return earlier_places
 
 
 def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -150,11 +150,11 @@ def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return series[::-1]
 
 
-def longest_run(found: Iterable[int | None], /) -> int:
+def longest_run(places: Iterable[int | None], /) -> int:
     """Return the length of the longest run of neighbours that are neighbours in the store too."""
     longest = length = 0
     last: int | None = None
-    for sequence in found:
+    for sequence in places:
         length = (
             length + 1
             if sequence is not None and last is not None and sequence == last + 1

@@ -36,8 +36,8 @@ async def edit_message(
         return await _plan_edit(ctx, scope, shown, request, record)
 
     write = TranscriptWrite(turns=(TurnDraft(messages=(Message(text=request.content),)),))
-    asked = MemoryWriteRequest(scope=scope, write=write, dry_run=request.dry_run)
-    written = await commit_write(ctx, scope.space, asked, plan)
+    write_request = MemoryWriteRequest(scope=scope, write=write, dry_run=request.dry_run)
+    written = await commit_write(ctx, scope.space, write_request, plan)
     decision = ControlDecision(
         id=request.id,
         outcome=ControlOutcome.CHANGED if written.decisions else ControlOutcome.UNCHANGED,

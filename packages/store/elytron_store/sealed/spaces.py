@@ -101,9 +101,9 @@ class VaultCache:
         vault = self._cached(space)
         if vault is not None:
             return vault
-        found = await self._keyring.find(space)
+        new_vault = await self._keyring.find(space)
         # A vault that another call opened meanwhile stays: it may know of a later guard.
-        return self._cached(space) or (None if found is None else self._keep(space, found))
+        return self._cached(space) or (None if new_vault is None else self._keep(space, new_vault))
 
     async def fresh(self, space: SpaceId, /) -> SpaceVault:
         """Return the vault of `space` as the keyring has it now, its keys made if it has none."""
@@ -115,10 +115,10 @@ class VaultCache:
     async def newer(self, space: SpaceId, vault: SpaceVault, /) -> SpaceVault:
         """Return the vault of `space` opened again, for a key that `vault` lacks. Raises KeyDestroyed."""
         self.drop(space, vault)
-        found = await self._keyring.find(space)
-        if found is None or found.inner != vault.inner:
+        newest = await self._keyring.find(space)
+        if newest is None or newest.inner != vault.inner:
             raise KeyDestroyed
-        return self._keep(space, found)
+        return self._keep(space, newest)
 
     async def lives(self, space: SpaceId, vault: SpaceVault, /) -> bool:
         """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
@@ -217,9 +217,9 @@ class SealedSpaces(PassingStore):
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too."""
-        vault, found = await self._look(space, lambda inner: self._inner.get(inner, refs))
-        plain = iter(await self._open(space, vault, [document for document in found if document is not None]))
-        return [None if document is None else next(plain) for document in found]
+        vault, documents = await self._look(space, lambda inner: self._inner.get(inner, refs))
+        plain = iter(await self._open(space, vault, [document for document in documents if document is not None]))
+        return [None if document is None else next(plain) for document in documents]
 
     async def scan(
         self,
@@ -237,8 +237,8 @@ class SealedSpaces(PassingStore):
         def look(inner: SpaceId) -> Awaitable[Sequence[Document]]:
             return self._inner.scan(inner, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
-        vault, found = await self._look(space, look)
-        return await self._open(space, vault, found)
+        vault, documents = await self._look(space, look)
+        return await self._open(space, vault, documents)
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
         """Return the number of documents as the port says; nothing is opened for it. Raises KeyDestroyed too."""
@@ -251,8 +251,8 @@ class SealedSpaces(PassingStore):
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return a page of the journal as the port says; raises KeyDestroyed too."""
-        _, found = await self._look(space, lambda inner: self._inner.journal(inner, after=after, limit=limit))
-        return found
+        _, entries = await self._look(space, lambda inner: self._inner.journal(inner, after=after, limit=limit))
+        return entries
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; raises KeyDestroyed too."""
@@ -321,16 +321,16 @@ class SealedSpaces(PassingStore):
         while True:
             vault = await self._vaults.find(space)
             # A space without keys is asked for under a name that is empty, so the store's own refusals apply.
-            found = await look(SpaceId(self._keys.tag(space)) if vault is None else vault.inner)
-            if vault is None or any(item is not None for item in found) or await self._vaults.lives(space, vault):
-                return vault, found
+            items = await look(SpaceId(self._keys.tag(space)) if vault is None else vault.inner)
+            if vault is None or any(item is not None for item in items) or await self._vaults.lives(space, vault):
+                return vault, items
 
-    async def _open(self, space: SpaceId, vault: SpaceVault | None, found: Sequence[Document]) -> Sequence[Document]:
+    async def _open(self, space: SpaceId, vault: SpaceVault | None, items: Sequence[Document]) -> Sequence[Document]:
         if vault is None:
             return []
-        if not vault.knows(document.body for document in found):
+        if not vault.knows(document.body for document in items):
             vault = await self._vaults.newer(space, vault)
-        return [vault.open(document) for document in found]
+        return [vault.open(document) for document in items]
 
     def _chunks(self, space: SpaceId, vault: SpaceVault | None, key: str) -> AsyncIterator[bytes]:
         if vault is None:

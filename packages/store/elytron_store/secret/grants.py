@@ -36,11 +36,11 @@ class GrantDesk:
     async def make(self, space: SpaceId, /, *, until: Instant) -> GrantRecord:
         """Let work in the background open `space` until a moment. Raises SpaceLocked unless its user has it open."""
         for _ in range(_TRIES):
-            found = await self._store.seats.read(space)
-            if found is None:
+            entry = await self._store.seats.read(space)
+            if entry is None:
                 raise SpaceLocked(space=space)
-            session = self._store.seats.require(space, found[0])
-            record = await self._sealed(space, found[0], session, until)
+            session = self._store.seats.require(space, entry[0])
+            record = await self._sealed(space, entry[0], session, until)
             (before,) = await self._inner.get(space, (GRANT,))
             put = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
             try:
@@ -55,11 +55,11 @@ class GrantDesk:
 
     async def session(self, space: SpaceId, /) -> SecretSession | None:
         """Return what the grant of `space` opens; None if there is none, or it is over, altered or another's."""
-        found = await self._store.seats.read(space)
+        entry = await self._store.seats.read(space)
         record = await self.record(space)
-        if found is None or found[0].state is not SeatState.SEALED or record is None:
+        if entry is None or entry[0].state is not SeatState.SEALED or record is None:
             return None
-        seat = found[0]
+        seat = entry[0]
         wrapping, owner = self._wrapping(space), _grant_owner(seat, record.id, record.until)
         try:
             key = await wrapping.open(owner, record.key)

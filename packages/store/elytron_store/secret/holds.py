@@ -61,8 +61,8 @@ def fresh_until(clock: Clock, /) -> Instant:
 
 async def held_until(store: Store, seat: SecretSeat, /) -> Instant:
     """Return when the process that makes or renews `seat` is taken for dead."""
-    (found,) = await store.get(hold_space(seat.filled), (HOLD,))
-    return seat.until if found is None else max(seat.until, SealingHold.from_bytes(found.body).until)
+    (document,) = await store.get(hold_space(seat.filled), (HOLD,))
+    return seat.until if document is None else max(seat.until, SealingHold.from_bytes(document.body).until)
 
 
 async def erase_hold(store: Store, inner: SpaceId, /, *, at: Instant) -> None:

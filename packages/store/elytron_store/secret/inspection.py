@@ -32,13 +32,13 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
     async for space in scan_spaces(inner):
         if space.startswith(INNER_PREFIX):
             inners.add(space)
-            own += sum(found is not None for found in await inner.get(space, (SECRET_GUARD, HOLD)))
+            own += sum(document is not None for document in await inner.get(space, (SECRET_GUARD, HOLD)))
             continue
         if is_reserved(space):
             continue
-        found = [document for document in await inner.get(space, OWN) if document is not None]
-        own += len(found)
-        for document in found[:1]:
+        documents = [document for document in await inner.get(space, OWN) if document is not None]
+        own += len(documents)
+        for document in documents[:1]:
             try:
                 seat = read_seat(document)
             except SealBroken:

@@ -112,8 +112,8 @@ class SecretKeeper:
 
     async def seat(self, space: SpaceId, /) -> SecretSeat | None:
         """Return the seat of `space`, None if it is under no secret."""
-        found = await self.store.settled_seat(space)
-        return None if found is None or found[0].state is SeatState.DESTROYED else found[0]
+        entry = await self.store.settled_seat(space)
+        return None if entry is None or entry[0].state is SeatState.DESTROYED else entry[0]
 
     async def fresh_key(self, secret: UserSecret, /) -> UserKey:
         """Return a new key derived from `secret`. Raises WordsInvalid, InvalidInput."""
@@ -146,8 +146,8 @@ class SecretKeeper:
         Its plain bytes are gone when this returns. Cut short, the space is plain as before or sealed, never neither: a
         repeat goes on. Raises Conflict if it is under a secret, SpaceInUse.
         """
-        while (found := await self.store.seats.read(space)) is not None:
-            seat, revision = found
+        while (entry := await self.store.seats.read(space)) is not None:
+            seat, revision = entry
             if seat.state is not SeatState.MAKING:
                 raise Conflict(what=f"the secret of space {space!r}", expected=0, found=revision)
             await self.store.abandon(space, seat, revision)
@@ -192,9 +192,9 @@ class SecretKeeper:
     async def lock(self, space: SpaceId, /) -> None:
         """Close `space` in every process, and end its grant. Raises NotFound if it is under no secret."""
         self.store.forget(space)
-        found = await self.store.settled_seat(space)
-        if found is not None and found[0].state is SeatState.RENEWING:
-            await self.store.abandon(space, *found)
+        entry = await self.store.settled_seat(space)
+        if entry is not None and entry[0].state is SeatState.RENEWING:
+            await self.store.abandon(space, *entry)
         await self._move_seat(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
         self.store.forget(space)
@@ -208,10 +208,10 @@ class SecretKeeper:
         """
         await self._data_keys(space, await self.required_seat(space), key)
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
-        found = await self.store.seats.read(space)
-        if found is None:
+        entry = await self.store.seats.read(space)
+        if entry is None:
             raise NotFound(what="secret", name=space)
-        seat, revision = found
+        seat, revision = entry
         renewed = tuple([await wrapping.take_over(seat.inner, key, old) for key in seat.keys])
         moved = seat.model_copy(
             update={"terms": new.terms, "keys": renewed, "generation": seat.generation + 1, "is_swept": False}
@@ -261,8 +261,8 @@ class SecretKeeper:
 
     async def sweep(self, space: SpaceId, /) -> None:
         """Erase the plain bytes that a sealing or a change left in `space`, if it did not come to that."""
-        found = await self.store.seats.read(space)
-        if found is None or found[0].state is not SeatState.SEALED or found[0].is_swept:
+        seat_entry = await self.store.seats.read(space)
+        if seat_entry is None or seat_entry[0].state is not SeatState.SEALED or seat_entry[0].is_swept:
             return
         refs = [RECORD]
         collections = dict.fromkeys(self._contents.collections)
@@ -276,8 +276,8 @@ class SecretKeeper:
             space=space, at=self._clock.now(), refs=tuple(refs), blobs=(*self._contents.blobs, *blobs)
         )
         await self._inner.erase(erased)
-        await erase_hold(self._inner, SpaceId(found[0].inner), at=self._clock.now())
-        if former := found[0].former:
+        await erase_hold(self._inner, SpaceId(seat_entry[0].inner), at=self._clock.now())
+        if former := seat_entry[0].former:
             await self.store.erase_inner(SpaceId(former))
         with suppress(NotFound):
             await self._move_seat(space, lambda seat: seat.model_copy(update={"is_swept": True, "former": ""}))
@@ -287,9 +287,9 @@ class SecretKeeper:
         gone: list[SpaceId] = []
         for space in self.store.sessions:
             with suppress(SealError):
-                found = await self.store.seats.read(space)
+                entry = await self.store.seats.read(space)
                 # One that is sealed again just now keeps its sessions.
-                if found is not None and (found[0].filled or not self.store.sessions.end_stale(space, found[0])):
+                if entry is not None and (entry[0].filled or not self.store.sessions.end_stale(space, entry[0])):
                     continue
             self.store.forget(space)
             gone.append(space)
@@ -309,10 +309,10 @@ class SecretKeeper:
         await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
 
     async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
-        found = await self.store.seats.read(space)
-        if found is not None and found[0].filled == inner:
-            await self.store.abandon(space, found[0], found[1])
-        elif found is None or found[0].inner != inner:
+        entry = await self.store.seats.read(space)
+        if entry is not None and entry[0].filled == inner:
+            await self.store.abandon(space, entry[0], entry[1])
+        elif entry is None or entry[0].inner != inner:
             await self.store.erase_inner(inner)
 
     async def _data_keys(self, space: SpaceId, seat: SecretSeat, key: UserKey) -> dict[int, DataKey]:
@@ -333,19 +333,19 @@ class SecretKeeper:
         return seat
 
     async def _revision_of(self, space: SpaceId, seat: SecretSeat) -> int:
-        found = await self.store.seats.read(space)
-        if found is None or found[0] != seat:
+        entry = await self.store.seats.read(space)
+        if entry is None or entry[0] != seat:
             raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
-        return found[1]
+        return entry[1]
 
     async def _move_seat(self, space: SpaceId, change: Callable[[SecretSeat], SecretSeat]) -> SecretSeat:
         for _ in range(_TRIES):
             await self.required_seat(space)
-            found = await self.store.seats.read(space)
-            if found is None:
+            entry = await self.store.seats.read(space)
+            if entry is None:
                 continue
-            moved = change(found[0])
-            put = PutChange(SEAT, moved.to_bytes(), found[1])
+            moved = change(entry[0])
+            put = PutChange(SEAT, moved.to_bytes(), entry[1])
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
                 return moved

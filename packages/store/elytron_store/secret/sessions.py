@@ -140,13 +140,13 @@ class SeatBook:
 
     async def document(self, space: SpaceId, /) -> Document | None:
         """Return the stored seat of `space`, None if it is under no secret."""
-        (found,) = await self.inner.get(space, (SEAT,))
-        return found
+        (document,) = await self.inner.get(space, (SEAT,))
+        return document
 
     async def read(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
         """Return the seat of `space` and its revision, None if it is under no secret. Raises SealBroken."""
-        found = await self.document(space)
-        return None if found is None else (read_seat(found), found.revision)
+        document = await self.document(space)
+        return None if document is None else (read_seat(document), document.revision)
 
     def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""

@@ -85,9 +85,9 @@ class SecretStore(PassingStore):
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         way = await self._way(space)
-        found = await way.get(space, refs)
-        if way is not self._inner or any(item is not None for item in found) or not await self._has_turned(space):
-            return found
+        documents = await way.get(space, refs)
+        if way is not self._inner or any(item is not None for item in documents) or not await self._has_turned(space):
+            return documents
         return await (await self._way(space)).get(space, refs)
 
     async def scan(
@@ -102,9 +102,9 @@ class SecretStore(PassingStore):
         descending: bool = False,
     ) -> Sequence[Document]:
         way = await self._way(space)
-        found = await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
-        if found or way is not self._inner or not await self._has_turned(space):
-            return found
+        documents = await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        if documents or way is not self._inner or not await self._has_turned(space):
+            return documents
         way = await self._way(space)
         return await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
@@ -117,13 +117,13 @@ class SecretStore(PassingStore):
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         way = await self._way(space)
-        found = await way.journal(space, after=after, limit=limit)
+        entries = await way.journal(space, after=after, limit=limit)
         # An entry that names the record may be of a seat.
-        if way is self._inner and (not found or any(entry.ref == RECORD for entry in found)):
+        if way is self._inner and (not entries or any(entry.ref == RECORD for entry in entries)):
             if not await self._has_turned(space):
-                return found
+                return entries
             return await (await self._way(space)).journal(space, after=after, limit=limit)
-        return found
+        return entries
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         return await (await self._way(space)).compact(space, runs)
@@ -163,8 +163,8 @@ class SecretStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is free last."""
-        if erasure.whole_space and (found := await self.seats.document(erasure.space)) is not None:
-            return await self._erase_secret(erasure, found)
+        if erasure.whole_space and (seat_document := await self.seats.document(erasure.space)) is not None:
+            return await self._erase_secret(erasure, seat_document)
         way = await self._way(erasure.space)
         erased = await way.erase(erasure)
         if way is not self._inner or not await self._has_turned(erasure.space):
@@ -236,9 +236,9 @@ class SecretStore(PassingStore):
         if is_reserved(space):
             self._plain[space] = None
             return self._inner
-        found = await self.settled_seat(space)
-        if found is not None:
-            seat = found[0]
+        entry = await self.settled_seat(space)
+        if entry is not None:
+            seat = entry[0]
             try:
                 self.seats.require(space, seat)
             except SpaceLocked:
@@ -275,11 +275,11 @@ class SecretStore(PassingStore):
 
         A sealing whose process is taken for dead is undone first. Raises SealBroken.
         """
-        while (found := await self.seats.read(space)) is not None and found[0].filled:
-            if self.clock.now() < await held_until(self._inner, found[0]):
+        while (entry := await self.seats.read(space)) is not None and entry[0].filled:
+            if self.clock.now() < await held_until(self._inner, entry[0]):
                 break
-            await self.abandon(space, *found)
-        return found
+            await self.abandon(space, *entry)
+        return entry
 
     async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
         """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
@@ -300,11 +300,11 @@ class SecretStore(PassingStore):
         await erase_hold(self._inner, inner, at=at)
         return erased
 
-    async def _erase_secret(self, erasure: ErasureTarget, found: Document) -> ErasureReceipt:
+    async def _erase_secret(self, erasure: ErasureTarget, seat_document: Document) -> ErasureReceipt:
         space, at = erasure.space, erasure.at
-        is_making = read_seat(found).state is SeatState.MAKING
+        is_making = read_seat(seat_document).state is SeatState.MAKING
         self.forget(space)
-        seat = await self._destroyed_seat(space, found)
+        seat = await self._destroyed_seat(space, seat_document)
         if seat is None:
             return await self.erase(erasure)
         # The wrapped keys go with the remains of the seat as it was.
@@ -320,9 +320,9 @@ class SecretStore(PassingStore):
             erased, ours = plain, 1
         return replace(erased, documents=max(erased.documents - ours, 0))
 
-    async def _destroyed_seat(self, space: SpaceId, found: Document) -> SecretSeat | None:
+    async def _destroyed_seat(self, space: SpaceId, seat_document: Document) -> SecretSeat | None:
         """Return the seat of `space`, stored without keys; None if there is none any more."""
-        document: Document | None = found
+        document: Document | None = seat_document
         while document is not None:
             seat = read_seat(document)
             if seat.state is SeatState.DESTROYED:

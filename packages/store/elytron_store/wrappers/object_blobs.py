@@ -176,12 +176,12 @@ class ObjectBlobStore(PassingStore):
                 await obstore.delete_async(self._objects, name)
 
     async def _list_objects(self, prefix: str) -> Sequence[tuple[str, datetime]]:
-        found: list[tuple[str, datetime]] = []
+        objects: list[tuple[str, datetime]] = []
         async with _translate_failures("listed"):
             pages: AsyncIterable[Sequence[ObjectMeta]] = obstore.list(self._objects, prefix or None)  # pyright: ignore[reportUnknownMemberType]
             async for page in pages:
-                found += [(each["path"], each["last_modified"]) for each in page]
-        return found
+                objects += [(each["path"], each["last_modified"]) for each in page]
+        return objects
 
 
 @asynccontextmanager

@@ -218,21 +218,21 @@ def word_of(response: str, /) -> str:
 
 def response_of_item(item: str, /) -> str | None:
     """Return the id of the response that an item's id names, None for an id of another form."""
-    found = _ITEM.fullmatch(item)
-    return f"{RESPONSE_PREFIX}{found[1]}" if found is not None else None
+    match = _ITEM.fullmatch(item)
+    return f"{RESPONSE_PREFIX}{match[1]}" if match is not None else None
 
 
 def listed_items(response: str, items: Sequence[InputItem], /) -> list[dict[str, JsonValue]]:
     """Return an input's items in the form for its client: each with an id, and content as parts."""
-    found: list[dict[str, JsonValue]] = []
+    rows: list[dict[str, JsonValue]] = []
     for place, item in enumerate(items):
-        told: dict[str, JsonValue] = item.model_dump(mode="json", exclude_none=True)
-        told |= {"id": f"{_PREFIXES[item.type]}_{word_of(response)}_i{place}", "status": "completed"}
+        fields: dict[str, JsonValue] = item.model_dump(mode="json", exclude_none=True)
+        fields |= {"id": f"{_PREFIXES[item.type]}_{word_of(response)}_i{place}", "status": "completed"}
         if item.type == "message":
-            shown = (part.model_dump(mode="json", exclude_none=True) for part in content_parts(item))
-            told["content"] = [_shown_part(part) for part in shown]
-        found.append(told)
-    return found
+            parts = (part.model_dump(mode="json", exclude_none=True) for part in content_parts(item))
+            fields["content"] = [_shown_part(part) for part in parts]
+        rows.append(fields)
+    return rows
 
 
 def _shown_part(part: dict[str, JsonValue]) -> JsonValue:
@@ -257,10 +257,10 @@ def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[C
 def output_items(response: str, record: RunRecord, /) -> tuple[OutputItem, ...]:
     """Return what a run said, and the calls that it hands to the client."""
     spoken = (reply for reply in record.replies if reply.text)
-    found: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in spoken]
+    items: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in spoken]
     if record.end is not None and record.end.reason is StopReason.HANDED:
-        found += call_items(response, record.replies[-1].step, record.open_calls)
-    return tuple(found)
+        items += call_items(response, record.replies[-1].step, record.open_calls)
+    return tuple(items)
 
 
 def words_of_messages(messages: Iterable[Message], /) -> str:
@@ -371,28 +371,28 @@ def effort_of(form: ResponseForm, /) -> ReasoningEffort | None:
 def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
     """Return the fields that cannot hold here, each with the reason."""
     reasoning, stream = asked.reasoning or {}, asked.stream_options or {}
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     if reasoning.get("effort") not in (None, *_EFFORTS):
-        found.append(("reasoning.effort", f"is none of {', '.join(_EFFORTS)}"))
-    found += [
+        problems.append(("reasoning.effort", f"is none of {', '.join(_EFFORTS)}"))
+    problems += [
         (f"reasoning.{name}", "cannot be had: answers have no items of reasoning")
         for name in sorted(reasoning.keys() - {"effort"})
         if reasoning[name] is not None
     ]
     if unknown := sorted(set(asked.include or ()) - _INCLUDABLE):
-        found.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
+        problems.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
     if asked.top_logprobs:
-        found.append(("top_logprobs", "is more than 0: no answer has probabilities"))
+        problems.append(("top_logprobs", "is more than 0: no answer has probabilities"))
     if stream.get("include_obfuscation"):
-        found.append(("stream_options", "asks for padding, which events do not have"))
+        problems.append(("stream_options", "asks for padding, which events do not have"))
     if asked.context_management:
-        found.append(("context_management", "is the agent's own: PUT /v1/agent/config sets its compaction"))
+        problems.append(("context_management", "is the agent's own: PUT /v1/agent/config sets its compaction"))
     if asked.text is not None and asked.text.verbosity not in {None, "medium"}:
-        found.append(("text.verbosity", "cannot be chosen: say it in `instructions`"))
+        problems.append(("text.verbosity", "cannot be chosen: say it in `instructions`"))
     for name, penalty in (("presence", asked.presence_penalty), ("frequency", asked.frequency_penalty)):
         if penalty:
-            found.append((f"{name}_penalty", "cannot be had: leave it out, or 0"))
-    return found
+            problems.append((f"{name}_penalty", "cannot be had: leave it out, or 0"))
+    return problems
 
 
 def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSettings:
