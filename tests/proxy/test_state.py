@@ -15,8 +15,8 @@ from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
+from elytron_outbound.addresses import networks_of
 from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings, upstreams_of
-from elytron_proxy.settings import networks_of
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -170,7 +170,7 @@ async def test_headers_for_a_user_are_believed_from_trusted_peers_alone() -> Non
         for name in ("X_Elytron_User", "X_OpenWebUI_User_Id"):
             answer = await proxied.post(PATHS["chat"], body, **{name: "ada"})
             assert (answer.status_code, proxied.upstream.asked) == (403, [])
-    async with proxying(recorded("chat"), trusted_peers=networks_of(["127.0.0.0/8"])) as proxied:
+    async with proxying(recorded("chat"), trusted_peers=networks_of(["127.0.0.0/8"], field="trusted_peer")) as proxied:
         await proxied.post(PATHS["chat"], body, X_OpenWebUI_User_Id="ada", X_OpenWebUI_Chat_Id="c9")
         assert (await proxied.kept("ada"), await proxied.kept()) == (["Hello", TEXT], [])
         reserved = await proxied.post(PATHS["chat"], body, X_Elytron_User=SYSTEM_SPACE)
@@ -243,7 +243,7 @@ def test_each_key_is_of_one_server() -> None:
     with pytest.raises(InvalidInput, match="once"):
         ProxySettings(upstreams=(ModelUpstream("http://a"), ModelUpstream("http://b")))
     with pytest.raises(InvalidInput, match="network"):
-        networks_of(["somewhere"])
+        networks_of(["somewhere"], field="trusted_peer")
 
 
 async def test_without_any_server_each_dialect_says_so() -> None:

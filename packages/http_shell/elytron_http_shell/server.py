@@ -27,6 +27,7 @@ from elytron_adapter.key_quotas import WrongAttempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_core.planes.space import PrincipalKind
+from elytron_outbound.addresses import networks_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -239,7 +240,7 @@ async def serve_app(
         def told(end: Callable[[], None]) -> None:
             started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
 
-        trusted = _proxy_networks(serving.trusted_proxies)
+        trusted = sorted(networks_of(serving.trusted_proxies, field="trusted_proxies"))
         server = server_of(app, entrance, told, signals=signals, trusted=trusted, connections=serving.connections)
         # An interrupt until here ends here: within its start, a server would report it as its own failure.
         await asyncio.sleep(0)
@@ -427,14 +428,6 @@ async def _streams_left(entrance: CallerEntrance, server: Any, until: float) -> 
     """Wait for streams, which say why they end; uvicorn would cut them off with a code of its own."""
     while entrance.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)
-
-
-def _proxy_networks(proxies: Iterable[str]) -> list[str]:
-    """Return the addresses and networks of proxies. Raises InvalidInput for what is none."""
-    try:
-        return sorted(str(ipaddress.ip_network(proxy, strict=False)) for proxy in proxies)
-    except ValueError:
-        raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
 
 
 def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:

@@ -3,10 +3,11 @@
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult
 
-from elytron_core.errors import PermissionRefused, Unreachable
+from elytron_core.errors import InvalidInput, PermissionRefused, Unreachable
 
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -51,6 +52,14 @@ async def number_of(host: str, port: int, /) -> str:
     except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
         raise Unreachable("the host of this address cannot be found") from None
     return str(addresses[0][4][0])
+
+
+def networks_of(texts: Iterable[str], /, *, field: str) -> tuple[str, ...]:
+    """Return addresses and networks in their one form. Raises InvalidInput, which names `field`."""
+    try:
+        return tuple(str(ipaddress.ip_network(text, strict=False)) for text in texts)
+    except ValueError:
+        raise InvalidInput(field=field, problem="has one that is no address or network") from None
 
 
 def is_public(number: str, /) -> bool:

@@ -176,14 +176,6 @@ def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> 
     return tuple(_parse_upstream(text, environment) for text in texts)
 
 
-def networks_of(texts: Iterable[str], /) -> tuple[str, ...]:
-    """Return the addresses and networks of trusted peers. Raises InvalidInput."""
-    try:
-        return tuple(str(ipaddress.ip_network(text, strict=False)) for text in texts)
-    except ValueError:
-        raise InvalidInput(field="trusted_peer", problem="has one that is no address or network") from None
-
-
 def pass_routes_of(texts: Iterable[str], /) -> tuple[PassRoute, ...]:
     """Return the further routes that an operator writes as `METHOD:/path`. Raises InvalidInput."""
     return tuple(_pass_route(text) for text in texts)

@@ -232,7 +232,7 @@ class RequestDraft:
         messages = {part: self._part_messages(part) for part in RequestPart}
         if not self.parts.current.input:
             del messages[RequestPart.REFERENCE]
-        head, turns = ([message for part in order for message in messages.get(part, ())] for order in (_HEAD, _TURNS))
+        head, turns = ([message for part in order for message in messages.get(part, ())] for order in (_HEAD, _TAIL))
         return (*head, *whole_items(turns))
 
     def size(self, part: RequestPart, /) -> int:
@@ -312,13 +312,7 @@ _HEAD_TEXTS: Final = MappingProxyType(
 )
 """Parts that are one text before the history, by their fields."""
 _HEAD: Final = (RequestPart.SYSTEM, RequestPart.BLOCKS, *_HEAD_TEXTS)
-_TURNS: Final = (
-    RequestPart.HISTORY,
-    RequestPart.GIVEN,
-    RequestPart.REFERENCE,
-    RequestPart.CURRENT,
-    RequestPart.STEPS,
-)
+_TAIL: Final = (RequestPart.HISTORY, RequestPart.GIVEN, RequestPart.REFERENCE, RequestPart.CURRENT, RequestPart.STEPS)
 
 
 def _stable_bytes(stable: StableContext | None, *, facts: str) -> int:

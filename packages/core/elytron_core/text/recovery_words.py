@@ -147,14 +147,9 @@ def _word_runs(text: str) -> Iterator[list[_TextWord]]:
         text = _MARKUP.sub(_blank_markup, text.translate(_WIDE))
     if _HIDDEN.search(text) is None and not _has_samples(text):
         return
-    for is_listed, words in groupby(_words_in(text), key=_is_listed):
-        run = list(words) if is_listed else []
-        if len(run) >= WORD_COUNT:
+    for is_listed, words in groupby(_words_in(text), key=lambda word: word.number is not None):
+        if is_listed and len(run := list(words)) >= WORD_COUNT:
             yield run
-
-
-def _is_listed(word: _TextWord) -> bool:
-    return word.number is not None
 
 
 def _has_samples(text: str) -> bool:

@@ -404,12 +404,13 @@ def _proxy_settings(
     """Return how model APIs are shown below /llm; None if they are not."""
     if not upstreams:
         return None
-    from elytron_proxy.settings import ProxySettings, networks_of, pass_routes_of, upstreams_of
+    from elytron_outbound.addresses import networks_of
+    from elytron_proxy.settings import ProxySettings, pass_routes_of, upstreams_of
 
     return ProxySettings(
         upstreams=upstreams_of(upstreams, environment=os.environ),
         space=run_settings().space.value,
-        trusted_peers=networks_of(peers),
+        trusted_peers=networks_of(peers, field="trusted_peer"),
         passed=pass_routes_of(passed),
     )
 

@@ -34,11 +34,12 @@ from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, MissingExtra, PermissionRefused
 from elytron_core.model import Value
+from elytron_outbound.addresses import networks_of
 from elytron_outbound.answers import request_within
 from elytron_outbound.clients import ClientSettings, http_client
 from elytron_proxy import BlockPlacement, MemoryUse, upstreams_of
 from elytron_proxy import limits as proxy_limits
-from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of, pass_routes_of
+from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, pass_routes_of
 from elytron_store import WhenMissing, parse_url
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def proxy_command(
         upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
         space=run_settings().space.value,
         stateful=not stateless,
-        trusted_peers=networks_of(peers),
+        trusted_peers=networks_of(peers, field="trusted_peer"),
         passed=pass_routes_of(passed),
         hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
         **given,

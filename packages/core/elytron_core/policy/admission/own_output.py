@@ -42,6 +42,7 @@ _HEADING: Final = re.compile(
     r"(?: \([^()\n]{1,200}\))?:[ \t]*(?=\r?\n|\Z)"
 )
 """A line above a section, perhaps with a note."""
+_HEADED: Final = re.compile(rf"[^\S\n]*+\n\s*+{_HEADING.pattern}")
 
 
 class StrippedText(NamedTuple):
@@ -153,7 +154,7 @@ class _BlockMarks:
             # Only a tag of the same mark closes the fence: the text inside may contain others.
             ends = closings.get(tag[1], [])
             closed = next(iter(ends[(place := bisect_left(ends, tag.end())) : place + 1]), None)
-            if closed is not None or self._heading_at(tag.end()):
+            if closed is not None or _HEADED.match(text, tag.end()) is not None:
                 self._fences.append(_FencePlace(tag.start(), tag.end(), closed))
 
     @cached_property
@@ -200,8 +201,3 @@ class _BlockMarks:
             return True
         opening = self._fence_at(start)
         return opening is not None and opening.start == start
-
-    def _heading_at(self, end: int) -> bool:
-        """Return whether the line behind `end` is a heading."""
-        blanks = _BLANKS.match(self._text, end)
-        return blanks is not None and "\n" in blanks[0] and _HEADING.match(self._text, blanks.end()) is not None
