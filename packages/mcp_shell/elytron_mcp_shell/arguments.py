@@ -51,9 +51,9 @@ def prepare_arguments(
     schema = _resolve_reference(described, shared)
     properties = cast("Schema", schema.get("properties", {}))
     known = {*properties, *model.model_fields, *_earlier_names(model), *more}
-    kept = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
-    coerced = cast("dict[str, Any]", _coerce_object(kept, schema, shared, 0))
-    return PreparedArguments(coerced, len(sent) - len(kept), tuple(properties))
+    arguments = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
+    coerced = cast("dict[str, Any]", _coerce_object(arguments, schema, shared, 0))
+    return PreparedArguments(coerced, len(sent) - len(arguments), tuple(properties))
 
 
 def _earlier_names(model: type[Value], /) -> Collection[str]:

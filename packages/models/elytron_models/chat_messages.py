@@ -171,14 +171,14 @@ def _output_text(content: object, body_of: BodyText) -> str:
 
 
 def _content_parts(content: object, role: str, body_of: BodyText) -> Iterator[ItemPart]:
-    said = "output_text" if role == "assistant" else "input_text"
+    kind = "output_text" if role == "assistant" else "input_text"
     if isinstance(content, str):
-        yield ItemPart(type=said, text=_sound_text(content))
+        yield ItemPart(type=kind, text=_sound_text(content))
     for part in cast("list[Any]", content) if isinstance(content, list) else ():
         if isinstance(part, str):
-            yield ItemPart(type=said, text=_sound_text(part))
+            yield ItemPart(type=kind, text=_sound_text(part))
         elif isinstance(part, Mapping):
-            yield _content_part(dict(cast("Mapping[str, Any]", part)), said, body_of)
+            yield _content_part(dict(cast("Mapping[str, Any]", part)), kind, body_of)
 
 
 def _content_part(part: Json, said: str, body_of: BodyText) -> ItemPart:
@@ -242,8 +242,8 @@ def _response_item(item: TurnItem) -> Json:
 def _response_part(part: ItemPart) -> Json:
     if part.body:
         return json.loads(part.body)
-    told = part.model_dump(exclude_defaults=True)
-    return told | ({"text": part.text} if part.type in TEXTS else {})
+    fields = part.model_dump(exclude_defaults=True)
+    return fields | ({"text": part.text} if part.type in TEXTS else {})
 
 
 def _chat_content(item: TurnItem) -> str | list[Json]:

@@ -155,17 +155,17 @@ class EmbeddingStore:
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
         query = await self._context.encoders.query_vector(embedder, asked.query, wait_s=limits.QUERY_WAIT_S)
         wanted = RowFilter(frozenset(asked.source_types), asked.conversation_id, frozenset(asked.tags))
-        found = await self._ranked(query, kind, wanted, limit=asked.top_k)
-        hits = await self._hits(found.ranked, kind)
-        shown = within_tokens(hits, asked.max_tokens, tokens=lambda hit: hit.token_count)
+        rows = await self._ranked(query, kind, wanted, limit=asked.top_k)
+        hits = await self._hits(rows.ranked, kind)
+        fitting_hits = within_tokens(hits, asked.max_tokens, tokens=lambda hit: hit.token_count)
         return RagSearchAnswer(
-            data=tuple(shown),
+            data=tuple(fitting_hits),
             model=kind.model,
             dimension=kind.dimension,
-            compared=found.compared,
-            skipped=RagSkipped(**found.skipped._asdict()),
-            total_tokens=sum(hit.token_count for hit in shown),
-            is_cut=len(shown) < len(hits),
+            compared=rows.compared,
+            skipped=RagSkipped(**rows.skipped._asdict()),
+            total_tokens=sum(hit.token_count for hit in fitting_hits),
+            is_cut=len(fitting_hits) < len(hits),
         )
 
     async def _ranked(self, query: bytes, kind: VectorKind, wanted: RowFilter, *, limit: int) -> TableAnswer:
@@ -204,7 +204,7 @@ class EmbeddingStore:
         for score, row in ranked:
             if row.id in texts:
                 text, turn = texts[row.id]
-                shown = _row_answer(row, kind, turn.recorded_at)
+                answer = _row_answer(row, kind, turn.recorded_at)
                 metadata = {name: value for name, value in turn.metadata.items() if name not in _RESERVED}
                 hits.append(
                     RagHit(
@@ -212,13 +212,13 @@ class EmbeddingStore:
                         score=score,
                         text=text,
                         source_type=row.source_type,
-                        conversation_id=shown.conversation_id,
+                        conversation_id=answer.conversation_id,
                         tags=row.tags,
                         metadata=metadata,
                         token_count=token_count_of(text),
                         model=kind.model,
                         dimension=kind.dimension,
-                        created_at=shown.created_at,
+                        created_at=answer.created_at,
                     )
                 )
         return hits
@@ -298,10 +298,10 @@ class EmbeddingStore:
         turn = row_id.partition("#")[0]
         try:
             require_ref(DocumentRef(TURNS, turn))
-            found = await rows_of_turns(self._context.store, self._space, [turn])
+            rows = await rows_of_turns(self._context.store, self._space, [turn])
         except InvalidInput:
-            found = ()
-        for row in found:
+            rows = ()
+        for row in rows:
             if row.id == row_id:
                 return row
         raise NotFound(what="embedding", name=row_id)

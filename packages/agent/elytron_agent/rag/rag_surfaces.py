@@ -85,9 +85,9 @@ class RagRoutes:
 
     def surfaces(self) -> Iterable[Surface]:
         """Yield the surfaces."""
-        for method, path, handler, told in _ROUTES:
+        for method, path, handler, description in _ROUTES:
             access = SurfaceAccess.OWNER if handler is delete_embeddings else SurfaceAccess.MEMBER
-            yield self._surface(method, path, handler, replace(told, group=_GROUP), access)
+            yield self._surface(method, path, handler, replace(description, group=_GROUP), access)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -102,7 +102,7 @@ class RagRoutes:
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 
     def _surface(
-        self, method: str, path: str, handler: RagHandler, told: SurfaceDescription, access: SurfaceAccess
+        self, method: str, path: str, handler: RagHandler, description: SurfaceDescription, access: SurfaceAccess
     ) -> Surface:
         async def answered(request: Request) -> Response:
             if self._is_off:
@@ -112,18 +112,20 @@ class RagRoutes:
             if scope is None:
                 raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
             embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
-            sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if told.taken else b""
+            sent = b""
+            if description.taken:
+                sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
             async with self._entrance.admitted(principal, sent=sent, space=scope.space):
                 answer = await handler(RagCall(embeddings, request, sent))
             return Response(envelope.encode_value(answer), media_type="application/json")
 
-        return shown_surface(path, answered, access=access, methods=(method,), told=told)
+        return shown_surface(path, answered, access=access, methods=(method,), told=description)
 
 
 async def insert_embedding(call: RagCall) -> Value:
     """Put in a text."""
-    asked = await call.body(wire.EmbeddingRequest)
-    return await call.embeddings.insert(asked, key=idempotency_key(heads_of(call.request.scope)))
+    request = await call.body(wire.EmbeddingRequest)
+    return await call.embeddings.insert(request, key=idempotency_key(heads_of(call.request.scope)))
 
 
 async def delete_embedding(call: RagCall) -> Value:

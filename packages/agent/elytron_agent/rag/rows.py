@@ -57,8 +57,8 @@ def source_type_of(turn: Turn, /) -> str:
     """Return the source type of a turn's messages: archival, the one that it was put in under, or message."""
     if turn.metadata.get(SOURCE) == ARCHIVAL:
         return ARCHIVAL
-    found = turn.metadata.get(SOURCE_TYPE)
-    return found if isinstance(found, str) else MESSAGE
+    source_type = turn.metadata.get(SOURCE_TYPE)
+    return source_type if isinstance(source_type, str) else MESSAGE
 
 
 async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
@@ -87,15 +87,15 @@ async def turn_pages(
 async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
     """Return the rows of some turns; those that are gone have none."""
     keys = sorted(set(turns))
-    found: list[EmbeddingRow] = []
+    rows: list[EmbeddingRow] = []
     for start in range(0, len(keys), limits.PAGE):
         page = await _turn_documents(store, space, keys[start : start + limits.PAGE])
         vectors: list[Document] = []
         for document in page:
             prefix = vectors_prefix(document.ref)
             vectors += await store.scan(space, VECTORS, prefix=prefix, limit=core_limits.PAGE_MAX)
-        found += await asyncio.to_thread(_read_rows, page, vectors)
-    return found
+        rows += await asyncio.to_thread(_read_rows, page, vectors)
+    return rows
 
 
 async def _turn_documents(store: Store, space: SpaceId, turns: Iterable[str]) -> Sequence[Document]:
@@ -114,13 +114,13 @@ class _VectorPages:
 
     async def through(self, turn: str, /) -> Sequence[Document]:
         """Return the documents of vectors up to those of `turn`, behind those that were returned before."""
-        found: list[Document] = []
+        documents: list[Document] = []
         while True:
             taken = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
-            found += self._ahead[:taken]
+            documents += self._ahead[:taken]
             self._ahead = self._ahead[taken:]
             if self._ahead or self._is_over:
-                return found
+                return documents
             page = await self._store.scan(
                 self._space, VECTORS, prefix=_KIND, after=self._after, limit=core_limits.PAGE_MAX
             )
@@ -131,9 +131,9 @@ class _VectorPages:
 
 def turns_of(refs: Sequence[DocumentRef], /) -> set[str]:
     """Return the turns whose rows change with the documents at `refs`."""
-    found = {ref.key for ref in refs if ref.collection == TURNS}
+    turns = {ref.key for ref in refs if ref.collection == TURNS}
     sources = (source_of(ref)[0] for ref in refs if ref.collection == VECTORS)
-    return found | {source.key for source in sources if source.collection == TURNS}
+    return turns | {source.key for source in sources if source.collection == TURNS}
 
 
 def _turn_key(document: Document) -> str:

@@ -163,10 +163,10 @@ class TableCache:
     async def _catch_up(self, space: SpaceId, cached: _CachedTable) -> bool:
         """Bring a table up to date; return whether that could be done."""
         async with cached.lock:
-            found = await self._changes(space, cached.mark)
-            if found is None or cached.table is None:
+            changes = await self._changes(space, cached.mark)
+            if changes is None or cached.table is None:
                 return False
-            turns, mark = found
+            turns, mark = changes
             if turns:
                 rows: Sequence[EmbeddingRow] = await rows_of_turns(self._store, space, turns)
                 cached.table = await asyncio.to_thread(cached.table.with_turns, turns, rows)

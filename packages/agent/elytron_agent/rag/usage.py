@@ -181,8 +181,8 @@ class UsageLedger:
         return limits.ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
 
     async def _read(self, space: SpaceId) -> tuple[RagUsage, int]:
-        found = await self._records(space).get(_PLACE, _USAGE)
-        return (RagUsage.model_validate(found.value), found.version) if found is not None else (RagUsage(), 0)
+        record = await self._records(space).get(_PLACE, _USAGE)
+        return (RagUsage.model_validate(record.value), record.version) if record is not None else (RagUsage(), 0)
 
     async def _write(self, space: SpaceId, usage: RagUsage, version: int) -> bool:
         value = usage.model_dump(mode="json")

@@ -146,14 +146,14 @@ class VectorTable:
 
     def search(self, query: bytes, wanted: RowFilter, /, *, limit: int) -> TableAnswer:
         """Return the best rows that pass, best first. `query` has little-endian numbers of single precision."""
-        asked = np.frombuffer(query, "<f4")
-        assert len(asked) == self.kind.dimension
+        vector = np.frombuffer(query, "<f4")
+        assert len(vector) == self.kind.dimension
         passing = self._passing(wanted)
         skipped = self._skipped(wanted)
         count = len(self.rows) if passing is None else len(passing)
         if not count:
             return TableAnswer([], 0, skipped)
-        numbers = asked.astype(np.float64)
+        numbers = vector.astype(np.float64)
         rough = (self.matrix @ (numbers / math.sqrt(numbers @ numbers)).astype(np.float32)) * self._inverse_lengths
         if passing is not None:
             rough = rough[passing]

@@ -43,8 +43,8 @@ def network_origin(url: str, /) -> str | None:
         if not host or parts.scheme == "file":
             return None
         host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", parts.path
-    elif (found := _SCP_FORM.fullmatch(url)) is not None:
-        host, path = found[1].lower(), found[2]
+    elif (match := _SCP_FORM.fullmatch(url)) is not None:
+        host, path = match[1].lower(), match[2]
     else:
         return None
     path = path.strip("/").removesuffix(".git").rstrip("/")
@@ -84,8 +84,8 @@ def _origin_url(common: Path) -> str:
         text = line.strip()
         if text.startswith("["):
             section = text
-        elif section == '[remote "origin"]' and (found := re.fullmatch(r'url\s*=\s*"?([^"]*?)"?', text)) is not None:
-            return found[1]
+        elif section == '[remote "origin"]' and (match := re.fullmatch(r'url\s*=\s*"?([^"]*?)"?', text)) is not None:
+            return match[1]
     return ""
 
 

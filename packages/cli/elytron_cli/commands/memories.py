@@ -246,10 +246,10 @@ def project_command(*, include_private: bool, **asked: Any) -> int | None:
 
 
 def _filter_conditions(text: str) -> Mapping[str, Any]:
-    found = strict_json.parse_json(text.encode())
-    if not isinstance(found, dict):
+    conditions = strict_json.parse_json(text.encode())
+    if not isinstance(conditions, dict):
         raise InvalidInput(field="--where", problem="is not a JSON object")
-    return found
+    return conditions
 
 
 NOT_FOUND = 3

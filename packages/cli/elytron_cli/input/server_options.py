@@ -212,11 +212,11 @@ class NamedLimits:
 
     def read(self, text: str, /) -> tuple[str, Any]:
         """Return a name and its number. Raises BadParameter for an unknown name, and for what is no number above 0."""
-        name, _, given = text.partition("=")
+        name, _, value = text.partition("=")
         if name not in self._names:
             raise click.BadParameter(f"{name!r} is no limit: there are {', '.join(self._names)}")
         try:
-            number = float(given) if name in _FRACTIONS else int(given)
+            number = float(value) if name in _FRACTIONS else int(value)
         except ValueError:
             number = 0
         if not 0 < number < _MOST:

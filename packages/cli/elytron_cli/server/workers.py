@@ -134,10 +134,10 @@ async def _first_report(worker: Process) -> Mapping[str, Any] | None:
         text += line
         # The report may have several lines.
         try:
-            found: Mapping[str, Any] = json.loads(text)
+            report: Mapping[str, Any] = json.loads(text)
         except ValueError:
             continue
-        return found
+        return report
     return None
 
 

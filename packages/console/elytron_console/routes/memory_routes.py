@@ -69,14 +69,14 @@ def ego_graph_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface
 
     async def shown(request: Request) -> Response:
         reading = _EgoReading(entrance, request, query_scope(request.query_params))
-        found = await reading.graph(request.query_params.get("id", ""))
-        return render_answer(found) if isinstance(found, RejectedAnswer) else value_response(found)
+        graph = await reading.graph(request.query_params.get("id", ""))
+        return render_answer(graph) if isinstance(graph, RejectedAnswer) else value_response(graph)
 
-    told = SurfaceDescription(
+    description = SurfaceDescription(
         "console_around", "Show what one memory rests on, its versions, and what rests on it.", None, EgoGraph, (),
         ("space", "id"), group=GROUP,
     )  # fmt: skip
-    return door.surface("GET", "/around", shown, told)
+    return door.surface("GET", "/around", shown, description)
 
 
 class _EgoReading:
@@ -126,10 +126,10 @@ class _EgoReading:
     async def _fact(self, name: str) -> FactDetailReport | None:
         """Return the fact of this id, None if the id is of another memory."""
         try:
-            asked = FactDetailRequest(id=name, include_private=True, scope=self._scope)
+            detail = FactDetailRequest(id=name, include_private=True, scope=self._scope)
         except InvalidInput:
             return None
-        return await self._report("get_fact", asked, FactDetailReport)
+        return await self._report("get_fact", detail, FactDetailReport)
 
     async def _report(self, operation: str, asked: ScopedRequest, kind: type[ReportT]) -> ReportT | None:
         answer = await self._call(operation, asked)
@@ -177,26 +177,26 @@ def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
     async def erased(request: Request) -> Response:
         require_json(request.headers)
         body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
-        asked = envelope.decode_as(CountedErasure, body)
-        previewed = await _erase_memories(entrance, request, asked, dry_run=True)
+        erasure = envelope.decode_as(CountedErasure, body)
+        previewed = await _erase_memories(entrance, request, erasure, dry_run=True)
         if isinstance(previewed, RejectedAnswer):
             return render_answer(previewed)
         preview = _counted_report(previewed)
-        if asked.count is None:
+        if erasure.count is None:
             return value_response(preview)
-        if asked.count != preview.count:
+        if erasure.count != preview.count:
             raise InvalidInput(field="count", problem=f"is {preview.count} now: look at the preview again")
-        done = await _erase_memories(entrance, request, asked, dry_run=False)
+        done = await _erase_memories(entrance, request, erasure, dry_run=False)
         return render_answer(done) if isinstance(done, RejectedAnswer) else value_response(_counted_report(done))
 
-    told = SurfaceDescription(
+    description = SurfaceDescription(
         "console_erasure",
         "Count what an erasure removes, or erase what was counted.",
         CountedErasure,
         CountedReceipt,
         group=GROUP,
     )
-    return door.surface("POST", "/erasures", erased, told)
+    return door.surface("POST", "/erasures", erased, description)
 
 
 async def _erase_memories(

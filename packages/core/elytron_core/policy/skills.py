@@ -90,16 +90,16 @@ def _front_fields(lines: list[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     place = 0
     while place < len(lines):
-        found = _FIELD.match(lines[place])
+        field = _FIELD.match(lines[place])
         place += 1
-        if found is None:
+        if field is None:
             continue
         start = place
         while place < len(lines) and (not lines[place].strip() or lines[place][0] in " \t"):
             place += 1
-        value = _field_value((found[2] or "").strip(), lines[start:place])
+        value = _field_value((field[2] or "").strip(), lines[start:place])
         if value is not None:
-            fields.setdefault(found[1], value)
+            fields.setdefault(field[1], value)
     return fields
 
 
@@ -128,12 +128,12 @@ def _block_text(lines: list[str], *, folded: bool) -> str:
 
 def _unquote_field(text: str) -> str | None:
     if text[0] == "'":
-        found = re.match(r"'((?:[^']|'')*)'", text)
-        return found[1].replace("''", "'") if found is not None else None
-    found = re.match(r'"((?:[^"\\]|\\.)*)"', text)
-    if found is None:
+        match = re.match(r"'((?:[^']|'')*)'", text)
+        return match[1].replace("''", "'") if match is not None else None
+    match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
+    if match is None:
         return None
-    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), found[1])
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), match[1])
 
 
 QUALITY_MAX: Final = 100
@@ -452,14 +452,14 @@ def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
 
     Long texts are compared last, and only if they can still decide.
     """
-    found = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _look_likeness(
+    likeness = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _look_likeness(
         one.title, other.title, LIKENESS.floor
     )
-    found += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
+    likeness += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
     # Procedures are long, so they are compared only if they can still decide.
-    if found + LIKENESS.procedure < DUPLICATE:
-        return found
-    return found + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
+    if likeness + LIKENESS.procedure < DUPLICATE:
+        return likeness
+    return likeness + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
 
 
 def is_duplicate(one: SkillLook, other: SkillLook, /) -> bool:
@@ -517,8 +517,8 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
 
     Of two equal ones the later stays and takes over the other's evidence.
     """
-    found = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
-    now = dict(found)
+    by_name = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
+    now = dict(by_name)
     merged = _merge_duplicates(now, digest=digest)
     moved: list[Skill] = []
     pruned: list[Skill] = []
@@ -527,7 +527,7 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
             continue
         match fate_of(skill, at=at):
             case SkillFate.PRUNE:
-                pruned.append(found[name])
+                pruned.append(by_name[name])
             case SkillFate.MOVE:
                 now[name] = skill.model_copy(update={"state": state_of(skill, at=at)})
                 moved.append(now[name])
@@ -535,7 +535,7 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
                 pass
     gone = {skill.name for skill in pruned}
     # Compared with what was read, because a merge may have changed a skill as well.
-    changed = tuple(skill for name, skill in now.items() if name not in gone and skill != found[name])
+    changed = tuple(skill for name, skill in now.items() if name not in gone and skill != by_name[name])
     return GovernedSkills(changed, tuple(moved), merged, tuple(pruned))
 
 

@@ -102,10 +102,10 @@ class ResponseStream:
 
     def begin(self, record: RunRecord | None = None) -> None:
         """Say that the response is under way, with what an earlier process said of it."""
-        shown = response_body(self.document, None, status="in_progress")
+        body = response_body(self.document, None, status="in_progress")
         if self._number == 0:
-            self._put("response.created", response=shown.model_dump(mode="json", by_alias=True))
-            self._put("response.in_progress", response=shown.model_dump(mode="json", by_alias=True))
+            self._put("response.created", response=body.model_dump(mode="json", by_alias=True))
+            self._put("response.in_progress", response=body.model_dump(mode="json", by_alias=True))
         if record is not None:
             self._add_missing(record)
             self._step = len(record.replies) + 1
@@ -157,9 +157,9 @@ class ResponseStream:
         kind = LAST_KINDS.get(body.status, "failed")
         # A message that broke off stays in the stream's own answer: its client has seen it.
         dropped = tuple(item for item in self._items if item.status == "incomplete")
-        shown = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
+        whole = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
         self.body = body
-        self._put(f"response.{kind}", response=shown.model_dump(mode="json", by_alias=True))
+        self._put(f"response.{kind}", response=whole.model_dump(mode="json", by_alias=True))
         self._feed.put(_OVER)
         return body
 
@@ -214,17 +214,17 @@ class ResponseStream:
         return {"item_id": item.id, "output_index": len(self._items), "content_index": 0}
 
     def _put(self, kind: str, **fields: Any) -> None:
-        told = {"type": kind, "sequence_number": self._number, **fields}
+        event = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
-        data = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        data = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         self._feed.put(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
 
 
 def _unstored_record(document: ResponseDocument, ended: RunEnded) -> RunRecord:
     """Return the end of a run of which nothing is stored, in the form of a stored one."""
-    asked = RunInput(run=document.id, at=document.created_at, text="", thread=document.thread, is_stored=False)
+    run_input = RunInput(run=document.id, at=document.created_at, text="", thread=document.thread, is_stored=False)
     end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
-    return RunRecord(input=asked, end=end)
+    return RunRecord(input=run_input, end=end)
 
 
 def _text_part(text: str) -> dict[str, Any]:
@@ -284,9 +284,9 @@ class ResponseDesk:
             head = await shelf.head(before.thread)
             is_last = head.last == before.id and before.conversation is None
             thread, after = (before.thread, before.id) if is_last else (await shelf.branch(before), None)
-        given = await self.read_items(user, asked.items, calls)
-        check_input(AgentSettings(enabled=True), given.text, given.images, opening=TurnOpening(given.before))
-        require_room(asked, given, config.max_context_tokens)
+        items = await self.read_items(user, asked.items, calls)
+        check_input(AgentSettings(enabled=True), items.text, items.images, opening=TurnOpening(items.before))
+        require_room(asked, items, config.max_context_tokens)
         document = ResponseDocument(
             id=response,
             thread=thread,
@@ -298,7 +298,7 @@ class ResponseDesk:
             items=stored_items(asked.items),
             asked=asked.digest,
         )
-        return ResponseTurn(user, known, document, given, after)
+        return ResponseTurn(user, known, document, items, after)
 
     async def read_items(
         self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
@@ -339,7 +339,7 @@ class ResponseDesk:
         for item in items:
             if item.type == "function_call":
                 calls[item.call_id or ""] = item.name or ""
-            given = await self.read_items(user, (item,), calls, is_whole=True)
+            input_items = await self.read_items(user, (item,), calls, is_whole=True)
             document = ResponseDocument(
                 id=shelf.new_response(),
                 thread=conversation,
@@ -351,8 +351,8 @@ class ResponseDesk:
             await shelf.put(document)
             agent = self._agent(ResponseTurn(user, known, document, GivenInput()), AgentSettings(enabled=True))
             try:
-                if given.before:
-                    opening = TurnOpening(given.before, asks=False)
+                if input_items.before:
+                    opening = TurnOpening(input_items.before, asks=False)
                     async with aclosing(agent.run("", run_id=document.id, opening=opening)) as run:
                         async for _ in run:
                             pass
@@ -381,9 +381,9 @@ class ResponseDesk:
         head = await ResponseShelf(user).head(document.thread)
         if holds_thread(head.lease, user.memory.context.clock.now()):
             return
-        given = await self.read_items(user, document.items, {}) if known.record is None else GivenInput()
+        input_items = await self.read_items(user, document.items, {}) if known.record is None else GivenInput()
         main = await user.answering()
-        await self.begin(ResponseTurn(user, main, document, given, is_resumed=True))
+        await self.begin(ResponseTurn(user, main, document, input_items, is_resumed=True))
 
     async def cancel(self, user: UserAgents, known: KnownResponse, /) -> None:
         """End the turn of a response, also if another process runs it: that one ends it at its next step."""
@@ -494,9 +494,9 @@ async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) ->
     record = await shelf.journal(thread).load(runs[-1])
     if record is None:
         return {}
-    given = (item for message in record.input.before if isinstance(message, ModelReply) for item in message.items)
+    reply_items = (item for message in record.input.before if isinstance(message, ModelReply) for item in message.items)
     is_handed = record.end is not None and record.end.reason is StopReason.HANDED
-    calls = (*(record.open_calls if is_handed else ()), *(item for item in given if isinstance(item, ToolCall)))
+    calls = (*(record.open_calls if is_handed else ()), *(item for item in reply_items if isinstance(item, ToolCall)))
     return {call.id: call.name for call in calls}
 
 
@@ -521,10 +521,10 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /)
         turns += [each.record.turn for each in before if each.record is not None]
     items = ResponseRequest(input=asked.input).items if asked.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
-    given = await desk.read_items(user, items, calls)
-    history = words_of_messages(shown_given(given.before))
-    if history or given.text:
-        words = "\n".join(part for part in (history, given.text) if part)
+    input_items = await desk.read_items(user, items, calls)
+    history = words_of_messages(shown_given(input_items.before))
+    if history or input_items.text:
+        words = "\n".join(part for part in (history, input_items.text) if part)
         turns.append(WindowTurn(run="", at=now, input=clip_words(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to sum up")

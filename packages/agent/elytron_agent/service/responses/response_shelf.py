@@ -119,7 +119,7 @@ def response_body(
         "content_filter" if reason is StopReason.REFUSED else "max_output_tokens"
     )
     usage = end.usage if end is not None else None
-    shown = form.model_dump(
+    fields = form.model_dump(
         exclude_none=True,
         include={
             *("instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "temperature", "top_p"),
@@ -129,10 +129,10 @@ def response_body(
         by_alias=True,
     )
     if form.reasoning is not None:
-        shown["reasoning"] = {"effort": form.reasoning.get("effort"), "summary": None}
+        fields["reasoning"] = {"effort": form.reasoning.get("effort"), "summary": None}
     return ResponseBody.model_validate(
         {
-            **shown,
+            **fields,
             "id": document.id,
             "created_at": document.created_at // 1000,
             "completed_at": end.at // 1000
@@ -185,10 +185,10 @@ class ResponseShelf:
     async def find(self, response: str, /) -> KnownResponse:
         """Return a response. Raises NotFound, also for one of which something was forgotten or erased."""
         documents = [each async for each in self._documents(response)]
-        asked = next((each for each in documents if each.key == _REQUEST), None)
-        if asked is None:
+        request_record = next((each for each in documents if each.key == _REQUEST), None)
+        if request_record is None:
             raise NotFound(what="response", name=response)
-        document = ResponseDocument.model_validate(asked.value)
+        document = ResponseDocument.model_validate(request_record.value)
         record = run_of_documents(documents)
         known = KnownResponse(document=document, record=record)
         # Memory has a turn only once it is over.
@@ -199,17 +199,17 @@ class ResponseShelf:
 
     async def read(self, response: str, /) -> KnownResponse:
         """Return a response that was asked for. Raises NotFound, also for items that were added."""
-        found = await self.find(response)
-        if found.document.is_added:
+        response_record = await self.find(response)
+        if response_record.document.is_added:
             raise NotFound(what="response", name=response)
-        return found
+        return response_record
 
     async def erase(self, known: KnownResponse, /) -> None:
         """Erase a response with its turn."""
         end = known.record.end if known.record is not None else None
         if end is not None and end.memories:
-            asked = MemoryEraseRequest(scope=self._user.scope, ids=end.memories, reason="its response was deleted")
-            await self._user.memory.erase(asked)
+            erasure = MemoryEraseRequest(scope=self._user.scope, ids=end.memories, reason="its response was deleted")
+            await self._user.memory.erase(erasure)
         await self._user.records.erase([each async for each in self._documents(known.document.id)])
 
     async def head(self, thread: str, /) -> ThreadHead:
@@ -220,17 +220,17 @@ class ResponseShelf:
         """Return the turns of a thread, oldest first, also those that left its window; raises LimitExceeded."""
         journal = self._user.journal(thread)
         head = await self.head(thread)
-        found = list(head.window)
+        names = list(head.window)
         number = head.summary
         while number:
             summary = await journal.summary(thread, number)
             if summary is None:
                 break
-            found[:0] = summary.covers
+            names[:0] = summary.covers
             number = summary.previous
-        if len(found) > limits.RESPONSE_RUNS:
+        if len(names) > limits.RESPONSE_RUNS:
             raise LimitExceeded(what="turns of a thread that is branched", limit=limits.RESPONSE_RUNS)
-        return found
+        return names
 
     async def branch(self, document: ResponseDocument, /) -> str:
         """Return a new thread that begins with all up to a response. Raises NotFound, LimitExceeded."""
@@ -238,27 +238,28 @@ class ResponseShelf:
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
         window = tuple(named_run(run, document.thread) for run in runs[: runs.index(document.id) + 1])
-        made = self.new_thread()
-        await self._user.journal(made).put_head(made, ThreadHead(window=window, runs=len(window)), 0)
-        return made
+        thread = self.new_thread()
+        await self._user.journal(thread).put_head(thread, ThreadHead(window=window, runs=len(window)), 0)
+        return thread
 
     async def turns(self, thread: str, runs: Sequence[str], /) -> list[KnownResponse]:
         """Return those of a thread's turns that are there; of what was forgotten or erased there is none."""
-        found: list[tuple[str, KnownResponse]] = []
-        shown: list[WindowTurn] = []
+        responses: list[tuple[str, KnownResponse]] = []
+        window: list[WindowTurn] = []
         for run in runs:
             name, _ = run_place(run)
             documents = [each async for each in self._documents(name)]
-            asked, record = (
+            run_input, record = (
                 next((each for each in documents if each.key == _REQUEST), None),
                 run_of_documents(documents),
             )
-            if asked is None or record is None:
+            if run_input is None or record is None:
                 continue
-            found.append((run, KnownResponse(document=ResponseDocument.model_validate(asked.value), record=record)))
-            shown.append(record.turn.model_copy(update={"run": run}))
-        gone = await self._user.journal(thread).gone(shown)
-        return [known for run, known in found if run not in gone]
+            document = ResponseDocument.model_validate(run_input.value)
+            responses.append((run, KnownResponse(document=document, record=record)))
+            window.append(record.turn.model_copy(update={"run": run}))
+        gone = await self._user.journal(thread).gone(window)
+        return [known for run, known in responses if run not in gone]
 
     async def drop_thread(self, thread: str, /) -> None:
         """Erase what is stored of a thread that has no turn."""
@@ -305,20 +306,20 @@ class ConversationShelf:
 
     async def create(self, metadata: Metadata, /) -> ConversationBody:
         """Return a new conversation."""
-        made = ConversationBody(
+        body = ConversationBody(
             id=self._responses.new_thread(),
             created_at=self._user.memory.context.clock.now() // 1000,
             metadata=metadata,
         )
-        await self._put(made)
-        return made
+        await self._put(body)
+        return body
 
     async def read(self, conversation: str, /) -> ConversationBody:
         """Return a conversation. Raises NotFound."""
-        found = await self._user.records.get(_PLACE, conversation) if _is_name(conversation) else None
-        if found is None:
+        response_record = await self._user.records.get(_PLACE, conversation) if _is_name(conversation) else None
+        if response_record is None:
             raise NotFound(what="conversation", name=conversation)
-        return ConversationBody.model_validate(found.value)
+        return ConversationBody.model_validate(response_record.value)
 
     async def change(self, conversation: str, metadata: Metadata, /) -> ConversationBody:
         """Set the metadata of a conversation, and return it. Raises NotFound."""
@@ -328,18 +329,18 @@ class ConversationShelf:
 
     async def list(self) -> list[ConversationBody]:
         """Return the conversations, the latest first."""
-        found = [ConversationBody.model_validate(each.value) async for each in self._user.records.below(_PLACE)]
-        return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)
+        bodies = [ConversationBody.model_validate(each.value) async for each in self._user.records.below(_PLACE)]
+        return sorted(bodies, key=lambda each: (each.created_at, each.id), reverse=True)
 
     async def delete(self, conversation: str, /) -> None:
         """Erase a conversation with all that was said in it. Raises NotFound."""
-        found = await self._user.records.get(_PLACE, (await self.read(conversation)).id)
+        record = await self._user.records.get(_PLACE, (await self.read(conversation)).id)
         try:
             reason = "its conversation was deleted"
             await delete_agent(self._user.memory, conversation, reason=reason, shared=SharedMemory.KEPT)
         except NotFound:
             pass  # nothing was said in it
-        await self._user.records.erase([found] if found is not None else [])
+        await self._user.records.erase([record] if record is not None else [])
 
     async def page(
         self, conversation: str, /, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING
@@ -395,17 +396,17 @@ class ConversationShelf:
 def turn_items(known: KnownResponse, /) -> list[dict[str, JsonValue]]:
     """Return the items of a turn: its input, and what the agent said."""
     document, record = known.document, known.record
-    said = output_items(document.id, record) if record is not None else ()
-    return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in said)]
+    output = output_items(document.id, record) if record is not None else ()
+    return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in output)]
 
 
 def item_page(items: Sequence[dict[str, JsonValue]], limit: int, /) -> ItemPage:
     """Return the first items as a page."""
-    shown = items[:limit]
+    page = items[:limit]
     return ItemPage(
-        data=tuple(shown),
-        first_id=str(shown[0]["id"]) if shown else "",
-        last_id=str(shown[-1]["id"]) if shown else "",
+        data=tuple(page),
+        first_id=str(page[0]["id"]) if page else "",
+        last_id=str(page[-1]["id"]) if page else "",
         has_more=len(items) > limit,
     )
 

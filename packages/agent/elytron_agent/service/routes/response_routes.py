@@ -57,21 +57,21 @@ def body_response(value: Value, /) -> Response:
 async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
-    asked = await call.body(wire.ResponseRequest)
+    request = await call.body(wire.ResponseRequest)
     desk, shelf = call.service.responses, ResponseShelf(call.user)
     response = _response_of(call) or shelf.new_response()
     known = await _known_of(call, shelf, response)
     if known is None:
-        opened = await desk.begin(await desk.plan(call.user, asked, response))
-    elif known.document.form != asked.form or known.document.asked not in {"", asked.digest}:
+        opened = await desk.begin(await desk.plan(call.user, request, response))
+    elif known.document.form != request.form or known.document.asked not in {"", request.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
         opened = desk.opened(call.user, response)
-    if asked.stream and opened is not None:
+    if request.stream and opened is not None:
         return AgentStream(opened.feed.read())
 
     async def answer() -> Value | Response:
-        if opened is not None and not asked.background:
+        if opened is not None and not request.background:
             return body_response(await _whole_response(call, opened))
         return body_response((await shelf.read(response)).body)
 
@@ -93,10 +93,10 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
         if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
             raise InvalidInput(field="starting_after", problem="is no number of an event")
         return AgentStream(opened.feed.read(first=int(after) + 1 if after else 0))
-    shown = body_response(known.body)
+    body = body_response(known.body)
 
     async def answer() -> Response:
-        return shown
+        return body
 
     return LaterAnswer(answer)
 
@@ -126,18 +126,18 @@ async def list_input_items(call: AgentCall) -> Response:
     known = await _named_response(call)
     items = listed_items(known.document.id, known.document.items)
     limit, after, order = item_query(call)
-    shown: list[dict[str, JsonValue]] = items[::-1] if order is ItemOrder.DESCENDING else items
-    names = [item["id"] for item in shown]
+    page: list[dict[str, JsonValue]] = items[::-1] if order is ItemOrder.DESCENDING else items
+    names = [item["id"] for item in page]
     if after is not None and after not in names:
         raise NotFound(what="item", name=after)
-    return body_response(item_page(shown[names.index(after) + 1 :] if after is not None else shown, limit))
+    return body_response(item_page(page[names.index(after) + 1 :] if after is not None else page, limit))
 
 
 async def compact_input(call: AgentCall) -> Response:
     """Sum up an input behind what a response continues."""
     require_responses(call)
-    asked = await call.body(wire.CompactRequest)
-    return body_response(await sum_up(call.service.responses, call.user, asked))
+    request = await call.body(wire.CompactRequest)
+    return body_response(await sum_up(call.service.responses, call.user, request))
 
 
 def require_responses(call: AgentCall, /) -> None:
@@ -220,30 +220,30 @@ def conversation_routes(service: AgentService, /) -> Iterable[Surface]:
 async def create_conversation(call: AgentCall) -> Response:
     """Begin a conversation, perhaps with items."""
     shelf = await _conversation_shelf(call)
-    asked = await call.body(wire.ConversationRequest)
-    made = await shelf.create(asked.metadata or {})
-    if asked.items:
-        await call.service.responses.add_items(call.user, made.id, asked.items)
-    return body_response(made)
+    request = await call.body(wire.ConversationRequest)
+    conversation = await shelf.create(request.metadata or {})
+    if request.items:
+        await call.service.responses.add_items(call.user, conversation.id, request.items)
+    return body_response(conversation)
 
 
 async def list_conversations(call: AgentCall) -> Response:
     """Return a page of conversations, the latest first."""
     shelf = await _conversation_shelf(call)
-    found = await shelf.list()
+    conversations = await shelf.list()
     limit = call.number("limit", limits.CONVERSATIONS_PAGE, limits.CONVERSATIONS_PAGE_MAX)
     after = call.request.query_params.get("after")
-    names = [each.id for each in found]
+    names = [each.id for each in conversations]
     if after is not None and after not in names:
         raise NotFound(what="conversation", name=after)
-    found = found[names.index(after) + 1 :] if after is not None else found
-    shown = found[:limit]
+    conversations = conversations[names.index(after) + 1 :] if after is not None else conversations
+    page = conversations[:limit]
     return body_response(
         wire.ConversationList(
-            data=tuple(shown),
-            first_id=shown[0].id if shown else None,
-            last_id=shown[-1].id if shown else None,
-            has_more=len(found) > limit,
+            data=tuple(page),
+            first_id=page[0].id if page else None,
+            last_id=page[-1].id if page else None,
+            has_more=len(conversations) > limit,
         )
     )
 
@@ -256,8 +256,8 @@ async def get_conversation(call: AgentCall) -> Response:
 async def change_conversation(call: AgentCall) -> Response:
     """Set a conversation's metadata."""
     shelf = await _conversation_shelf(call)
-    asked = await call.body(wire.MetadataChange)
-    return body_response(await shelf.change(call.part("conversation_id"), asked.metadata or {}))
+    request = await call.body(wire.MetadataChange)
+    return body_response(await shelf.change(call.part("conversation_id"), request.metadata or {}))
 
 
 async def delete_conversation(call: AgentCall) -> Value:
@@ -270,18 +270,18 @@ async def delete_conversation(call: AgentCall) -> Value:
 async def delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations; threads of agents stay."""
     shelf = await _conversation_shelf(call)
-    found = await shelf.list()
-    for each in found:
+    conversations = await shelf.list()
+    for each in conversations:
         await _delete_thread(call, shelf, each.id)
-    return wire.ConversationsDeleted(count=len(found))
+    return wire.ConversationsDeleted(count=len(conversations))
 
 
 async def delete_several(call: AgentCall) -> Value:
     """Erase several conversations, and say of each whether it was there."""
     shelf = await _conversation_shelf(call)
-    asked = await call.body(wire.BatchDeletion)
+    request = await call.body(wire.BatchDeletion)
     outcomes: list[wire.BatchOutcome] = []
-    for conversation in asked.ids:
+    for conversation in request.ids:
         try:
             await _delete_thread(call, shelf, conversation)
             outcomes.append(wire.BatchOutcome(id=conversation, deleted=True))
@@ -294,8 +294,9 @@ async def add_items(call: AgentCall) -> Response:
     """Add items to a conversation, without an answer."""
     shelf = await _conversation_shelf(call)
     conversation = (await shelf.read(call.part("conversation_id"))).id
-    asked = await call.body(wire.ItemsRequest)
-    added: Sequence[dict[str, JsonValue]] = await call.service.responses.add_items(call.user, conversation, asked.items)
+    request = await call.body(wire.ItemsRequest)
+    responses = call.service.responses
+    added: Sequence[dict[str, JsonValue]] = await responses.add_items(call.user, conversation, request.items)
     return body_response(item_page(added, len(added)))
 
 

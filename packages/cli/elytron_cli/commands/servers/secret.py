@@ -231,11 +231,11 @@ def _change_secret(
     if url is not None:
         _tell_status(out, asyncio.run(_ask_server(url, key, path, sent or SentSecret(), method=method)))
         return
-    found = run_settings()
+    settings = run_settings()
 
     async def whole() -> SecretStatus:
-        async with open_session(found, when_missing=when_missing, loads_search=False) as session:
-            return await work(session.runtime.secrets, found.space.value)
+        async with open_session(settings, when_missing=when_missing, loads_search=False) as session:
+            return await work(session.runtime.secrets, settings.space.value)
 
     _tell_status(out, asyncio.run(whole()))
 

@@ -52,11 +52,11 @@ def future_claim_text(claim: FutureClaim, /) -> str:
 def claim_fields(form: type[Value], /) -> ClaimFields:
     """Return the fields of `form` that are claimed times, or may hold some."""
     parts = {name: tuple(_parts_of((field.annotation, *field.metadata))) for name, field in form.model_fields.items()}
-    claims = tuple(name for name, found in parts.items() if TimeKind.CLAIM in found)
+    claims = tuple(name for name, kinds in parts.items() if TimeKind.CLAIM in kinds)
     holders = tuple(
         name
-        for name, found in parts.items()
-        if any(isinstance(part, type) and issubclass(part, Value) and _may_claim(part, (form,)) for part in found)
+        for name, kinds in parts.items()
+        if any(isinstance(part, type) and issubclass(part, Value) and _may_claim(part, (form,)) for part in kinds)
     )
     return ClaimFields(claims, holders)
 
