@@ -364,7 +364,7 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     Characters that are not seen go if they hide a secret, for a block would show it without them.
     """
     found: dict[str, int] = {}
-    clean = _scrub_text(text, found)
+    clean = _scrub_text(_without_words(text, found), found)
     visible = visible_text(clean)
     if visible != clean and (scrubbed := _scrub_text(visible, found)) != visible:
         clean = scrubbed
@@ -372,7 +372,6 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
 
 
 def _scrub_text(text: str, found: dict[str, int]) -> str:
-    text = _without_words(text, found)
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:

@@ -34,6 +34,7 @@ LOOKALIKES: Final = MappingProxyType(
     }
 )
 """Signs of tags and marks, with the characters that are read as them. U+2039 is none: escaping writes it for "<"."""
+_NOT_ASCII = re.compile("[^\\x00-\\x7f]+")
 _SIGNS: Final = {char: sign for sign, chars in LOOKALIKES.items() for char in chars}
 
 
@@ -54,12 +55,12 @@ def bare_text(text: str, /) -> str:
 
     What is not seen goes, and so do accents and other marks upon a character.
     """
-    return text if text.isascii() else "".join(map(_bare_character, text))
+    return _NOT_ASCII.sub(lambda run: "".join(map(_bare_character, run[0])), text)
 
 
 def bare_places(text: str, /) -> list[int]:
     """Return for each character of the bare text its place in `text`."""
-    return [place for place, char in enumerate(text) for _ in _bare_character(char)]
+    return [place for place, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
 
 
 @lru_cache(maxsize=4096)

@@ -85,7 +85,7 @@ def escape_line(text: str, /) -> str:
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
     else:
         text = replace_signs(text, _ESCAPES) if _SUSPECT.search(text) is not None else text
-        text = _UNSEEN_RUN.sub(_first_character, text)
+        text = _UNSEEN_RUN.sub(_first_character, text) if _BARE_OUT.search(text) is not None else text
     return text.replace("![", "! [") if "](" in text else text
 
 
