@@ -181,7 +181,7 @@ async def test_what_a_correction_rests_on_is_named_when_its_evidence_goes(memory
 
 
 async def test_labels_hold_neither_credentials_nor_blocks_alone(memory: elytron.MemoryRuntime) -> None:
-    fence = "<memory-0123456789abcdef>"
+    fence = "<memory-0123456789abcdef> hot </memory-0123456789abcdef>"
     report = await memory.add("The kiln is hot", speaker=CANARY, tags=[fence], metadata={CANARY: f"warm {fence}"})
     assert report.scrubbed == {"aws_key": 2, "recalled_memory": 2}
     (hit,) = (await memory.recall("kiln")).hits

@@ -25,7 +25,7 @@ from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
-from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
+from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.store import Store
@@ -105,6 +105,13 @@ class _FoundSecrets:
         self.kinds: Counter[str] = Counter()
         self.longest = 0
 
+    def strip(self, text: str, /) -> str:
+        """Return `text` without blocks of memory, and count them."""
+        stripped = strip_own_output(text)
+        if stripped.blocks:
+            self.kinds[OWN_OUTPUT] += stripped.blocks
+        return stripped.text
+
 
 async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
     """Return `request` without the secrets that `policy.secrets` knows and without memory's own output.
@@ -164,11 +171,7 @@ def _text_fields(kind: type[Value]) -> tuple[str, ...]:
 def _scrub_message(message: Message, found: _FoundSecrets) -> Message:
     """Return the message itself if there is nothing to remove; a repeated block leaves no words."""
     found.longest = max(found.longest, len(message.text))
-    told = message.text
-    if is_own_output(told):
-        told, blocks = strip_own_output(told)
-        found.kinds[OWN_OUTPUT] += blocks
-    text = _black_out(told, found)
+    text = _black_out(found.strip(message.text), found)
     speaker = message.speaker and _scrub_label(message.speaker, found, OwnOutput.STRIP, "speaker")
     if text is message.text and speaker is message.speaker:
         return message
@@ -201,14 +204,12 @@ def _scrub_labels(held: dict[object, object], found: _FoundSecrets, own: OwnOutp
 
 def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> str:
     """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
-    told = text
-    if own is not OwnOutput.KEEP and is_own_output(text):
-        told, blocks = strip_own_output(text)
-        if not told and own is OwnOutput.REFUSE:
+    stripped = found.strip(text) if own is not OwnOutput.KEEP else text
+    if text and not stripped:
+        if own is OwnOutput.REFUSE:
             raise InvalidInput(field=name, problem="holds nothing but what this memory showed: give what is new")
-        told = told or RECALLED
-        found.kinds[OWN_OUTPUT] += blocks
-    clean = _black_out(told, found)
+        stripped = RECALLED
+    clean = _black_out(stripped, found)
     # A mark may be longer than the secret in its place, and the field has a bound.
     return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
 

@@ -53,9 +53,9 @@ class StrippedText(NamedTuple):
 
 
 def is_own_output(text: str, /) -> bool:
-    """Return whether `text` has a block of this memory in it, whole or in part."""
+    """Return whether `text` has a block of this memory in it, whole or in part, if only the tag of one."""
     # A plain search comes first: few texts have a mark, and a pattern takes longer.
-    if POLICY in text or (fence.TAG in text and _BlockMarks(text).beginning(0) is not None):
+    if (fence.TAG in text and fence.OPENING.search(text) is not None) or POLICY in text:
         return True
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
