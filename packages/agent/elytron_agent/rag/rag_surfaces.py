@@ -102,7 +102,7 @@ class RagRoutes:
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 
     def _surface(
-        self, method: str, path: str, handler: RagHandler, description: SurfaceDescription, access: SurfaceAccess
+        self, method: str, path: str, handler: RagHandler, about: SurfaceDescription, access: SurfaceAccess
     ) -> Surface:
         async def answered(request: Request) -> Response:
             if self._is_off:
@@ -112,14 +112,12 @@ class RagRoutes:
             if scope is None:
                 raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
             embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
-            sent = b""
-            if description.taken:
-                sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
+            sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if about.taken else b""
             async with self._entrance.admitted(principal, sent=sent, space=scope.space):
                 answer = await handler(RagCall(embeddings, request, sent))
             return Response(envelope.encode_value(answer), media_type="application/json")
 
-        return shown_surface(path, answered, access=access, methods=(method,), told=description)
+        return shown_surface(path, answered, access=access, methods=(method,), told=about)
 
 
 async def insert_embedding(call: RagCall) -> Value:
