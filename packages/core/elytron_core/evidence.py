@@ -114,11 +114,11 @@ def trust_of_authority(authority: EvidenceAuthority, /) -> TrustLevel:
             assert_never(authority)
 
 
-PRIVATE: Final = "private"
+PRIVATE_FLAG: Final = "private"
 """True in a private conversation."""
-STORE: Final = "store"
+STORE_FLAG: Final = "store"
 """False if its request asked that the turn is not stored for memory."""
-FLAGS: Final = (PRIVATE, STORE)
+FLAGS: Final = (PRIVATE_FLAG, STORE_FLAG)
 """Metadata that decides who sees a turn: given as anything but true or false, it would decide nothing."""
 
 

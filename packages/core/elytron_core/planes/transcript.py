@@ -11,9 +11,9 @@ from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, order_time
 from elytron_core.errors import InvalidJson, PayloadTooLarge
 from elytron_core.evidence import (
-    PRIVATE,
+    PRIVATE_FLAG,
     RESTRICTED,
-    STORE,
+    STORE_FLAG,
     EvidenceAuthority,
     EvidenceRole,
     TrustLevel,
@@ -249,7 +249,7 @@ class Turn(Value):
     @property
     def is_private(self) -> bool:
         """True if the host's metadata say so: of a private conversation, or that it is not to be stored for memory."""
-        return self.metadata.get(PRIVATE) is True or self.metadata.get(STORE) is False
+        return self.metadata.get(PRIVATE_FLAG) is True or self.metadata.get(STORE_FLAG) is False
 
     def is_recallable(self, part: int, /, *, include_private: bool = False) -> bool:
         """Return whether a message may be recalled and learned from.
