@@ -219,9 +219,9 @@ class ProxyExchange:
     ) -> None:
         self._parts = parts
         self._dialect = dialect
-        self._caller = caller
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
+        self._caller = caller = replace(caller, until=None)
         self._asked = asked
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
         self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
@@ -246,7 +246,6 @@ class ProxyExchange:
         if self._caller.use is MemoryUse.OFF:
             await self._pass(self._asked)
             return
-        self._timed = self._parts.memory.timed(self._caller)
         await self._parts.memory.settle(self._timed)
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
