@@ -31,7 +31,7 @@ from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.conversation import ConversationFinder
 from elytron_proxy.dialects import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import items_of
-from elytron_proxy.exchange import ProxyExchange, ProxyParts, refusal_of
+from elytron_proxy.exchange import DOWN, ProxyExchange, ProxyParts
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
@@ -188,8 +188,8 @@ class ProxyApp:
             return None
         try:
             return await retrieve_response(self._parts.memory, self._parts.responses, caller, asked, retrieval)
-        except MemoryDown as error:
-            raise RefusedCall(refusal_of(error)) from None
+        except MemoryDown:
+            raise RefusedCall(DOWN) from None
 
     async def _pass(self, passage: AnswerPassage, asked: AskedCall) -> None:
         await passage.all(await passage.ask(asked, model=_model_of(asked)), AnswerHeaders(MemoryUse.OFF.value))

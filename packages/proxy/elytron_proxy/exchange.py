@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.errors import ElytronError, InvalidInput, SpaceLocked
+from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import COPIES_OF_BLOCKS
 from elytron_core.planes.transcript import PRIVATE, Message, ToolObservation, TurnDelivery, TurnSource
@@ -40,7 +40,7 @@ from elytron_proxy.wire.relay import (
     StreamRelay,
     WholeCopy,
 )
-from elytron_proxy.wire.upstream import UpstreamClients, chunks_of, is_readable
+from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
 
 if TYPE_CHECKING:
     import httpx
@@ -200,11 +200,8 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-_DOWN: Final = CallRefusal(
+DOWN: Final = CallRefusal(
     503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
-)
-_LOCKED: Final = CallRefusal(
-    423, SpaceLocked.key, "the space is locked, and this call requires its memory: unlock it by its user's secret"
 )
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
@@ -305,7 +302,7 @@ class ProxyExchange:
         except MemoryDown as error:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
-            raise RefusedCall(refusal_of(error)) from None
+            raise RefusedCall(DOWN) from None
         return self._continuation.body
 
     async def _remembered(self, prompt: CallPrompt) -> None:
@@ -326,7 +323,7 @@ class ProxyExchange:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
             if self._caller.use is MemoryUse.REQUIRED:
-                raise RefusedCall(refusal_of(error)) from None
+                raise RefusedCall(DOWN) from None
             self._parts.figures.count(ProxyFigure.DEGRADED)
             self._told.memory = _DEGRADED
         if self._thread is not None and self._caller.use.writes:
@@ -388,7 +385,7 @@ class ProxyExchange:
         import httpx
 
         relay = StreamRelay(self._dialect, self._parts.upstreams.keys)
-        is_broken = False
+        refusal = None
         try:
             # If it breaks off, an error follows that its server did not count.
             await self._passage.begin(response, self._told, without="content-length")
@@ -397,11 +394,12 @@ class ProxyExchange:
                 # Before the piece goes on: a client that leaves with it loses no turn.
                 self._look(relay.answer)
                 await self._passage.give(passed)
-        except httpx.HTTPError:
-            is_broken = True
+        except httpx.HTTPError as error:
+            refusal = UNDECODED if isinstance(error, httpx.DecodingError) else _CUT
         finally:
             await response.aclose()
-        last = relay.end(_CUT, is_broken=is_broken)
+        is_broken = refusal is not None
+        last = relay.end(refusal or _CUT, is_broken=is_broken)
         self._look(relay.answer)
         self._judge(relay.answer, is_broken=is_broken)
         if last is not None:  # without its end, the server closes the connection
@@ -473,11 +471,6 @@ class ProxyExchange:
                 self._parts.figures.count(ProxyFigure.CUT)
             case _:
                 self._parts.figures.count(ProxyFigure.FAILED)
-
-
-def refusal_of(error: MemoryDown, /) -> CallRefusal:
-    """Return what a call that requires memory is answered, which memory did not do."""
-    return _LOCKED if error.key == SpaceLocked.key else _DOWN
 
 
 async def _work_aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
