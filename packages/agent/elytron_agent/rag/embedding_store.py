@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from elytron.context import OperationContext
@@ -76,7 +76,7 @@ class EmbeddingStore:
         self._space = space
         self._scope = Scope(space=space)
         self._context = parts.context
-        self._memory = MemoryRuntime(replace(parts.context, default_scope=self._scope, caller=caller))
+        self._memory = MemoryRuntime(parts.context.bound_to(self._scope, caller=caller))
 
     async def insert(self, asked: EmbeddingRequest, /, *, key: str | None) -> EmbeddingAnswer:
         """Store a text, embed it, and return its row. If the embedder fails, the text is embedded later.
