@@ -6,7 +6,6 @@ A secret is its user's: each call goes over the user's own space and those of it
 import asyncio
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -58,10 +57,18 @@ class SecretParts(NamedTuple):
     shared: "SharedSessions | None"
 
 
-class UserSeats(ABC):
+class UserSeats:
     """The seats of a user's spaces, and their states towards the caller of a task."""
 
-    store: SecretStore
+    def __init__(
+        self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None, is_elsewhere: bool = False
+    ) -> None:
+        self.store = store
+        self._ids = ids
+        self._keys = keys
+        self._is_elsewhere = is_elsewhere
+        self._server_key: bytes | None = None
+        self._parts: SecretParts | None = None
 
     async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
         if seat is None:
@@ -148,9 +155,21 @@ class UserSeats(ABC):
             raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
 
-    @abstractmethod
     def _opened_parts(self) -> "SecretParts":
-        """Return what seals and opens spaces, their grants, and what shares their sessions."""
+        # Imported now: a process that meets no secret needs no cipher library.
+        if self._is_elsewhere:
+            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
+        if self._parts is None:
+            from elytron_store.secret.grants import GrantDesk
+            from elytron_store.secret.keeper import PlainContents, SecretKeeper
+            from elytron_store.secret.shared_sessions import SharedSessions
+
+            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
+            keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
+            grants = GrantDesk(self.store, ids=self._ids, keys=self._keys)
+            shared = SharedSessions(keeper, self._server_key) if self._server_key is not None else None
+            self._parts = SecretParts(keeper, grants, shared)
+        return self._parts
 
 
 class SpaceSecrets(UserSeats):
@@ -170,15 +189,10 @@ class SpaceSecrets(UserSeats):
         copy: "SpaceCopier",
         is_elsewhere: bool = False,
     ) -> None:
-        self.store = store
+        super().__init__(store, ids=ids, keys=keys, is_elsewhere=is_elsewhere)
         store.sweeper = self._sweep
         store.redrawn = (TAG_LINKS,)
         self._copy = copy
-        self._is_elsewhere = is_elsewhere
-        self._ids = ids
-        self._keys = keys
-        self._server_key: bytes | None = None
-        self._parts: SecretParts | None = None
         self._looking: asyncio.Task[None] | None = None
         self._closed: dict[SpaceId, int] = {}
         self._on_open: list[Callable[[SpaceId], None]] = []
@@ -454,22 +468,6 @@ class SpaceSecrets(UserSeats):
                 await self.look()
             except ElytronError as error:
                 logger.warning("open spaces were not looked at (%s)", error.key)
-
-    def _opened_parts(self) -> "SecretParts":
-        # Imported now: a process that meets no secret needs no cipher library.
-        if self._is_elsewhere:
-            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
-        if self._parts is None:
-            from elytron_store.secret.grants import GrantDesk
-            from elytron_store.secret.keeper import PlainContents, SecretKeeper
-            from elytron_store.secret.shared_sessions import SharedSessions
-
-            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
-            keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
-            grants = GrantDesk(self.store, ids=self._ids, keys=self._keys)
-            shared = SharedSessions(keeper, self._server_key) if self._server_key is not None else None
-            self._parts = SecretParts(keeper, grants, shared)
-        return self._parts
 
 
 def _usable_space(space: str) -> SpaceId:
