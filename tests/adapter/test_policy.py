@@ -1,17 +1,22 @@
 """A principal stays in his space and within his kind, whatever he asks for and by which transport."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.transports.bodies import BODIES
 
+import elytron
 from elytron import MemoryRuntime
+from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import AcceptedAnswer, CallAuth, CallTransport, Envelope, RejectedAnswer, Response
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_replay import comparison
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +53,34 @@ async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: CallerE
         assert len(listed.report.model_dump()["items"]) == count
 
 
+class KnownNames(dict[str, Any]):
+    """A value for each reference in a body."""
+
+    def __missing__(self, name: str) -> str:
+        return "018f0000-0000-7000-8000-000000000000"
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerEntrance, tmp_path: Path) -> None:
+    await call(entrance, ADA, "write", WRITE)
+    async with elytron.open("memory:", space=None) as plain:
+        unplaced = CallerEntrance(OperationDispatcher(plain), authenticator=DevelopmentCallers())
+        missing: list[str] = []
+        for operation in WIRE_OPERATIONS:
+            (step, *_) = [step for step in BODIES[operation.name] if step["op"] == operation.name]
+            known = KnownNames({"space": "ada", comparison.TMP: str(tmp_path / operation.name)})
+            request = comparison.resolve_references(step.get("request", {}), known)
+            assert isinstance(request, dict)
+            payload = json.dumps({name: value for name, value in request.items() if name != "scope"}).encode()
+            answers = [await call(where, OPERATOR, operation.name, payload) for where in (entrance, unplaced)]
+            keys = [answer.error_key if isinstance(answer, RejectedAnswer) else "" for answer in answers]
+            assert ("scope_missing" in keys[0]) is ("scope_missing" in keys[1]), operation.name
+            missing += [operation.name] if keys[0] == "scope_missing" else []
+        assert {"recall", "list", "project", "write"} <= {*missing}
+
+
 async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: CallerEntrance) -> None:
     await call(entrance, BOB, "write", WRITE)
     answers = [
@@ -69,7 +102,9 @@ async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerEntrance
 async def test_the_servers_own_space_is_nobodys(entrance: CallerEntrance, who: Principal, name: str) -> None:
     payload = b'{"scope": {"space": "%b"}}' % name.encode()
     assert key_of(await call(entrance, who, "list", payload)) == "permission_refused"
-    assert isinstance(await call(entrance, who, "inspect", b'{"check": true}'), AcceptedAnswer)
+    assert isinstance(
+        await call(entrance, who, "inspect", b'{"check": true, "scope": {"space": "ada"}}'), AcceptedAnswer
+    )
 
 
 async def test_a_device_does_not_erase_the_whole_space(entrance: CallerEntrance) -> None:

@@ -1,12 +1,16 @@
 """`elytron backup` and `elytron migrate`: the whole store, kept or moved, and nothing half done."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import CommandLine
+from tests.gateway.asking import add
 
 import elytron as sdk
+from elytron_gateway.service import MemoryGateway
+from elytron_gateway.wire import UserRequest
 
 
 def states(elytron: CommandLine, *options: str) -> list[str]:
@@ -53,6 +57,27 @@ class TestRestore:
             assert not (elytron.folder / "new.db").exists()
         elytron.error("--store", "new.db", "restore", "nowhere.db", expect=3)
         assert not (elytron.folder / "new.db").exists()
+
+
+async def fill_spaces(store: Path) -> None:
+    """Have a user of the gateway write to the usual app and to another."""
+    async with sdk.open(store, space=None) as memory:
+        gateway = MemoryGateway(memory)
+        ada = (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
+        for place in ({}, {"app_id": "travel", "project_id": "ferries"}):
+            await gateway.add(add(ada | place, "The ferry leaves at six."))
+
+
+def test_a_user_is_exported_with_the_spaces_of_all_apps(elytron: CommandLine) -> None:
+    asyncio.run(fill_spaces(elytron.folder / "m.db"))
+    told = elytron.json("--store", "m.db", "--space", "ada", "export", "--user", "hers")
+    assert [archive["space"] for archive in told["archives"]] == ["ada", "ada/travel/ferries"]
+    for number, archive in enumerate(told["archives"]):
+        restored = elytron.json("--store", f"{number}.db", "--space", archive["space"], "restore", archive["path"])
+        assert restored["state_fingerprint"] == archive["state_fingerprint"]
+    assert (
+        "already" in elytron.error("--store", "m.db", "--space", "ada", "export", "--user", "hers", expect=2)["reason"]
+    )
 
 
 class TestPublicArchive:

@@ -21,6 +21,7 @@ from elytron_http_shell.server import bound_socket, listening_address
 
 pytestmark = pytest.mark.anyio
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 TURN = {"kind": "transcript", "turns": [{"messages": [{"role": "user", "text": "The ferry leaves at six."}]}]}
 
 
@@ -80,6 +81,27 @@ async def test_all_workers_answer_from_one_store_and_end_together(tmp_path: Path
     assert await asyncio.to_thread(server.wait, 60) == 0
     server.communicate()
     assert [process for process in report["workers"] if is_running(process)] == []
+
+
+async def test_a_space_is_unlocked_and_locked_at_all_workers(tmp_path: Path) -> None:
+    server, report = await started(tmp_path)
+
+    async def posted(path: str, **body: object) -> int:
+        # Each on a connection of its own, which any worker may take up.
+        async with httpx.AsyncClient(base_url=report["address"], timeout=60) as client:
+            return (await client.post(path, json=body)).status_code
+
+    try:
+        assert await posted("/v1/add", text="The ferry leaves at six.") == 200
+        assert await posted("/v1/secret", words=WORDS) == 200
+        assert {await posted("/v1/search", query="ferry") for _ in range(16)} == {200}
+        assert await posted("/v1/secret/lock") == 200
+        assert {await posted("/v1/search", query="ferry") for _ in range(16)} == {423}
+        assert await posted("/v1/secret/unlock", words=WORDS) == 200
+        assert {await posted("/v1/search", query="ferry") for _ in range(16)} == {200}
+    finally:
+        server.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(server.communicate)
 
 
 async def test_workers_whose_server_was_killed_end_too(tmp_path: Path) -> None:

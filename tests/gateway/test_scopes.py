@@ -1,7 +1,7 @@
 """Results of several scopes are in the order of one recall over all that the user keeps."""
 
 import pytest
-from tests.gateway.asking import CHAT, add
+from tests.gateway.asking import CHAT, add, texts
 
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.service import MemoryGateway
@@ -38,6 +38,12 @@ async def test_scores_of_several_scopes_are_those_of_the_whole(kept: MemoryGatew
     whole = {one.id: one.score for one in await found(kept, ada, "payment terms Heron", "all_user_memory")}
     parts = await found(kept, ada, "payment terms Heron", "current_chat", "resources")
     assert {one.id: one.score for one in parts} == {one.id: whole[one.id] for one in parts}
+
+
+async def test_without_a_scope_what_was_just_added_is_found(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+    await gateway.add(add(ada, SAID))
+    assert await texts(gateway, ada, "payment terms Heron") == [SAID]
+    assert await texts(gateway, ada, "payment terms Heron", conversation_id="c_456") == [SAID]
 
 
 async def test_one_scope_alone_keeps_its_own_scores(kept: MemoryGateway, ada: dict[str, str]) -> None:

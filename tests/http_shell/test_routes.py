@@ -378,6 +378,14 @@ async def test_who_may_use_several_spaces_says_which_one_a_registry_is_in(
     assert own.is_success
 
 
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/recall", "/memory/recall", "/v1/add", "/v1/events", "/v1/archive"])
+async def test_an_operator_says_which_space_is_meant(server: httpx.AsyncClient, keys: Keys, path: str) -> None:
+    body = {"text": "x"} if path == "/v1/add" else {"query": "x"}
+    method = "GET" if path in {"/v1/events", "/v1/archive"} else "POST"
+    answer = await server.request(method, path, json=body if method == "POST" else None, headers=bearer(keys.operator))
+    assert (answer.status_code, answer.json()["code"]) == (422, "scope_missing")
+
+
 async def test_the_names_of_the_protocols_first_form_are_taken(client: httpx.AsyncClient) -> None:
     await client.post("/v1/add", json={"text": "The boiler code is 4417."})
     for names in (("query", "max_chars"), ("user_query", "system_max_len")):

@@ -185,7 +185,7 @@ async def test_bytes_that_are_not_encoded_as_they_say_leave_nothing() -> None:
     sent = Sent((b"no gzip at all",), headers={"content-encoding": "gzip"})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
-        assert b"upstream_cut" in answer.content
+        assert b"upstream_encoded" in answer.content
         assert await proxied.kept() == []
 
 
@@ -196,12 +196,23 @@ def test_a_body_that_decodes_to_a_huge_one_comes_in_small_pieces() -> None:
     assert b"".join(BodyDecoder("gzip").feed(both)) == b"one two"
 
 
-async def test_an_answer_beyond_the_bound_of_decoded_bytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (gzip.compress(bytes(100_000)), "gzip"),
+        (zlib.compress(bytes(100_000)), "deflate"),
+        (gzip.compress(gzip.compress(b"") * 1_000), "gzip, gzip"),  # the whole of it unpacks to nothing
+    ],
+)
+async def test_an_answer_beyond_the_bound_of_decoded_bytes_ends_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, encoding: str
+) -> None:
     monkeypatch.setattr("elytron_proxy.limits.DECODED_BYTES", 1_000)
-    sent = Sent((gzip.compress(bytes(100_000)),), headers={"content-encoding": "gzip"})
+    sent = Sent((body,), headers={"content-encoding": encoding})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert len(answer.content) < 1_000
+        assert b"upstream_encoded" in answer.content
         assert await proxied.kept() == []
 
 

@@ -31,6 +31,8 @@ from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.server import ERROR
 from elytron_mcp_shell.tools import CONFIRM, tool_name
 from elytron_proxy import ModelUpstream, ProxySettings
+from elytron_proxy.dialects import DIALECTS
+from elytron_proxy.settings import PASS_ROUTES
 from elytron_replay import comparison
 
 pytestmark = pytest.mark.anyio
@@ -181,16 +183,26 @@ async def test_every_message_of_a_peer_is_locked(locked: LockedServer) -> None:
         assert CONTENT in await answer(MessageName.RECALL_REQUEST)
 
 
-async def test_a_model_is_asked_without_the_memory_of_a_locked_space(locked: LockedServer) -> None:
+async def test_every_route_of_the_proxy_is_locked_before_a_model_is_asked(locked: LockedServer) -> None:
+    routes = {*(("POST", path) for path in DIALECTS), *((route.method, route.path) for route in PASS_ROUTES)}
+    why = SpaceLocked(space="ada").message
+    async with locked.http() as hers:
+        for method, path in sorted(routes):
+            where = f"/llm{path.replace('{id}', 'r1').replace('{name}', 'm')}"
+            body = asked("chat", "where is the key?") if method == "POST" else None
+            for use in ("on", "read", "write", "required"):
+                answer = await hers.request(method, where, json=body, headers={"X-Elytron-Memory": use})
+                assert (answer.status_code, why in str(answer.json())) == (423, True), (where, use)
+                require_shut(answer.text)
+        assert locked.upstream.asked == []
+
+
+async def test_the_proxy_answers_in_full_once_the_space_is_unlocked_or_without_memory(locked: LockedServer) -> None:
     path, body = f"/llm{PATHS['chat']}", asked("chat", "where is the key?")
     async with locked.http() as hers:
-        answer = await hers.post(path, json=body)
-        assert (answer.status_code, answer.headers["x-elytron-memory"]) == (200, "degraded")
-        required = await hers.post(path, json=body, headers={"X-Elytron-Memory": "required"})
-        assert (required.status_code, LOCKED in required.text) == (423, True)
-        (sent,) = locked.upstream.asked
-        require_shut(sent.body)
-        await locked.unlock()
-        answer = await hers.post(path, json=body, headers={"X-Elytron-Memory": "required"})
-        assert (answer.status_code, answer.headers["x-elytron-memory"]) == (200, "on")
-        assert CONTENT in str(locked.upstream.asked[-1].body)
+        for use in ("off", "on"):
+            answer = await hers.post(path, json=body, headers={"X-Elytron-Memory": use})
+            assert (answer.status_code, answer.headers["x-elytron-memory"]) == (200, use)
+            assert "[DONE]" in answer.text
+            assert (CONTENT in str(locked.upstream.asked[-1].body)) is (use == "on")
+            await locked.unlock()

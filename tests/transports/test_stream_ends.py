@@ -14,9 +14,14 @@ from websockets.exceptions import ConnectionClosed
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http import open_streams
 from elytron_adapter.surface import Surface, SurfaceAccess
+from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_console import ConsoleHost
+from elytron_core.clock import Instant
+from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.store import PutChange
+from elytron_store.secret.records import SEAT, SeatRenewal, SeatState, fresh_inner, secret_batch
 
 pytestmark = pytest.mark.anyio
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -58,16 +63,29 @@ async def lower_quota(caller: Caller) -> None:
 
 
 async def lock(caller: Caller) -> None:
-    await caller.send("POST", "/v1/secret", {"words": WORDS}, headers=caller.user)
     await caller.send("POST", "/v1/secret/lock", {}, headers=caller.user)
 
 
-CAUSES: dict[Any, tuple[Callable[[Caller], Awaitable[None]], str]] = {
-    open_streams.require_transport: (switch_off, "transport_off"),
-    open_streams.require_caller: (revoke, "unauthorized"),
-    open_streams.require_quota: (lower_quota, "rate_limited"),
-    open_streams.require_space: (lock, "space_locked"),
-}
+async def reseal(caller: Caller) -> None:
+    """Leave the space as it is while its content is sealed under a new data key."""
+    store, space = caller.server.memory.context.secrets.store, SpaceId("ada")
+    found = await store.seats.read(space)
+    assert found is not None
+    until = Instant(store.clock.now() + 3_600_000)
+    renewal = {"state": SeatState.RENEWING, "renewal": SeatRenewal(inner=fresh_inner()), "until": until}
+    put = PutChange(SEAT, found[0].model_copy(update=renewal).to_bytes(), found[1])
+    await store.inner.commit(secret_batch(space, store.clock, put))
+
+
+CAUSES: tuple[tuple[Any, Callable[[Caller], Awaitable[None]], str], ...] = (
+    (open_streams.require_transport, switch_off, "transport_off"),
+    (open_streams.require_caller, revoke, "unauthorized"),
+    (open_streams.require_quota, lower_quota, "rate_limited"),
+    (open_streams.require_space, lock, "space_locked"),
+    (open_streams.require_space, reseal, "space_incomplete"),
+)
+EACH = pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, code in CAUSES])
+STREAMS = ("/v1/agent/events", "/v1/events")
 
 
 def family(_entrance: CallerEntrance) -> Iterable[Surface]:
@@ -84,23 +102,33 @@ def family(_entrance: CallerEntrance) -> Iterable[Surface]:
 
 @pytest.fixture
 async def caller() -> AsyncIterator[Caller]:
-    async with served(WantedSurfaces(console=ConsoleHost()), further=(family,)) as server, asyncio.timeout(120):
+    wanted = WantedSurfaces(console=ConsoleHost(), agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
+    async with served(wanted, further=(family,)) as server, asyncio.timeout(120):
         keys = await server.key(PrincipalKind.OPERATOR, None), await server.key(PrincipalKind.USER, "ada")
         caller = Caller(server, *keys)
         await caller.send("POST", "/v1/add", {"text": "tea"}, headers=caller.user)
+        await caller.send("POST", "/v1/agent/init", {}, headers=caller.user)
+        await caller.send("POST", "/v1/secret", {"words": WORDS}, headers=caller.user)
         yield caller
 
 
 def test_each_reason_has_its_cause_here() -> None:
-    assert tuple(CAUSES) == open_streams.REASONS
+    assert tuple(dict.fromkeys(reason for reason, *_ in CAUSES)) == open_streams.REASONS
 
 
-@pytest.mark.parametrize("reason", open_streams.REASONS)
-async def test_the_events_of_a_space_end_and_say_why(caller: Caller, reason: Any) -> None:
-    cause, code = CAUSES[reason]
+async def test_each_stream_that_the_server_describes_is_here(caller: Caller) -> None:
+    async with httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=60) as client:
+        described = (await client.get("/openapi/all.json", headers=caller.operator)).json()["paths"]
+    gets = {path: str(methods["get"]) for path, methods in described.items() if "get" in methods}
+    assert tuple(sorted(path for path, told in gets.items() if "text/event-stream" in told)) == STREAMS
+
+
+@EACH
+@pytest.mark.parametrize("path", STREAMS)
+async def test_each_stream_ends_and_says_why(caller: Caller, cause: Any, code: str, path: str) -> None:
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
-        client.stream("GET", "/v1/events", headers=caller.user) as answer,
+        client.stream("GET", path, headers=caller.user) as answer,
     ):
         lines = answer.aiter_lines()
         assert (await anext(lines)).startswith("retry:")
@@ -110,9 +138,8 @@ async def test_the_events_of_a_space_end_and_say_why(caller: Caller, reason: Any
     assert json.loads(last.removeprefix("data: "))["code"] == code
 
 
-@pytest.mark.parametrize("reason", open_streams.REASONS)
-async def test_a_stream_that_asks_nothing_itself_is_cut(caller: Caller, reason: Any) -> None:
-    cause, _ = CAUSES[reason]
+@EACH
+async def test_a_stream_that_asks_nothing_itself_is_cut(caller: Caller, cause: Any, code: str) -> None:
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", "/endless", headers=caller.user) as answer,
@@ -123,9 +150,8 @@ async def test_a_stream_that_asks_nothing_itself_is_cut(caller: Caller, reason: 
         assert [part async for part in parts] == []
 
 
-@pytest.mark.parametrize("reason", open_streams.REASONS)
-async def test_a_subscription_ends_and_says_why(caller: Caller, reason: Any) -> None:
-    cause, code = CAUSES[reason]
+@EACH
+async def test_a_subscription_ends_and_says_why(caller: Caller, cause: Any, code: str) -> None:
     address = caller.server.url.replace("http", "ws", 1) + "/v1/ws"
     async with connect(address, additional_headers=caller.user, proxy=None) as socket:
         await socket.send(json.dumps({"id": "s", "type": "subscribe.events"}))

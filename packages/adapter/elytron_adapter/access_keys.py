@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.secrets.credential_key import WAY_OUT, derived_token
-from elytron.state.spaces import LostRaces
+from elytron.state.spaces import retry_lost_races
 from elytron_adapter.sessions import removed_sessions
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
+from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
@@ -231,28 +231,23 @@ class AccessKeys:
             if (key.last_used_at or 0) < now:
                 await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
 
+    @retry_lost_races
     async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
         """Make a key and show it, this once."""
         context = self._context
-        race = LostRaces()
-        while True:
-            record = await self._documents.record()
-            key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
-            key = AccessKey(
-                id=key_id,
-                kind=request.kind,
-                space=request.space,
-                label=request.label,
-                digest=_key_digest(record, request.kind, key_id, secret),
-                created_at=context.clock.now(),
-                quota=request.quota,
-            )
-            try:
-                await self._put(key, record, expects=0)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return self._issued(key, secret, record)
+        record = await self._documents.record()
+        key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
+        key = AccessKey(
+            id=key_id,
+            kind=request.kind,
+            space=request.space,
+            label=request.label,
+            digest=_key_digest(record, request.kind, key_id, secret),
+            created_at=context.clock.now(),
+            quota=request.quota,
+        )
+        await self._put(key, record, expects=0)
+        return self._issued(key, secret, record)
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
         """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
@@ -357,22 +352,17 @@ class AccessKeys:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
 
+    @retry_lost_races
     async def _change(
         self, key_id: str, change: Callable[[AccessKey, SpaceRecord], AccessKey], /, *, takes_back: bool = False
     ) -> tuple[SpaceRecord, AccessKey]:
         """Store what `change` makes of a key, planned again if another change came first. Raises NotFound."""
-        race = LostRaces()
-        while True:
-            record, key, revision = await self._kept(key_id)
-            changed = change(key, record)
-            if changed == key:
-                return record, key
-            try:
-                await self._put(changed, record, expects=revision, takes_back=takes_back)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return record, changed
+        record, key, revision = await self._kept(key_id)
+        changed = change(key, record)
+        if changed == key:
+            return record, key
+        await self._put(changed, record, expects=revision, takes_back=takes_back)
+        return record, changed
 
     async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, takes_back: bool = False) -> None:
         """Commit `key`; with `takes_back` the sessions that it opened end too.

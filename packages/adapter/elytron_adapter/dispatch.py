@@ -357,7 +357,8 @@ def acting_as(
         return calling_as(PROCESS)
     if address is None and current_caller().principal == principal.id:
         return calling_as(current_caller())
-    return calling_as(SpaceCaller(principal.id, place_of(address)))
+    is_operator = principal.kind is PrincipalKind.OPERATOR
+    return calling_as(SpaceCaller(principal.id, place_of(address), names_spaces=is_operator))
 
 
 @lru_cache(limits.ACCESS_KEYS_CACHED)

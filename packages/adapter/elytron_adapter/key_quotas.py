@@ -4,12 +4,12 @@ import ipaddress
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces
+from elytron.state.spaces import retry_lost_races
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import Conflict, ElytronError, RateLimited
+from elytron_core.errors import ElytronError, RateLimited
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
 from elytron_core.ports.store import PutChange
@@ -89,23 +89,17 @@ class KeyQuotas:
         usage = KeyUsage.from_bytes(document.body)
         return usage if usage.day == day else KeyUsage(day=day), document.revision
 
+    @retry_lost_races
     async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
         """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
-        race = LostRaces()
-        while True:
-            record = await self._documents.record()
-            day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
-            base, revision = await self._read(key_id, day)
-            total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
-            try:
-                await self._documents.commit(record, PutChange(self._documents.ref(key_id), total.to_bytes(), revision))
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            count.stored, count.stored_at = total, now
-            count.calls -= calls
-            count.size_bytes -= size_bytes
-            return
+        record = await self._documents.record()
+        day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
+        base, revision = await self._read(key_id, day)
+        total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
+        await self._documents.commit(record, PutChange(self._documents.ref(key_id), total.to_bytes(), revision))
+        count.stored, count.stored_at = total, now
+        count.calls -= calls
+        count.size_bytes -= size_bytes
 
 
 def _require_room(quota: KeyQuota, count: _KeyCount, size_bytes: int, now: Instant, *, calls: int = 1) -> None:

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces
+from elytron.state.spaces import retry_lost_races
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict
 from elytron_core.planes.space import SESSIONS, BrowserSession, SpaceRecord
 from elytron_core.policy.credentials import TOKEN_BYTES, issued_token
 from elytron_core.ports.store import DeleteChange, Document, PutChange
@@ -43,41 +42,31 @@ class CookieSessions:
         self._context = context
         self._documents = SystemDocuments(context, SESSIONS)
 
+    @retry_lost_races
     async def open(self, holder: str, authorization: str, /) -> str:
         """Return a new cookie for the holder of `authorization`; the holder's oldest session makes room."""
-        token, race = issued_token(self._context.ids.secret(TOKEN_BYTES)), LostRaces()
+        token = issued_token(self._context.ids.secret(TOKEN_BYTES))
         masked = self._mask(token, authorization.encode("latin-1", "replace")).hex()
-        while True:
-            record, now = await self._documents.record(), self._context.clock.now()
-            until = Instant(now + round(self.cookie.lifetime_s * 1_000))
-            session = BrowserSession(
-                cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked, until=until
-            )
-            surplus = await self._surplus(session.holder, now)
-            put = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
-            deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
-            try:
-                # In a full store too: its operator signs in to make room.
-                await self._documents.commit(record, put, deletes=deletes, takes_back=True)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return token
+        record, now = await self._documents.record(), self._context.clock.now()
+        until = Instant(now + round(self.cookie.lifetime_s * 1_000))
+        session = BrowserSession(
+            cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked, until=until
+        )
+        surplus = await self._surplus(session.holder, now)
+        put = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
+        deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
+        # In a full store too: its operator signs in to make room.
+        await self._documents.commit(record, put, deletes=deletes, takes_back=True)
+        return token
 
+    @retry_lost_races
     async def end(self, headers: Mapping[str, str], /) -> None:
         """End the session of a request's cookie on every server, if it has one."""
-        token, race = self.token(headers), LostRaces()
-        while True:
-            record, document = await self._find(token)
-            if record is None or document is None:
-                return
-            try:
-                removed = DeleteChange(document.ref, document.revision)
-                await self._documents.commit(record, deletes=(removed,), takes_back=True)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
+        record, document = await self._find(self.token(headers))
+        if record is None or document is None:
             return
+        removed = DeleteChange(document.ref, document.revision)
+        await self._documents.commit(record, deletes=(removed,), takes_back=True)
 
     def token(self, headers: Mapping[str, str], /) -> str | None:
         """Return the cookie of a request; None if it has none."""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 
 from elytron.context import OperationContext
-from elytron.state.spaces import REF, LostRaces, opening_changes
+from elytron.state.spaces import REF, opening_changes, retry_lost_races
 from elytron_core.errors import Conflict
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import SpaceRecord
@@ -31,30 +31,29 @@ class SystemDocuments:
         """Return the place of the document `key`."""
         return DocumentRef(self._collection, key)
 
+    @retry_lost_races
     async def record(self) -> SpaceRecord:
         """Return the record of the system space, whose secret keys tags and digests; the first call stores it."""
-        context, race = self._context, LostRaces()
-        while True:
-            record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
-            if not is_new:
-                return record
-            puts, requires, entries = opening_changes(record, is_new=True)
-            batch = Batch(
-                space=SYSTEM_SPACE,
-                at=context.clock.now(),
-                puts=puts,
-                requires=requires,
-                entries=entries,
-                takes_back=True,  # who makes room in a full store signs in first
-            )
-            try:
-                await context.store.commit(batch)
-            except Conflict as conflict:
-                # Another process made it first: tags are made under the secret that is stored.
-                context.spaces.forget(SYSTEM_SPACE)
-                await race.lost(conflict)
-                continue
+        context = self._context
+        record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
+        if not is_new:
             return record
+        puts, requires, entries = opening_changes(record, is_new=True)
+        batch = Batch(
+            space=SYSTEM_SPACE,
+            at=context.clock.now(),
+            puts=puts,
+            requires=requires,
+            entries=entries,
+            takes_back=True,  # who makes room in a full store signs in first
+        )
+        try:
+            await context.store.commit(batch)
+        except Conflict:
+            # Another process made it first: tags are made under the secret that is stored.
+            context.spaces.forget(SYSTEM_SPACE)
+            raise
+        return record
 
     async def find_record(self) -> SpaceRecord | None:
         """Return the record of the system space; None if nothing is stored there."""

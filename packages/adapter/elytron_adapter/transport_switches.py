@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces
+from elytron.state.spaces import retry_lost_races
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
-from elytron_core.errors import Conflict, ElytronError, StoreUnavailable, TransportOff
+from elytron_core.errors import ElytronError, StoreUnavailable, TransportOff
 from elytron_core.model import Value
 from elytron_core.planes.space import TRANSPORTS, ClosedTransports, TransportEndpoints
 from elytron_core.ports.store import PutChange
@@ -118,24 +118,19 @@ class TransportSwitches:
 
         self.endpoints = (await self._change(TransportEndpoints, _ENDPOINTS, changed)).endpoints
 
+    @retry_lost_races
     async def _change(self, model: type[ValueT], key: str, change: Callable[[ValueT], ValueT]) -> ValueT:
         """Store what `change` makes of a document, planned again if another change came first, and return it.
 
         The caller takes it over only then, so that a failed commit switches nothing here.
         """
-        race = LostRaces()
-        while True:
-            record = await self._documents.record()
-            stored, revision = await self._stored(model, key)
-            changed = change(stored)
-            if changed == stored:
-                return changed
-            try:
-                await self._documents.commit(record, PutChange(self._documents.ref(key), changed.to_bytes(), revision))
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
+        record = await self._documents.record()
+        stored, revision = await self._stored(model, key)
+        changed = change(stored)
+        if changed == stored:
             return changed
+        await self._documents.commit(record, PutChange(self._documents.ref(key), changed.to_bytes(), revision))
+        return changed
 
     async def _stored(self, model: type[ValueT], key: str) -> tuple[ValueT, int]:
         document = await self._documents.read(key)

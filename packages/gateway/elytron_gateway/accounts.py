@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from elytron.context import OperationContext
 from elytron.secrets.credential_key import WAY_OUT
 from elytron.secrets.user_spaces import USER_TAG
-from elytron.state.spaces import RACES, LostRaces
+from elytron.state.spaces import RACES, LostRaces, retry_lost_races
 from elytron_adapter.access_keys import Principal
 from elytron_core import strict_json
 from elytron_core.clock import Instant
@@ -86,6 +86,7 @@ class GatewayUsers:
         self._keys = CollectionShelf(ctx, KEYS, KeyName)
         self._is_upgraded = False
 
+    @retry_lost_races
     async def create(self, user_id: str, /) -> tuple[GatewayUser, str]:
         """Return a user and the user's key; an existing user is returned unchanged, if the key can be derived again.
 
@@ -94,25 +95,19 @@ class GatewayUsers:
         require_user_id(user_id)
         await self.upgrade()
         place = await self._place(user_id)
-        race = LostRaces()
-        while True:
-            stored = await self._users.get(SPACE, place)
-            if stored is not None and stored.value.revoked_at is None:
-                return stored.value, await self._repeated(stored.value)
-            key, fields = await self._new_key(user_id)
-            # A user who comes back keeps the spaces, and the new key keeps former ones ended.
-            user = (
-                GatewayUser.model_validate({"user_id": user_id, "created_at": self._ctx.clock.now(), **fields})
-                if stored is None
-                else stored.value.model_copy(update=fields)
-            )
-            put = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
-            try:
-                await commit_changes(self._ctx, SPACE, put, *await self._key_changes(None, user))
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return user, key
+        stored = await self._users.get(SPACE, place)
+        if stored is not None and stored.value.revoked_at is None:
+            return stored.value, await self._repeated(stored.value)
+        key, fields = await self._new_key(user_id)
+        # A user who comes back keeps the spaces, and the new key keeps former ones ended.
+        user = (
+            GatewayUser.model_validate({"user_id": user_id, "created_at": self._ctx.clock.now(), **fields})
+            if stored is None
+            else stored.value.model_copy(update=fields)
+        )
+        put = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
+        await commit_changes(self._ctx, SPACE, put, *await self._key_changes(None, user))
+        return user, key
 
     async def authenticate(self, user_id: str, user_key: str, /) -> GatewayUser:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
@@ -231,26 +226,21 @@ class GatewayUsers:
             raise NotFound(what="user", name=user_id)
         return stored
 
+    @retry_lost_races
     async def change(self, user_id: str, change: Change, /) -> GatewayUser:
         """Replace the user by what `change` returns, and return it; called again if another commit came first.
 
         Raises NotFound.
         """
-        race = LostRaces()
-        while True:
-            stored = await self._stored(user_id)
-            user = await change(stored.value)
-            if user == stored.value:
-                return user
-            try:
-                put = self._users.put(stored.key, user, expects=stored.revision)
-                keys = await self._key_changes(stored.value, user)
-                # Ending a key is what a full store must allow.
-                await commit_changes(self._ctx, SPACE, put, *keys, takes_back=bool(keys))
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
+        stored = await self._stored(user_id)
+        user = await change(stored.value)
+        if user == stored.value:
             return user
+        put = self._users.put(stored.key, user, expects=stored.revision)
+        keys = await self._key_changes(stored.value, user)
+        # Ending a key is what a full store must allow.
+        await commit_changes(self._ctx, SPACE, put, *keys, takes_back=bool(keys))
+        return user
 
     async def _key_changes(self, before: GatewayUser | None, after: GatewayUser) -> list[PutChange | DeleteChange]:
         """Return the changes that store a user's new key and remove the old one."""

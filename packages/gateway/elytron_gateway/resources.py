@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces
+from elytron.state.spaces import retry_lost_races
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -142,19 +142,14 @@ class OwnedResources:
         await self._remove(owner, key)
         await self._sessions.remove(owner, names.resource_session(owner.user, resource_id))
 
+    @retry_lost_races
     async def _pend(self, owner: MemoryOwner, resource_id: str) -> str:
         """Let a resource's text be found no more, and return its key. Raises NotFound."""
-        race = LostRaces()
-        while True:
-            kept = await self._require(owner, resource_id)
-            now = self._ctx.clock.now()
-            pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
-            try:
-                await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return kept.key
+        kept = await self._require(owner, resource_id)
+        now = self._ctx.clock.now()
+        pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
+        await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+        return kept.key
 
     async def _register(
         self, owner: MemoryOwner, given: GivenFile, mime: str, room: Room

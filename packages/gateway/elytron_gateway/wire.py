@@ -154,7 +154,7 @@ class FlushAnswer(Value):
 
 
 class GatewaySearchRequest(PlacedRequest):
-    """Search a user's memory. Without `scope`: resources, and with a conversation id that chat too."""
+    """Search a user's memory. Without `scope`: all of it, or with a conversation id that chat and resources."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
     conversation_id: ConversationId | Literal[""] | None = None
@@ -173,7 +173,8 @@ class GatewaySearchRequest(PlacedRequest):
         """Return the scopes to search, each once."""
         if self.scope:
             return tuple(dict.fromkeys(self.scope))
-        return ("current_chat", "resources") if self.conversation_id else ("resources",)
+        # What resources say is found under their own scope first, as hosts expect it.
+        return ("current_chat", "resources") if self.conversation_id else ("resources", "all_user_memory")
 
 
 class SearchResult(Value):

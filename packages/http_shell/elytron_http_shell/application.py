@@ -300,6 +300,13 @@ class HostGuard:
         return is_host_allowed(headers, self._hosts)
 
 
+def _host_guard(entrance: CallerEntrance, hosts: frozenset[str]) -> Middleware:
+    is_development = isinstance(entrance.authenticator, DevelopmentCallers)
+    return Middleware(
+        HostGuard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids, is_development=is_development
+    )
+
+
 def _is_told_twice(headers: Headers) -> bool:
     return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
 
@@ -448,12 +455,7 @@ def build_application(
     app = Starlette(
         middleware=[
             Middleware(RequestWatch, metrics=metrics, spans=spans),
-            Middleware(
-                HostGuard,
-                hosts=hosts,
-                ids=entrance.dispatcher.runtime.context.ids,
-                is_development=isinstance(entrance.authenticator, DevelopmentCallers),
-            ),
+            _host_guard(entrance, hosts),
         ],
         exception_handlers=HANDLERS,
     )
@@ -488,12 +490,7 @@ class WatchedApplication:
             for surface in watching_surfaces(entrance, metrics, told_to=SurfaceAccess.MEMBER)
             if surface.path in WATCHED
         }
-        guard = Middleware(
-            HostGuard,
-            hosts=hosts,
-            ids=entrance.dispatcher.runtime.context.ids,
-            is_development=isinstance(entrance.authenticator, DevelopmentCallers),
-        )
+        guard = _host_guard(entrance, hosts)
         routes = [surface_route(surface, entrance) for surface in surfaces.values()]
         self._app = app
         self._own = Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)

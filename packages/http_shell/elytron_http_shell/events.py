@@ -12,6 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import assert_never, cast
 
@@ -27,7 +28,7 @@ from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance, OpenStreams
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
-from elytron_adapter.http.open_streams import StreamGuard, take_guard
+from elytron_adapter.http.open_streams import guarded_items, take_guard
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
 from elytron_adapter.sessions import CookieSessions, SessionCookie
@@ -241,63 +242,19 @@ class EventStream:
             place = after or follower.place
             guard = take_guard(scope)
             guard.space = space
-            ends = {
-                asyncio.create_task(_client_gone(receive)),
-                asyncio.create_task(guard.ended(recheck_s=self._streams.bounds.recheck_s)),
-            }
+            bounds = self._streams.bounds
+            shown = guarded_items(guard, items, receive, silence_s=bounds.heartbeat_s, recheck_s=bounds.recheck_s)
             try:
                 opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
                 await self._send(send, opening, begins=True)
-                await self._stream(send, items, guard, ends, request_id=request_id_of(scope))
+                async with aclosing(shown):
+                    async for item in shown:
+                        await self._send(send, _event_line(item, request_id=request_id_of(scope)))
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
             except TimeoutError:
                 return  # no reader: the server closes the connection
             finally:
-                for task in ends:
-                    task.cancel()
-                await asyncio.gather(*ends, return_exceptions=True)
                 await items.aclose()
-
-    async def _stream(
-        self,
-        send: Send,
-        items: AsyncGenerator[JournalEvent | EventGap],
-        guard: StreamGuard,
-        ends: set[asyncio.Task[None] | asyncio.Task[ElytronError | None]],
-        *,
-        request_id: str,
-    ) -> None:
-        """Send each event, and a keep-alive if there is none, until one of `ends` is met."""
-        told: ElytronError | None = None
-        # The read is kept over heartbeats: cancelling it could lose an event that it had taken.
-        coming = asyncio.ensure_future(anext(items))
-        try:
-            while True:
-                await asyncio.wait(
-                    {coming, *ends}, timeout=self._streams.bounds.heartbeat_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if done := [task for task in ends if task.done()]:
-                    told = done[0].result()
-                    break
-                if not coming.done():
-                    await self._send(send, b": still here\n\n")
-                    continue
-                try:
-                    item = coming.result()
-                except ElytronError as error:
-                    told = error
-                    break
-                if (told := await guard.ends()) is not None:
-                    break
-                await self._send(send, _event_line(item))
-                coming = asyncio.ensure_future(anext(items))
-        finally:
-            # A generator cannot be closed while it runs, so this read ends first.
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-        if told is not None:
-            rejected = reject_error(told, request_id=request_id)
-            await self._send(send, b"event: error\ndata: %b\n\n" % envelope.encode_value(problem_document(rejected)))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
         """Send `data`. Raises TimeoutError where the reader takes nothing for too long."""
@@ -307,15 +264,14 @@ class EventStream:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def _client_gone(receive: Receive) -> None:
-    """Return when the client is gone; what it still sends is thrown away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _event_line(item: JournalEvent | EventGap) -> bytes:
+def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_id: str) -> bytes:
     """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
     match item:
+        case None:
+            return b": still here\n\n"
+        case ElytronError():
+            told = problem_document(reject_error(item, request_id=request_id))
+            return b"event: error\ndata: %b\n\n" % envelope.encode_value(told)
         case JournalEvent():
             return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
         case EventGap():

@@ -28,8 +28,8 @@ from elytron_adapter.http.responses import give_answer, principal_of, render_ans
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits, strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
-from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
 
 IF_MATCH = "If-Match"
 
@@ -103,19 +103,24 @@ class PerformedOperation:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = heads_of(scope)
-        require_json(headers)
-        answer = await self._entrance.call(
-            principal_of(scope),
-            transport=CallTransport.HTTP,
-            operation=self._name,
-            request_id=request_id_of(scope),
-            payload=await read_body(scope, receive, limit=self._body_bytes),
-            idempotency_key=idempotency_key(headers),
-            audit_id=headers.get(AUDIT_ID),
-            versions=demanded_versions(headers),
-        )
-        await give_answer(answer, scope, receive, send)
+        require_json(heads_of(scope))
+        sent = await read_body(scope, receive, limit=self._body_bytes)
+        await give_answer(await _answer_of(self._entrance, scope, self._name, sent), scope, receive, send)
+
+
+async def _answer_of(entrance: CallerEntrance, scope: Scope, operation: str, payload: bytes | Value, /) -> Answer:
+    """Return the answer to a call of `operation`, with what the request's headers say of it."""
+    headers = heads_of(scope)
+    return await entrance.call(
+        principal_of(scope),
+        transport=CallTransport.HTTP,
+        operation=operation,
+        request_id=request_id_of(scope),
+        payload=payload,
+        idempotency_key=idempotency_key(headers),
+        audit_id=headers.get(AUDIT_ID),
+        versions=demanded_versions(headers),
+    )
 
 
 def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
@@ -163,20 +168,10 @@ class _FlatRoute:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = heads_of(scope)
-        require_json(headers)
+        require_json(heads_of(scope))
         asked = envelope.decode_as(self._call.taken, await read_body(scope, receive, limit=self._body_bytes))
-        principal = principal_of(scope)
-        own = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
-        answer = await self._entrance.call(
-            principal,
-            transport=CallTransport.HTTP,
-            operation=self._call.operation,
-            request_id=request_id_of(scope),
-            payload=self._call.ask(asked, own),
-            idempotency_key=idempotency_key(headers),
-            audit_id=headers.get(AUDIT_ID),
-        )
+        own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
+        answer = await _answer_of(self._entrance, scope, self._call.operation, self._call.ask(asked, own))
         # The flat report has no sequence, so it is taken from that of the operation.
         sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
         await give_answer(self._flat(answer), scope, receive, send, sequence=sequence)
@@ -247,24 +242,14 @@ class _FormedCall:
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = heads_of(scope)
-        require_json(headers)
+        require_json(heads_of(scope))
         sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         if not isinstance(sent, dict):
             raise InvalidInput(field="body", problem="is no JSON object")
-        principal = principal_of(scope)
-        own = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
+        own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
         asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
-        answer = await self._entrance.call(
-            principal,
-            transport=CallTransport.HTTP,
-            operation=asked.operation,
-            request_id=request_id_of(scope),
-            payload=json.dumps(asked.request).encode(),
-            idempotency_key=idempotency_key(headers),
-            audit_id=headers.get(AUDIT_ID),
-            versions=demanded_versions(headers),
-        )
+        payload = json.dumps(asked.request).encode()
+        answer = await _answer_of(self._entrance, scope, asked.operation, payload)
         await give_answer(answer, scope, receive, send)
 
 
@@ -298,34 +283,15 @@ class _NamedCall:
         space = QueryParams(scope["query_string"]).get("space")
         if space is not None:
             asked["scope"] = {"space": space}
-        elif principal_of(scope).space is None:
-            await self._require_one_space()
         if self._named.wraps is None:
             asked |= scope["path_params"]
         else:
             asked[self._named.wraps] = await self._wrapped(scope, receive, headers)
-        answer = await self._entrance.call(
-            principal_of(scope),
-            transport=CallTransport.HTTP,
-            operation=self._named.operation,
-            request_id=request_id_of(scope),
-            payload=json.dumps(asked).encode(),
-            idempotency_key=idempotency_key(headers),
-            audit_id=headers.get(AUDIT_ID),
-            versions=demanded_versions(headers),
-        )
+        answer = await _answer_of(self._entrance, scope, self._named.operation, json.dumps(asked).encode())
         shown = render_answer(_unless_refused(answer))
         if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
             shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
         await shown(scope, receive, send)
-
-    async def _require_one_space(self) -> None:
-        """Raise ScopeMissing if the caller may use several spaces and there are several: the caller has to choose."""
-        context = self._entrance.dispatcher.runtime.context
-        # Three are enough to know of two, because one may be the server's own.
-        spaces = [space for space in await context.store.spaces(limit=3) if space != SYSTEM_SPACE]
-        if len(spaces) > 1:
-            raise ScopeMissing(operation=self._named.operation, way_out="name the space as ?space=")
 
     async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
         """Return the body, which must name what the path names."""

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from functools import partial
-from typing import Literal, assert_never
+from typing import Literal
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -97,22 +97,12 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         )
         return _webhook_response(answer)
 
+    described = partial(
+        SurfaceDescription, taken=MemoryWriteRequest, given=WebhookAnswer, headers=(KEY, ID, TIMESTAMP),
+        answer="What became of it.", group="webhooks",
+    )  # fmt: skip
     return tuple(
-        shown_surface(
-            path,
-            handler,
-            access=SurfaceAccess.SIGNED,
-            methods=("POST",),
-            told=SurfaceDescription(
-                name,
-                summary,
-                MemoryWriteRequest,
-                WebhookAnswer,
-                (KEY, ID, TIMESTAMP),
-                answer="What became of it.",
-                group="webhooks",
-            ),
-        )
+        shown_surface(path, handler, access=SurfaceAccess.SIGNED, methods=("POST",), told=described(name, summary))
         for path, handler, name, summary in (
             ("/webhook/report", report, "webhook_report", "Take in what a host says was said."),
             ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge what a host proposes."),
@@ -121,15 +111,10 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
 
 
 def _webhook_response(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer | RejectedAnswer) -> Response:
-    match answer:
-        case AcceptedAnswer() | DuplicatedAnswer():
-            return Response(envelope.encode_value(answer), media_type="application/json")
-        case QueuedAnswer():
-            return Response(envelope.encode_value(answer), status_code=202, media_type="application/json")
-        case RejectedAnswer():
-            return refused_response(answer)
-        case _:
-            assert_never(answer)
+    if isinstance(answer, RejectedAnswer):
+        return refused_response(answer)
+    status = 202 if isinstance(answer, QueuedAnswer) else 200
+    return Response(envelope.encode_value(answer), status_code=status, media_type="application/json")
 
 
 def verify_webhook(headers: Headers, sent: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:

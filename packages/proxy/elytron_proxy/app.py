@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport, failure_of
-from elytron_adapter.http.open_streams import StreamGuard
+from elytron_adapter.http.open_streams import StreamGuard, client_gone
 from elytron_adapter.http.requests import (
     SAFE_METHODS,
     admit_connection,
@@ -31,7 +31,7 @@ from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.conversation import ConversationFinder
 from elytron_proxy.dialects import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import items_of
-from elytron_proxy.exchange import ProxyExchange, ProxyParts, refusal_of
+from elytron_proxy.exchange import DOWN, ProxyExchange, ProxyParts
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
@@ -148,10 +148,18 @@ class ProxyApp:
     async def _answered(
         self, asked: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
+        # Without memory nothing of the space is used or shown, so that its lock is no reason.
+        space = caller.space if caller.use is not MemoryUse.OFF else None
         guard = StreamGuard(
-            self._entrance, caller.principal, caller.current_credential, transport=_TRANSPORT, space=caller.space
+            self._entrance, caller.principal, caller.current_credential, transport=_TRANSPORT, space=space
         )
         begun = BegunAnswer(send, guard)
+        is_remembering = dialect is not None and space is not None
+        caller = self._parts.memory.timed(caller, may_rest=is_remembering)
+        # A store that does not answer in time has no reason; the call goes on without memory.
+        with suppress(MemoryDown):
+            if (reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
+                raise reason
         if asked.path == CAPABILITIES and asked.method == "GET":
             await _send_answer(200, self._capabilities(), send)
         elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
@@ -179,10 +187,9 @@ class ProxyApp:
         if retrieval is None:
             return None
         try:
-            timed = self._parts.memory.timed(caller)
-            return await retrieve_response(self._parts.memory, self._parts.responses, timed, asked, retrieval)
-        except MemoryDown as error:
-            raise RefusedCall(refusal_of(error)) from None
+            return await retrieve_response(self._parts.memory, self._parts.responses, caller, asked, retrieval)
+        except MemoryDown:
+            raise RefusedCall(DOWN) from None
 
     async def _pass(self, passage: AnswerPassage, asked: AskedCall) -> None:
         await passage.all(await passage.ask(asked, model=_model_of(asked)), AnswerHeaders(MemoryUse.OFF.value))
@@ -200,7 +207,7 @@ class ProxyApp:
         Once there is a reason to end the stream, no more of it is sent. Raises the reason if nothing was sent yet.
         """
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_client_gone(receive))
+        gone = asyncio.ensure_future(client_gone(receive))
         refused = asyncio.ensure_future(_stream_refusal(begun.guard))
         is_refused = False
         try:
@@ -409,12 +416,6 @@ async def _stream_refusal(guard: StreamGuard) -> None:
     """Return when there is a reason to end the stream; a server that ends finishes what it accepted."""
     if await guard.ended() is None:
         await asyncio.Event().wait()
-
-
-async def _client_gone(receive: Receive) -> None:
-    """Return when the client left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _send_refusal(shape: PromptDialect, refusal: CallRefusal, send: Send) -> None:

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.errors import ElytronError, InvalidInput, SpaceLocked
-from elytron_core.evidence import EvidenceRole
+from elytron_core.errors import ElytronError, InvalidInput
+from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import PRIVATE, Message, ToolObservation, TurnDelivery, TurnSource
+from elytron_core.planes.transcript import Message, ToolObservation, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
@@ -40,7 +40,7 @@ from elytron_proxy.wire.relay import (
     StreamRelay,
     WholeCopy,
 )
-from elytron_proxy.wire.upstream import UpstreamClients, chunks_of, is_readable
+from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
 
 if TYPE_CHECKING:
     import httpx
@@ -174,7 +174,7 @@ class ExchangeCommit:
             host_id=thread.turn,
             messages=(told, *beside, *answer),
             delivery=delivery,
-            metadata={CONVERSATION: thread.conversation, **({PRIVATE: True} if is_task else {})},
+            metadata={CONVERSATION: thread.conversation, **({PRIVATE_FLAG: True} if is_task else {})},
             source=TurnSource(
                 ingress=CHANNEL,
                 protocol=self.dialect,
@@ -200,11 +200,8 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-_DOWN: Final = CallRefusal(
+DOWN: Final = CallRefusal(
     503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
-)
-_LOCKED: Final = CallRefusal(
-    423, SpaceLocked.key, "the space is locked, and this call requires its memory: unlock it by its user's secret"
 )
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
@@ -219,9 +216,9 @@ class ProxyExchange:
     ) -> None:
         self._parts = parts
         self._dialect = dialect
-        self._caller = caller
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
+        self._caller = caller = replace(caller, until=None)
         self._asked = asked
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
         self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
@@ -246,7 +243,6 @@ class ProxyExchange:
         if self._caller.use is MemoryUse.OFF:
             await self._pass(self._asked)
             return
-        self._timed = self._parts.memory.timed(self._caller)
         await self._parts.memory.settle(self._timed)
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
@@ -306,7 +302,7 @@ class ProxyExchange:
         except MemoryDown as error:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
-            raise RefusedCall(refusal_of(error)) from None
+            raise RefusedCall(DOWN) from None
         return self._continuation.body
 
     async def _remembered(self, prompt: CallPrompt) -> None:
@@ -327,7 +323,7 @@ class ProxyExchange:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
             if self._caller.use is MemoryUse.REQUIRED:
-                raise RefusedCall(refusal_of(error)) from None
+                raise RefusedCall(DOWN) from None
             self._parts.figures.count(ProxyFigure.DEGRADED)
             self._told.memory = _DEGRADED
         if self._thread is not None and self._caller.use.writes:
@@ -389,7 +385,7 @@ class ProxyExchange:
         import httpx
 
         relay = StreamRelay(self._dialect, self._parts.upstreams.keys)
-        is_broken = False
+        refusal = None
         try:
             # If it breaks off, an error follows that its server did not count.
             await self._passage.begin(response, self._told, without="content-length")
@@ -398,11 +394,12 @@ class ProxyExchange:
                 # Before the piece goes on: a client that leaves with it loses no turn.
                 self._look(relay.answer)
                 await self._passage.give(passed)
-        except httpx.HTTPError:
-            is_broken = True
+        except httpx.HTTPError as error:
+            refusal = UNDECODED if isinstance(error, httpx.DecodingError) else _CUT
         finally:
             await response.aclose()
-        last = relay.end(_CUT, is_broken=is_broken)
+        is_broken = refusal is not None
+        last = relay.end(refusal or _CUT, is_broken=is_broken)
         self._look(relay.answer)
         self._judge(relay.answer, is_broken=is_broken)
         if last is not None:  # without its end, the server closes the connection
@@ -474,11 +471,6 @@ class ProxyExchange:
                 self._parts.figures.count(ProxyFigure.CUT)
             case _:
                 self._parts.figures.count(ProxyFigure.FAILED)
-
-
-def refusal_of(error: MemoryDown, /) -> CallRefusal:
-    """Return what a call that requires memory is answered, which memory did not do."""
-    return _LOCKED if error.key == SpaceLocked.key else _DOWN
 
 
 async def _work_aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:

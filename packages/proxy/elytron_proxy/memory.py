@@ -96,7 +96,7 @@ class _SpaceHealth:
 class ProxyMemory:
     """Calls operations as the caller may, and remembers which spaces commit just now.
 
-    All that a call waits for is done before its deadline or not at all: every read and write here goes by `_timed`.
+    All that a call waits for is done before its deadline or not at all: every read and write here goes by `in_time`.
     """
 
     def __init__(
@@ -114,12 +114,13 @@ class ProxyMemory:
         """Return the figures of the server, which count what programs use of models."""
         return self._entrance.figures
 
-    def timed(self, caller: ProxyCaller, /) -> ProxyCaller:
+    def timed(self, caller: ProxyCaller, /, *, may_rest: bool = True) -> ProxyCaller:
         """Return the caller of a call that begins now and waits for memory: it has a deadline.
 
-        After failures the memory of a space rests, and the deadline is over; then one call asks it again.
+        After failures the memory of a space rests, and the deadline is over; then one call asks it again. One that is
+        not judged afterwards does not take part in that (`may_rest`).
         """
-        now, health = self._clock(), self._health.get(caller.space)
+        now, health = self._clock(), self._health.get(caller.space) if may_rest else None
         wait_s = limits.MEMORY_WAIT_S
         if health is not None and health.failures >= limits.FAILURES:
             if now < health.rests_until:
@@ -141,7 +142,7 @@ class ProxyMemory:
             health.rests_until = self._clock() + limits.REST_S
         self._health[caller.space] = health
 
-    async def _timed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+    async def in_time(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
         if caller.until is None:
             return await work()
@@ -160,7 +161,7 @@ class ProxyMemory:
     async def call(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises MemoryDown."""
         operation = by_request(request)
-        answer = await self._timed(
+        answer = await self.in_time(
             caller,
             lambda: self._entrance.call(
                 caller.principal,
@@ -244,7 +245,7 @@ class ProxyMemory:
         """
         spaces = self._entrance.dispatcher.runtime.context.spaces
         try:
-            return await self._timed(caller, lambda: spaces.find(caller.space))
+            return await self.in_time(caller, lambda: spaces.find(caller.space))
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
@@ -309,7 +310,7 @@ class ProxyMemory:
         while True:
             attempts -= 1
             try:
-                return await self._timed(caller, lambda: self._placed(caller, work))
+                return await self.in_time(caller, lambda: self._placed(caller, work))
             except ElytronError as error:
                 if not attempts or not error.retryable:
                     raise MemoryDown(error.key, is_busy=error.retryable) from None

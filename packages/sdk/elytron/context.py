@@ -1,7 +1,7 @@
 """Context of operations: the runtime's parts and settings."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
@@ -24,6 +24,7 @@ from elytron_core.ports.store import Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
 from elytron_index.lexicon.classifiers import LinearQuestionClassifier, PhraseStatementClassifier
+from elytron_store.secret.sessions import current_caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ class OperationContext:
     imported: ImportedMessages = field(default_factory=ImportedMessages)
     """Remembers the conversation with which an import was compared last."""
     default_scope: Scope | None = None
+    is_bound: bool = False
+    """True if its scope is the only one of its callers, as an agent's is."""
     caller: str = "host"
     """The caller in the audit: a principal, or the transport of a call without one."""
     audit_id: str | None = None
@@ -138,12 +141,21 @@ class OperationContext:
         await reach_sequence(self.store, self.commits, self.scope_of(request).space, request.min_sequence)
         return request.model_copy(update={"min_sequence": 0})
 
+    @property
+    def usual_scope(self) -> Scope | None:
+        """Return the scope of calls that name none; an operator by its key has none."""
+        return self.default_scope if self.is_bound or not current_caller().names_spaces else None
+
+    def bound_to(self, scope: Scope, /, *, caller: str) -> "OperationContext":
+        """Return the context for calls of `caller` within `scope`."""
+        return replace(self, default_scope=scope, is_bound=True, caller=caller)
+
     def scope_of(self, request: ScopedRequest, /) -> Scope:
         """Return the scope of `request`, else the runtime's own.
 
-        Raises ScopeMissing if there is neither, PermissionRefused for a space or agent of the system's own.
+        Raises ScopeMissing if the caller has neither, PermissionRefused for a space or agent of the system's own.
         """
-        scope = request.scope or self.default_scope
+        scope = request.scope or self.usual_scope
         if scope is None:
             raise ScopeMissing(
                 operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="

@@ -59,7 +59,7 @@ class MemoryRuntime(MemoryFace):
     @property
     def scope(self) -> Scope | None:
         """Return the scope of calls that name none."""
-        return self._context.default_scope
+        return self._context.usual_scope
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported.

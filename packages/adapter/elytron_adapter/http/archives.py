@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.dispatch import CallerEntrance, word_of
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
@@ -122,7 +123,9 @@ class ArchiveHandlers:
 
     async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
         """Call as the principal, in its space alone, and with an operator's right to the server's own file."""
-        principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
+        principal = principal_of(request.scope)
+        if principal.kind not in OPERATORS:
+            principal = replace(principal, kind=PrincipalKind.OPERATOR)
         return await self._entrance.call(
             principal,
             transport=self._transport,

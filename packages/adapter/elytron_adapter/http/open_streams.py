@@ -1,19 +1,28 @@
-"""Reasons to end a stream that is open: the one list of them, and the guard of a stream that asks it."""
+"""Reasons to end a stream that is open: the one list of them, the guard that asks it, and the loop of a stream."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeVar
 
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, acting_as
 from elytron_core import limits
-from elytron_core.errors import ElytronError, KeyDestroyed, RateLimited, SpaceLocked, TransportOff, Unauthorized
+from elytron_core.errors import (
+    ElytronError,
+    KeyDestroyed,
+    RateLimited,
+    SpaceIncomplete,
+    SpaceLocked,
+    TransportOff,
+    Unauthorized,
+)
 from elytron_core.ids import SpaceId
 
+ItemT = TypeVar("ItemT")
 Credential = Callable[[], Awaitable[str | None]]
 """Returns the credential of a stream's caller as it is now: a session may end while the stream is open."""
 
-ENDS: Final = (Unauthorized, TransportOff, SpaceLocked, KeyDestroyed, RateLimited)
+ENDS: Final = (Unauthorized, TransportOff, SpaceLocked, SpaceIncomplete, KeyDestroyed, RateLimited)
 """Errors that end a stream. Any other means that nothing can be said now: the stream meets that itself."""
 
 
@@ -50,8 +59,9 @@ class StreamGuard:
         """Return why the stream may not send its next event, or None."""
         if self.reason is None:
             try:
-                for require in REASONS:
-                    await require(self)
+                with acting_as(self.principal):
+                    for require in REASONS:
+                        await require(self)
             except ENDS as error:
                 self.reason = error
                 self._has_reason.set()
@@ -82,6 +92,60 @@ def take_guard(scope: MutableMapping[str, Any], /) -> StreamGuard:
     return guard
 
 
+async def guarded_items(
+    guard: StreamGuard,
+    items: AsyncGenerator[ItemT],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    /,
+    *,
+    silence_s: float,
+    recheck_s: float = limits.STREAM_RECHECK_S,
+) -> AsyncGenerator[ItemT | ElytronError | None]:
+    """Yield the items of a stream, and None in each silence; last of all why the stream ends, if there is a reason.
+
+    A reason is one of the list, or what the items raise. There is none when the items end, the client is gone, or the
+    server closes. Left early, it is to be closed.
+    """
+    gone = asyncio.ensure_future(client_gone(receive))
+    ended = asyncio.ensure_future(guard.ended(recheck_s=recheck_s))
+    coming = asyncio.ensure_future(anext(items))
+    try:
+        while True:
+            # The read is kept over silences: cancelling it could lose an item that it had taken.
+            await asyncio.wait({coming, gone, ended}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done() or gone.done():
+                if ended.done() and (reason := ended.result()) is not None:
+                    yield reason
+                return
+            if not coming.done():
+                yield None
+                continue
+            try:
+                item = coming.result()
+            except StopAsyncIteration:
+                return
+            except ElytronError as error:
+                yield error
+                return
+            if (reason := await guard.ends()) is not None:
+                yield reason
+                return
+            yield item
+            coming = asyncio.ensure_future(anext(items))
+    finally:
+        # A generator cannot be closed while it runs, so this read ends first.
+        for task in (coming, gone, ended):
+            task.cancel()
+        await asyncio.gather(coming, gone, ended, return_exceptions=True)
+        await items.aclose()
+
+
+async def client_gone(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], /) -> None:
+    """Return when the client is gone; what it still sends is thrown away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def require_transport(guard: StreamGuard, /) -> None:
     """Raise TransportOff if an operator has switched the stream's transport off."""
     if guard.transport is not None:
@@ -106,7 +170,7 @@ async def require_quota(guard: StreamGuard, /) -> None:
 
 
 async def require_space(guard: StreamGuard, /) -> None:
-    """Raise SpaceLocked, KeyDestroyed if the space can no longer be read on this server."""
+    """Raise SpaceLocked, SpaceIncomplete, KeyDestroyed if the caller can no longer read the space on this server."""
     if guard.space is not None:
         await guard.entrance.dispatcher.runtime.context.secrets.store.require_readable(guard.space)
 

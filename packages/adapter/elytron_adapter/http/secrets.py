@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,129 +26,69 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
 
 ROOT: Final = "/v1/secret"
 _GROUP: Final = "secret"
 _BODY_BYTES: Final = 16 * 1024
 _UNKEPT: Final = {"Cache-Control": "no-store"}
-RequestT = TypeVar("RequestT", bound=Value)
-SecretHandler = Callable[[SpaceSecrets, SpaceId, bytes], Awaitable[Value]]
+SecretCall = Callable[..., Awaitable[Value]]
 
 
 def secret_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
     """Return the family of the routes of secrets."""
-    for method, path, handler, description in _ROUTES:
-        surface = shown_surface(
-            path,
-            partial(_secret_answer, entrance, handler, description),
-            access=SurfaceAccess.OWNER,
-            methods=(method,),
-            told=replace(description, group=_GROUP),
-        )
-        yield surface
+    for method, path, call, description in _ROUTES:
+        answered, described = partial(_secret_answer, entrance, call, description), replace(description, group=_GROUP)
+        yield shown_surface(path, answered, access=SurfaceAccess.OWNER, methods=(method,), told=described)
 
 
 async def _secret_answer(
-    entrance: CallerEntrance, handler: SecretHandler, description: SurfaceDescription, request: Request
+    entrance: CallerEntrance, call: SecretCall, description: SurfaceDescription, request: Request
 ) -> Response:
     principal = principal_of(request.scope)
     runtime = entrance.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
-    if scope is None or principal.kind is PrincipalKind.OPERATOR:
+    if scope is None:
         raise ScopeMissing(operation=description.name, way_out="use a user's key: an operator has no secret")
-    sent = b""
-    if description.taken is not None:
+    sent, fields = b"", {}
+    if isinstance(description.taken, type):
         sent = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
         require_json(heads_of(request.scope))
     async with entrance.admitted(principal, sent=sent):
-        answer = await handler(runtime.secrets, scope.space, sent)
+        if isinstance(description.taken, type):
+            fields = dict(envelope.decode_as(description.taken, sent or b"{}", limit=_BODY_BYTES))
+        answer = await call(runtime.secrets, scope.space, **fields)
     return Response(envelope.encode_value(answer), media_type="application/json", headers=_UNKEPT)
 
 
-def _read_form(model: type[RequestT], sent: bytes) -> RequestT:
-    return envelope.decode_as(model, sent or b"{}", limit=_BODY_BYTES)
-
-
-async def secret_status(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> Value:
-    """Return the state of the space."""
-    return await secrets.status(space)
-
-
-async def fresh_words(secrets: SpaceSecrets, _space: SpaceId, _sent: bytes) -> Value:
-    """Return twelve new words."""
+async def _fresh_words(secrets: SpaceSecrets, _space: SpaceId) -> Value:
     return SecretWords(words=secrets.fresh_words().get_secret_value())
 
 
-async def seal_space(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
-    """Put the space under a secret."""
-    request = _read_form(SecretRequest, sent)
-    return await secrets.seal(space, words=request.words, passphrase=request.passphrase, minutes=request.minutes)
-
-
-async def unlock_space(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
-    """Open the space."""
-    request = _read_form(SecretRequest, sent)
-    return await secrets.unlock(space, words=request.words, passphrase=request.passphrase, minutes=request.minutes)
-
-
-async def lock_space(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> Value:
-    """Close the space."""
-    return await secrets.lock(space)
-
-
-async def change_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
-    """Put another secret in the place of one."""
-    request = _read_form(SecretChangeRequest, sent)
-    return await secrets.change(
-        space,
-        words=request.words,
-        passphrase=request.passphrase,
-        new_words=request.new_words,
-        new_passphrase=request.new_passphrase,
-    )
-
-
-async def rotate_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
-    """Seal the space again under a new data key."""
-    request = _read_form(SecretRotateRequest, sent)
-    return await secrets.rotate(space, words=request.words, passphrase=request.passphrase)
-
-
-async def grant_work(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
-    """Let work in the background open the space for a time."""
-    return await secrets.grant(space, minutes=_read_form(GrantRequest, sent).minutes)
-
-
-async def revoke_grant(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> Value:
-    """End the grant."""
-    return await secrets.revoke(space)
-
-
-_ROUTES: Final[tuple[tuple[str, str, SecretHandler, SurfaceDescription], ...]] = (
-    ("GET", ROOT, secret_status,
+_ROUTES: Final[tuple[tuple[str, str, SecretCall, SurfaceDescription], ...]] = (
+    ("GET", ROOT, SpaceSecrets.status,
      SurfaceDescription("secret_status", "Show whether the space is under a secret, and open here.", None,
                         SecretStatus)),
-    ("POST", ROOT, seal_space,
+    ("POST", ROOT, SpaceSecrets.seal,
      SurfaceDescription("seal_space", "Put the space under its user's words or passphrase.", SecretRequest,
                         SecretStatus)),
-    ("POST", f"{ROOT}/words", fresh_words,
+    ("POST", f"{ROOT}/words", _fresh_words,
      SurfaceDescription("fresh_secret_words", "Make twelve words, which are kept nowhere.", None, SecretWords)),
-    ("POST", f"{ROOT}/unlock", unlock_space,
+    ("POST", f"{ROOT}/unlock", SpaceSecrets.unlock,
      SurfaceDescription("unlock_space", "Open the space on this server for some minutes.", SecretRequest,
                         SecretStatus)),
-    ("POST", f"{ROOT}/lock", lock_space,
+    ("POST", f"{ROOT}/lock", SpaceSecrets.lock,
      SurfaceDescription("lock_space", "Close the space on every server over this store, and end its grant.", None,
                         SecretStatus)),
-    ("POST", f"{ROOT}/change", change_secret,
+    ("POST", f"{ROOT}/change", SpaceSecrets.change,
      SurfaceDescription("change_secret", "Put another secret in the place of one.", SecretChangeRequest,
                         SecretStatus)),
-    ("POST", f"{ROOT}/rotate", rotate_secret,
+    ("POST", f"{ROOT}/rotate", SpaceSecrets.rotate,
      SurfaceDescription("rotate_secret", "Seal all of the space again, under a new data key.", SecretRotateRequest,
                         SecretStatus)),
-    ("POST", f"{ROOT}/grant", grant_work,
+    ("POST", f"{ROOT}/grant", SpaceSecrets.grant,
      SurfaceDescription("grant_secret", "Let work in the background open the space for some minutes.", GrantRequest,
                         SecretStatus)),
-    ("DELETE", f"{ROOT}/grant", revoke_grant,
+    ("DELETE", f"{ROOT}/grant", SpaceSecrets.revoke,
      SurfaceDescription("revoke_secret", "End the grant.", None, SecretStatus)),
 )  # fmt: skip
+"""The fields of a request are the parameters of what its route calls."""

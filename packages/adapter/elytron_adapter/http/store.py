@@ -76,11 +76,8 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
 
     octets = "application/octet-stream"
     surfaces = (
-        *(_route_surface(store, route, handler, SurfaceAccess.MEMBER, removable) for route, handler in ANSWERS),
-        *(
-            _route_surface(store, route, handler, SurfaceAccess.OPERATOR, removable)
-            for route, handler in HEALTH_ANSWERS
-        ),
+        *(_route_surface(store, *row, SurfaceAccess.MEMBER, removable) for row in ANSWERS),
+        *(_route_surface(store, *row, SurfaceAccess.OPERATOR, removable) for row in HEALTH_ANSWERS),
         shown_surface(
             BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
             told=SurfaceDescription("store_write_blob", "Replace a blob.", octets, BlobAnswer,

@@ -16,8 +16,8 @@ from elytron_core.contracts.recall import (
     RecallOutcome,
     RecallPlane,
 )
-from elytron_core.evidence import EvidenceRole, TrustLevel
-from elytron_core.planes.transcript import PRIVATE, STORE, Message
+from elytron_core.evidence import PRIVATE_FLAG, STORE_FLAG, EvidenceRole, TrustLevel
+from elytron_core.planes.transcript import Message
 from elytron_core.policy.projection import sections
 
 SOURCE: Final = "source"
@@ -88,7 +88,12 @@ def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
 
 
 _WITHHELD: Final = (
-    AnyOf(conditions=(FieldCondition(field=PRIVATE, values=(True,)), FieldCondition(field=STORE, values=(False,)))),
+    AnyOf(
+        conditions=(
+            FieldCondition(field=PRIVATE_FLAG, values=(True,)),
+            FieldCondition(field=STORE_FLAG, values=(False,)),
+        )
+    ),
 )
 
 

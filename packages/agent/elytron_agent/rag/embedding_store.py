@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from elytron.context import OperationContext
@@ -44,17 +44,17 @@ from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
-from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+from elytron_core.evidence import PRIVATE_FLAG, STORE_FLAG, EvidenceAuthority, EvidenceRole
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.embedding import EmbeddingChoice
-from elytron_core.planes.transcript import PRIVATE, STORE, TURNS, Message, Turn, message_id
+from elytron_core.planes.transcript import TURNS, Message, Turn, message_id
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import DocumentRef, require_ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_turn.sizes import within_tokens
 
-_RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE, STORE})
+_RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE_FLAG, STORE_FLAG})
 _MESSAGES_GO_OTHERWISE: Final = "message is none that is put in or deleted here: messages go with their conversation"
 
 
@@ -76,7 +76,7 @@ class EmbeddingStore:
         self._space = space
         self._scope = Scope(space=space)
         self._context = parts.context
-        self._memory = MemoryRuntime(replace(parts.context, default_scope=self._scope, caller=caller))
+        self._memory = MemoryRuntime(parts.context.bound_to(self._scope, caller=caller))
 
     async def insert(self, asked: EmbeddingRequest, /, *, key: str | None) -> EmbeddingAnswer:
         """Store a text, embed it, and return its row. If the embedder fails, the text is embedded later.

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -139,7 +139,7 @@ class UserAgents:
     def __init__(self, context: OperationContext, space: SpaceId, settings: ServiceSettings, /, *, caller: str) -> None:
         self.scope = Scope(space=space)
         self.settings = settings
-        self.memory = MemoryRuntime(replace(context, default_scope=self.scope, caller=caller))
+        self.memory = MemoryRuntime(context.bound_to(self.scope, caller=caller))
         self.records: RuntimeRecords = records_of(self.memory)
         self.subagents = SubagentShelf(self.records, agent=MAIN)
         self._journal = RunJournal(self.memory, self.records, self.scope, agent=MAIN, by="")

@@ -7,6 +7,7 @@ at the time of the log's first entry, so that those of an erased log are none of
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from starlette.types import Receive, Send
 
 from elytron.runtime_records import RecordDraft
 from elytron_adapter import envelope
-from elytron_adapter.http.open_streams import StreamGuard
+from elytron_adapter.http.open_streams import StreamGuard, guarded_items
 from elytron_agent import limits
 from elytron_agent.runs.events import (
     ANSWERS,
@@ -198,7 +199,6 @@ class TurnTranslator:
 
 
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-_DISCONNECT: Final = "http.disconnect"
 
 Written = Callable[[FeedEvent], Awaitable[None]]
 """Is called with each event whose frame was handed to the connection."""
@@ -222,46 +222,19 @@ class EventWriter:
         written: Written | None = None,
     ) -> None:
         """Send the events until there is a reason to end the stream, which the last of them says."""
-        ended = asyncio.ensure_future(self._guard.ended())
-        ends = {asyncio.ensure_future(self._gone()), ended}
-        coming = asyncio.ensure_future(anext(events))
+        shown = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
         try:
             await self._frame(opening, begins=True)
-            while True:
-                await asyncio.wait({coming, *ends}, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED)
-                if any(task.done() for task in ends):
-                    if ended.done():
-                        await self._say_end(ended.result())
-                    break
-                # Kept over a silence: a generator in the middle of a step cannot be asked again.
-                if not coming.done():
-                    await self._frame(b": keep-alive\n\n")
-                    continue
-                try:
-                    event = coming.result()
-                except StopAsyncIteration:
-                    break
-                if (reason := await self._guard.ends()) is not None:
-                    await self._say_end(reason)
-                    break
-                await self._frame(event if isinstance(event, bytes) else event_frame(event))
-                if written is not None and not isinstance(event, bytes):
-                    await written(event)
-                coming = asyncio.ensure_future(anext(events))
+            async with aclosing(shown):
+                async for event in shown:
+                    await self._frame(event_frame(event))
+                    if written is not None and isinstance(event, FeedEvent):
+                        await written(event)
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             return  # no reader: the server closes the connection
         finally:
-            for task in (coming, *ends):
-                task.cancel()
-            await asyncio.gather(coming, *ends, return_exceptions=True)
             await events.aclose()
-
-    async def _say_end(self, reason: ElytronError | None) -> None:
-        """Send why the stream ends; nothing if the server ends."""
-        if reason is not None:
-            data = AgentEventData(error=reason.message, code=reason.key)
-            await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
 
     async def _frame(self, data: bytes, *, begins: bool = False) -> None:
         """Send `data`. Raises TimeoutError if the reader takes nothing for too long."""
@@ -270,14 +243,21 @@ class EventWriter:
                 await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _gone(self) -> None:
-        """Return when the client is gone; what it still sends is thrown away."""
-        while (await self._receive())["type"] != _DISCONNECT:
+
+def event_frame(event: FeedEvent | bytes | ElytronError | None, /) -> bytes:
+    """Return the bytes of an event, of why there are no more, or of a silence.
+
+    The data of an event is JSON on one line, so nothing in it can end the event.
+    """
+    match event:
+        case None:
+            return b": keep-alive\n\n"
+        case bytes():
+            return event
+        case ElytronError():
+            event = FeedEvent(AgentEventKind.ERROR, AgentEventData(error=event.message, code=event.key))
+        case FeedEvent():
             pass
-
-
-def event_frame(event: FeedEvent, /) -> bytes:
-    """Return the bytes of an event; its data is JSON on one line, so nothing in it can end the event."""
     head = b"id: %b\n" % event.id.encode() if event.id else b""
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.kind.value.encode(), envelope.encode_value(event.data))
 

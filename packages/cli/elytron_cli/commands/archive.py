@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import click
 
@@ -65,6 +66,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import KeyProvider
+from elytron_core.scope import Scope
 from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import back_up
 
@@ -83,6 +85,12 @@ class BackupReport(Value):
     documents: int
     entries: int
     blobs: int
+
+
+class UserExportReport(Value):
+    """The archives of all spaces of a user, the user's own first."""
+
+    archives: tuple[MemorySpaceExportReport, ...]
 
 
 class MigrationReport(Value):
@@ -265,23 +273,45 @@ def _hint_at_resuming(out: CommandOutput) -> Generator[None]:
 @page_command("export")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--public", is_flag=True, help="Only content that may be shared: no transcript, no private fact.")
+@click.option("--user", "whole_user", is_flag=True, help="All spaces of this user, as archives in the folder FILE.")
 @force_option
 @common_options
-def export_command(*, file: Path, public: bool, force: bool) -> int | None:
+def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -> int | None:
     """Write the whole space to the archive FILE, which `elytron restore` brings back.
 
     With --public it holds only content that may be shared, and can be added to a space (`import --mode bootstrap`). An
     existing file is refused; with --force it is replaced as a whole.
     """
     require_free(file, force=force)
+    if whole_user:
+        file.mkdir(parents=True, exist_ok=force)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         if public:
             await _require_something(session)
         request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
-        out.report(await session.call(request), _show_exported)
+        if whole_user:
+            out.report(await _export_user(session, request), _show_user)
+        else:
+            out.report(await session.call(request), _show_exported)
 
     return run_work(work)
+
+
+async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
+    """Write an archive of each space of the user to the folder of `request`, and return what is in them."""
+
+    async def archive(space: str) -> MemorySpaceExportReport:
+        path = os.fspath(Path(request.path) / f"{quote(space, safe='')}.zip")
+        return await session.call(request.model_copy(update={"path": path, "scope": Scope(space=SpaceId(space))}))
+
+    own = await archive(run_settings().space.value)
+    return UserExportReport(archives=(own, *[await archive(space) for space in own.other_spaces]))
+
+
+def _show_user(console: "Console", report: UserExportReport) -> None:
+    for archive in report.archives:
+        _show_exported(console, archive.model_copy(update={"other_spaces": ()}))
 
 
 async def _require_something(session: CommandSession) -> None:

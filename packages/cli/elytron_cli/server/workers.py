@@ -18,6 +18,7 @@ from elytron_store import parse_url
 _START = "from elytron_cli.main import run_command_line; run_command_line()"
 _SHARED = frozenset({"sqlite", "file", "postgres"})
 """Engines whose stores several processes open."""
+KEY_BYTES = 32
 _ENDING_S = 5.0
 _STEADY_S = 5.0
 """Time that a worker has to have run for another to take its place; one that ends sooner ends the server."""
@@ -56,6 +57,8 @@ class WorkerGroup:
         self._count = count
         self._ending = asyncio.Event()
         self._running: dict[asyncio.Task[int], Process] = {}
+        self._key = os.urandom(KEY_BYTES)
+        """The key under which the workers share unlocked spaces; it is in no argument, environment or file."""
 
     @property
     def processes(self) -> Sequence[int]:
@@ -90,6 +93,8 @@ class WorkerGroup:
         # The worker ends when its input does: this process is gone then.
         worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[self._descriptor])
         self._running[asyncio.create_task(worker.wait())] = worker
+        assert worker.stdin is not None
+        worker.stdin.write(self._key)
         return worker, await _first_report(worker)
 
     async def _watch(self) -> int:
@@ -148,6 +153,12 @@ async def run_workers(arguments: Sequence[str], listening: socket.socket, count:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, group.end)
     return await group.run(ready)
+
+
+def read_server_key() -> bytes | None:
+    """Return the key that all workers of this server have, from the one that started this worker; None without one."""
+    key = os.read(sys.stdin.fileno(), KEY_BYTES)
+    return key if len(key) == KEY_BYTES else None
 
 
 def end_with_input(end: Callable[[], None], /) -> None:

@@ -200,22 +200,19 @@ def _resource_routes(places: CallPlaces) -> Iterable[Surface]:
             return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
-    one_told = SurfaceDescription("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
-    yield _route_surface(
-        "POST",
-        "/resources",
-        upload,
-        SurfaceDescription("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer),
-    )
-    yield _route_surface(
-        "GET", "/resources", listed, SurfaceDescription("list_resources", "List resources.", given=wire.ResourcesAnswer)
-    )
-    yield _route_surface("GET", place, one, one_told)
-    yield _route_surface(
-        "DELETE", place, delete, SurfaceDescription("delete_resource", "Remove a resource.", given=wire.DeletedAnswer)
-    )
-    again = SurfaceDescription("retry_resource", "Read a resource again.", wire.PlacedRequest, wire.ResourceAnswer)
-    yield _route_surface("POST", f"{place}/retry", retry, again)
+    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
+        ("POST", "/resources", upload,
+         SurfaceDescription("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer)),
+        ("GET", "/resources", listed,
+         SurfaceDescription("list_resources", "List resources.", given=wire.ResourcesAnswer)),
+        ("GET", place, one, SurfaceDescription("get_resource", "Show a resource.", given=wire.ResourcesAnswer)),
+        ("DELETE", place, delete,
+         SurfaceDescription("delete_resource", "Remove a resource.", given=wire.DeletedAnswer)),
+        ("POST", f"{place}/retry", retry,
+         SurfaceDescription("retry_resource", "Read a resource again.", wire.PlacedRequest, wire.ResourceAnswer)),
+    )  # fmt: skip
+    for row in rows:
+        yield _route_surface(*row)
 
 
 def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface]:
@@ -246,25 +243,13 @@ def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Sur
         ("GET", "/users", listed, SurfaceDescription("list_users", "List users.", given=wire.UsersAnswer)),
         ("GET", place, usage, SurfaceDescription("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
         ("DELETE", place, erase, SurfaceDescription("erase_user", "Erase a user for good.", given=SignedReport)),
-        (
-            "POST",
-            f"{place}/rotate",
-            rotate,
-            SurfaceDescription("rotate_user_key", "Give a new key.", given=wire.UserAnswer),
-        ),
-        (
-            "POST",
-            f"{place}/revoke",
-            revoke,
-            SurfaceDescription("revoke_user_key", "End a key.", given=wire.UsageAnswer),
-        ),
-        (
-            "POST",
-            "/backlog/drain",
-            drain,
-            SurfaceDescription("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer),
-        ),
-    )
+        ("POST", f"{place}/rotate", rotate,
+         SurfaceDescription("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
+        ("POST", f"{place}/revoke", revoke,
+         SurfaceDescription("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
+        ("POST", "/backlog/drain", drain,
+         SurfaceDescription("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer)),
+    )  # fmt: skip
     for method, path, handler, told in rows:
         yield _route_surface(method, path, _placed_handler(handler, places), told, access=SurfaceAccess.OPERATOR)
 

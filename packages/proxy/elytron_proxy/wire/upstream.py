@@ -163,6 +163,7 @@ _TIMEOUT: Final = CallRefusal(504, "upstream_timeout", "the model server did not
 _ENCODED: Final = CallRefusal(
     502, "upstream_encoded", "the model server sent an encoding that was not asked for and cannot be read"
 )
+UNDECODED: Final = CallRefusal(502, "upstream_encoded", "the model server's packed answer is damaged, or too long")
 _STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered with a status that HTTP does not have")
 
 
@@ -302,7 +303,6 @@ async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
     decoders = (
         [BodyDecoder(encoding) for encoding in reversed(_encodings_of(response))] if is_readable(response) else []
     )
-    left = limits.DECODED_BYTES
     # It is a generator, which its declared type does not say.
     async with aclosing(cast("AsyncGenerator[bytes]", response.aiter_raw())) as chunks:
         async for chunk in chunks:
@@ -311,12 +311,9 @@ async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
                 pieces = _decode_pieces(decoder, pieces)
             try:
                 for piece in pieces:
-                    left -= len(piece) if decoders else 0
-                    if left < 0:
-                        raise httpx.DecodingError("the decoded body is too long")
                     yield piece
             except zlib.error:
-                raise httpx.DecodingError("the body is not encoded as it says") from None
+                raise httpx.DecodingError(UNDECODED.message) from None
 
 
 def _decode_pieces(decoder: "BodyDecoder", pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -333,15 +330,19 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class BodyDecoder:
-    """Decodes gzip and deflate piece by piece, so that a small body which decodes to a huge one takes little memory."""
+    """Decodes gzip and deflate piece by piece, up to a bound, so that a small body costs little memory and time.
+
+    Each has the bound, as what one decodes to may be nothing for the next.
+    """
 
     def __init__(self, encoding: str, /) -> None:
         self._is_gzip = encoding != "deflate"
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
         self._is_first = True
+        self._left = limits.DECODED_BYTES
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
-        """Yield what `data` decodes to. Raises zlib.error."""
+        """Yield what `data` decodes to. Raises zlib.error, also beyond the bound."""
         is_full = False
         while data or is_full:
             try:
@@ -353,6 +354,9 @@ class BodyDecoder:
                 self._inflater, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
                 continue
             self._is_first = False
+            self._left -= len(piece)
+            if self._left < 0:
+                raise zlib.error("too long")
             if piece:
                 yield piece
             # Of input that was read whole, output may still wait.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.state.spaces import REF, LostRaces
+from elytron.state.spaces import REF, retry_lost_races
 from elytron_core import limits
 from elytron_core.errors import Conflict, SealBroken, StoreCorrupt, StoreError
 from elytron_core.ids import SpaceId
@@ -82,13 +82,8 @@ async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) ->
 
 async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | None:
     """Return the mark once all turns are linked; None if they cannot be, as in a store that is full."""
-    race = LostRaces()
     try:
-        while True:
-            try:
-                return await _follow_journal(ctx, space)
-            except Conflict as conflict:
-                await race.lost(conflict)
+        return await retry_lost_races(_follow_journal)(ctx, space)
     except (Conflict, SealBroken, StoreError):
         return None
 

@@ -6,10 +6,9 @@ A secret is its user's: each call goes over the user's own space and those of it
 import asyncio
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import SecretStr
 
@@ -39,6 +38,7 @@ from elytron_store.secret.store import SecretStore
 if TYPE_CHECKING:
     from elytron_store.secret.grants import GrantDesk
     from elytron_store.secret.keeper import SecretKeeper, SpaceCopier, UserKey, UserSecret
+    from elytron_store.secret.shared_sessions import SharedSessions
 
 logger = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
@@ -49,10 +49,26 @@ _MINUTE_MS: Final = 60_000
 Secret = SecretStr | str
 
 
-class UserSeats(ABC):
+class SecretParts(NamedTuple):
+    """What needs the cipher library. `shared` is there for the processes of one server."""
+
+    keeper: "SecretKeeper"
+    grants: "GrantDesk"
+    shared: "SharedSessions | None"
+
+
+class UserSeats:
     """The seats of a user's spaces, and their states towards the caller of a task."""
 
-    store: SecretStore
+    def __init__(
+        self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None, is_elsewhere: bool = False
+    ) -> None:
+        self.store = store
+        self._ids = ids
+        self._keys = keys
+        self._is_elsewhere = is_elsewhere
+        self._server_key: bytes | None = None
+        self._parts: SecretParts | None = None
 
     async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
         if seat is None:
@@ -66,7 +82,7 @@ class UserSeats(ABC):
         )
         if seat.filled:
             return status
-        _, grants = self._opened_parts()
+        grants = self._opened_parts().grants
         if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
             status = status.model_copy(update={"grant_until": grant.until})
         if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
@@ -78,7 +94,7 @@ class UserSeats(ABC):
             return SecretState.PLAIN
         if seat.filled:
             return SecretState.MAKING
-        await self._opened_parts()[0].sweep(space)
+        await self._opened_parts().keeper.sweep(space)
         try:
             self.store.seats.require(space, seat)
         except ElytronError:
@@ -98,8 +114,8 @@ class UserSeats(ABC):
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
         """
-        keeper, _ = self._opened_parts()
-        first = await keeper.proven_key(await self._sealed_one(place), secret)
+        keeper = self._opened_parts().keeper
+        first = await keeper.proven_key((await self._sealed(place))[0], secret)
         keys = [first]
         async for space, seat in self._seats(place):
             terms = first.terms if seat is None or seat.terms is None else seat.terms
@@ -109,12 +125,12 @@ class UserSeats(ABC):
                 keys.append(key)
             yield space, seat, key
 
-    async def _sealed_one(self, place: SpaceId) -> SpaceId:
-        """Return the first space of the user of `place` that is under a secret. Raises NotFound."""
-        async for space, seat in self._seats(place):
-            if seat is not None:
-                return space
-        raise NotFound(what="secret", name=place)
+    async def _sealed(self, place: SpaceId) -> list[SpaceId]:
+        """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
+        spaces = [space async for space, seat in self._seats(place) if seat is not None]
+        if not spaces:
+            raise NotFound(what="secret", name=place)
+        return spaces
 
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a user's spaces towards the caller, which needs no secret."""
@@ -139,16 +155,28 @@ class UserSeats(ABC):
             raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
 
-    @abstractmethod
-    def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
-        """Return what seals and opens spaces, and their grants."""
+    def _opened_parts(self) -> "SecretParts":
+        # Imported now: a process that meets no secret needs no cipher library.
+        if self._is_elsewhere:
+            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
+        if self._parts is None:
+            from elytron_store.secret.grants import GrantDesk
+            from elytron_store.secret.keeper import PlainContents, SecretKeeper
+            from elytron_store.secret.shared_sessions import SharedSessions
+
+            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
+            keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
+            grants = GrantDesk(self.store, ids=self._ids, keys=self._keys)
+            shared = SharedSessions(keeper, self._server_key) if self._server_key is not None else None
+            self._parts = SecretParts(keeper, grants, shared)
+        return self._parts
 
 
 class SpaceSecrets(UserSeats):
     """The secrets of spaces. Words and passphrases are in no report, log, error or record.
 
-    A space that was unlocked is open only in this process and only to the caller that unlocked it, for a time; a lock
-    closes it everywhere.
+    A space that was unlocked is open only to the caller that unlocked it, for a time, and only in this process and in
+    those of the same server; a lock closes it everywhere.
     """
 
     def __init__(
@@ -161,14 +189,10 @@ class SpaceSecrets(UserSeats):
         copy: "SpaceCopier",
         is_elsewhere: bool = False,
     ) -> None:
-        self.store = store
+        super().__init__(store, ids=ids, keys=keys, is_elsewhere=is_elsewhere)
         store.sweeper = self._sweep
         store.redrawn = (TAG_LINKS,)
         self._copy = copy
-        self._is_elsewhere = is_elsewhere
-        self._ids = ids
-        self._keys = keys
-        self._parts: tuple[SecretKeeper, GrantDesk] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._closed: dict[SpaceId, int] = {}
         self._on_open: list[Callable[[SpaceId], None]] = []
@@ -205,21 +229,21 @@ class SpaceSecrets(UserSeats):
         """
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
-        keeper, _ = self._opened_parts()
+        keeper = self._opened_parts().keeper
         secret = _secret_of(words, passphrase)
         plain = [each async for each, seat in self._seats(place) if seat is None]
         if place in plain or not plain:
             key = await keeper.fresh_key(secret)
             await keeper.seal(place, key, until=until, copy=self._copy)
-            self._note_open(place)
         else:
             key = await keeper.proven_key(place, secret)
             await keeper.unlock(place, key, until=until)
+        await self._note_open(place)
         # Listed behind that: a space that the user enters from here on is sealed at its first write.
         async for each, seat in self._seats(place):
             if seat is None:
                 await keeper.seal(each, key, until=until, copy=self._copy)
-                self._note_open(each)
+                await self._note_open(each)
         return await self.status(place)
 
     async def unlock(
@@ -238,7 +262,7 @@ class SpaceSecrets(UserSeats):
         """
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
-        keeper, _ = self._opened_parts()
+        keeper = self._opened_parts().keeper
         async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
             try:
                 if seat is None:
@@ -250,18 +274,16 @@ class SpaceSecrets(UserSeats):
             except ElytronError as error:
                 logger.warning("a space was not opened with the others of its user (%s)", error.key)
                 continue
-            self._note_open(each)
+            await self._note_open(each)
         return await self.status(place)
 
     async def lock(self, space: str, /) -> SecretStatus:
         """Close a user's spaces in every process, and end their grants. Raises NotFound if none is under a secret."""
         place = _usable_space(space)
-        keeper, _ = self._opened_parts()
-        await self._sealed_one(place)
-        async for each, seat in self._seats(place):
-            if seat is not None:
-                await keeper.lock(each)
-                self._note_closed(each)
+        keeper = self._opened_parts().keeper
+        for each in await self._sealed(place):
+            await keeper.lock(each)
+            self._note_closed(each)
         return await self.status(place)
 
     async def change(
@@ -279,7 +301,7 @@ class SpaceSecrets(UserSeats):
         Raises as `unlock`, InvalidInput.
         """
         place = _usable_space(space)
-        keeper, _ = self._opened_parts()
+        keeper = self._opened_parts().keeper
         new = _secret_of(new_words, new_passphrase, field="new ")
         new.require_form(is_new=True)
         keys = self._keyed(place, _secret_of(words, passphrase))
@@ -289,6 +311,7 @@ class SpaceSecrets(UserSeats):
         for each, key in reversed(keyed):
             with suppress(SecretRefused):  # under another secret, or changed before the call was cut short
                 await keeper.change(each, key, new_key)
+                await self._share(each)
         return await self.status(place)
 
     async def rotate(
@@ -299,11 +322,12 @@ class SpaceSecrets(UserSeats):
         Calls of a space raise SpaceIncomplete meanwhile. Cut short, it is as before, or renewed. Raises as `unlock`.
         """
         place = _usable_space(space)
-        keeper, _ = self._opened_parts()
+        keeper = self._opened_parts().keeper
         async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
             if seat is not None:
                 with suppress(SecretRefused):  # under another secret
                     await keeper.rotate(each, key, copy=self._copy)
+                    await self._share(each)
         return await self.status(place)
 
     async def enter(self, user: SpaceId, space: SpaceId, /) -> None:
@@ -323,8 +347,8 @@ class SpaceSecrets(UserSeats):
 
         with suppress(Conflict):  # another call of the user was quicker
             key = UserKey(own[0].terms, session.user_key)
-            await self._opened_parts()[0].seal(space, key, until=session.until, copy=self._copy)
-        self._note_open(space)
+            await self._opened_parts().keeper.seal(space, key, until=session.until, copy=self._copy)
+        await self._note_open(space)
 
     async def grant(self, space: str, /, *, minutes: int | None = None) -> SecretStatus:
         """Let work in the background open a user's unlocked spaces for some minutes. The next lock ends it.
@@ -334,24 +358,23 @@ class SpaceSecrets(UserSeats):
         """
         place = _usable_space(space)
         until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
-        keeper, grants = self._opened_parts()
-        first = await self._sealed_one(place)
+        keeper, grants, _ = self._opened_parts()
+        first, *others = await self._sealed(place)
         await keeper.required_seat(first)
         await grants.make(first, until=until)
-        async for each, seat in self._seats(place):
-            if seat is not None and each != first:
-                with suppress(SpaceLocked):  # under another secret, which is not open
-                    await grants.make(each, until=until)
+        for each in others:
+            with suppress(SpaceLocked):  # under another secret, which is not open
+                await grants.make(each, until=until)
         return await self.status(place)
 
     async def revoke(self, space: str, /) -> SecretStatus:
         """End the grants of a user's spaces. Raises NotFound if no space is under a secret."""
         place = _usable_space(space)
-        keeper, grants = self._opened_parts()
-        await keeper.required_seat(await self._sealed_one(place))
-        async for each, seat in self._seats(place):
-            if seat is not None:
-                await grants.end(each)
+        keeper, grants, _ = self._opened_parts()
+        sealed = await self._sealed(place)
+        await keeper.required_seat(sealed[0])
+        for each in sealed:
+            await grants.end(each)
         return await self.status(place)
 
     @asynccontextmanager
@@ -367,7 +390,7 @@ class SpaceSecrets(UserSeats):
             return
         session = self.store.sessions.latest(space)
         if session is None or not session.fits(seat[0], self.store.clock.now()):
-            session = await self._opened_parts()[1].session(space)
+            session = await self._opened_parts().grants.session(space)
         if session is None:
             yield
             return
@@ -384,7 +407,7 @@ class SpaceSecrets(UserSeats):
 
     async def look(self) -> None:
         """Let go of the spaces whose time is over, or that another process locked."""
-        keeper, _ = self._opened_parts()
+        keeper = self._opened_parts().keeper
         for space in await keeper.look():
             self._note_closed(space)
         for space, left in tuple(self._closed.items()):
@@ -403,9 +426,27 @@ class SpaceSecrets(UserSeats):
                 await task
 
     async def _sweep(self, space: SpaceId) -> None:
-        await self._opened_parts()[0].sweep(space)
+        await self._opened_parts().keeper.sweep(space)
 
-    def _note_open(self, space: SpaceId) -> None:
+    def share_sessions(self, key: bytes, /) -> None:
+        """Share what callers unlock with the other processes of a server, which all have `key` (32 random bytes)."""
+        self._server_key, self._parts = key, None
+        self.store.adopter = self._adopt
+
+    async def _adopt(self, space: SpaceId, seat: SecretSeat) -> None:
+        shared = self._opened_parts().shared
+        if shared is not None and await shared.adopt(space, seat):
+            self._note_adopted(space)
+
+    async def _share(self, space: SpaceId) -> None:
+        if (shared := self._opened_parts().shared) is not None:
+            await shared.put(space)
+
+    async def _note_open(self, space: SpaceId) -> None:
+        await self._share(space)
+        self._note_adopted(space)
+
+    def _note_adopted(self, space: SpaceId) -> None:
         self._closed.pop(space, None)
         for listener in self._on_open:
             listener(space)
@@ -427,19 +468,6 @@ class SpaceSecrets(UserSeats):
                 await self.look()
             except ElytronError as error:
                 logger.warning("open spaces were not looked at (%s)", error.key)
-
-    def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
-        # Imported now: a process that meets no secret needs no cipher library.
-        if self._is_elsewhere:
-            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
-        if self._parts is None:
-            from elytron_store.secret.grants import GrantDesk
-            from elytron_store.secret.keeper import PlainContents, SecretKeeper
-
-            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
-            keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
-            self._parts = keeper, GrantDesk(self.store, ids=self._ids, keys=self._keys)
-        return self._parts
 
 
 def _usable_space(space: str) -> SpaceId:

@@ -5,12 +5,13 @@ before each. A change that lost a race is retried in bounded attempts with growi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from itertools import accumulate
 from time import monotonic
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
@@ -30,6 +31,8 @@ from elytron_core.ports.store import (
 )
 from elytron_core.scope import ConversationKey, Scope
 
+ArgumentsP = ParamSpec("ArgumentsP")
+ResultT = TypeVar("ResultT")
 REF = DocumentRef(SPACE, KEY)
 FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
@@ -135,6 +138,23 @@ class LostRaces:
         if self._lost > 1:
             # A change that reads again at once may do so behind each running group of others, and lose again.
             await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
+
+
+def retry_lost_races(
+    change: Callable[ArgumentsP, Awaitable[ResultT]],
+) -> Callable[ArgumentsP, Coroutine[Any, Any, ResultT]]:
+    """Have a change that reads, plans and commits made again if another commit came first. Raises Conflict at last."""
+
+    @wraps(change)
+    async def made(*args: ArgumentsP.args, **kwargs: ArgumentsP.kwargs) -> ResultT:
+        race = LostRaces()
+        while True:
+            try:
+                return await change(*args, **kwargs)
+            except Conflict as conflict:
+                await race.lost(conflict)
+
+    return made
 
 
 class _ChangeLine(asyncio.Lock):

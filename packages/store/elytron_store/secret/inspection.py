@@ -17,7 +17,7 @@ from elytron_core.ports.store import (
     scan_entries,
     scan_spaces,
 )
-from elytron_store.secret.records import HOLD, INNER_PREFIX, OWN, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
+from elytron_store.secret.records import HOLD, INNER_PREFIX, SEAT, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
 
 
 async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
@@ -36,7 +36,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
             continue
         if is_reserved(space):
             continue
-        documents = [document for document in await inner.get(space, OWN) if document is not None]
+        documents = [document async for document in scan_documents(inner, space, SEAT.collection)]
         own += len(documents)
         for document in documents[:1]:
             try:

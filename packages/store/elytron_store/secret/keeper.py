@@ -37,7 +37,6 @@ from elytron_store.secret.derivation.user_key import (
 from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
 from elytron_store.secret.inspection import erase_redrawn
 from elytron_store.secret.records import (
-    GRANT,
     RECORD,
     SEAT,
     USER_KEY,
@@ -168,7 +167,6 @@ class SecretKeeper:
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await self._fill(self._inner, space, inner, keys, copy)
-                await self._erase_redrawn(inner)
             seat = seat.model_copy(update={"state": SeatState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 1)))
         except BaseException:
@@ -182,11 +180,15 @@ class SecretKeeper:
 
     async def unlock(self, space: SpaceId, key: UserKey, /, *, until: Instant) -> SecretSession:
         """Open `space` for the caller of this task, in this process until a moment. Raises NotFound, SecretRefused."""
-        seat = await self.required_seat(space)
+        session = await self.begin(space, await self.required_seat(space), key, until=until)
+        await self.sweep(space)
+        return session
+
+    async def begin(self, space: SpaceId, seat: SecretSeat, key: UserKey, /, *, until: Instant) -> SecretSession:
+        """Open the space of `seat` for the caller of this task, in this process. Raises SecretRefused."""
         keys = await self._data_keys(space, seat, key)
         session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
-        await self.sweep(space)
         return session
 
     async def lock(self, space: SpaceId, /) -> None:
@@ -196,7 +198,7 @@ class SecretKeeper:
         if entry is not None and entry[0].state is SeatState.RENEWING:
             await self.store.abandon(space, *entry)
         await self._move_seat(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
-        await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
+        await self.store.erase_openings(space)
         self.store.forget(space)
         await self.sweep(space)
 
@@ -221,7 +223,7 @@ class SecretKeeper:
         self.store.sessions.end(space)
         if session is not None:
             self.store.sessions.begin(space, replace(session, generation=moved.generation, user_key=new.key))
-        await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
+        await self.store.erase_openings(space)
         await self.sweep(space)
 
     async def rotate(self, space: SpaceId, key: UserKey, /, *, copy: SpaceCopier) -> None:
@@ -245,7 +247,6 @@ class SecretKeeper:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await source.raise_guard(self._clock)
                 await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
-                await self._erase_redrawn(inner)
             seat = seat.renewed()
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision + 1)))
         except BaseException:
@@ -256,7 +257,7 @@ class SecretKeeper:
         if session is not None:
             renewed = replace(session, inner=inner, generation=seat.generation, keys=newer)
             self.store.sessions.begin(space, renewed)
-        await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
+        await self.store.erase_openings(space)
         await self.sweep(space)
 
     async def sweep(self, space: SpaceId, /) -> None:
@@ -303,8 +304,6 @@ class SecretKeeper:
             return  # it never held anything
         keyring = FixedKeyring(self._inner, inner, keys)
         await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
-
-    async def _erase_redrawn(self, inner: SpaceId) -> None:
         # Their own key may have been seen, in the plain space or under the former data key.
         await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
 

@@ -1,8 +1,8 @@
 """Documents of a space that is under its user's secret, in the plain space of its name.
 
 The seat names the inner space of the sealed documents, how the user's key is derived, and the data keys under it.
-Beside it are the count of attempts and the grant. None of them holds content. The plain space holds nothing else, and
-no writer puts anything there: every batch of a plain space demands that it has no seat.
+Beside it are the count of attempts, the grant and shared sessions. None of them holds content. The plain space holds
+nothing else, and no writer puts anything there: every batch of a plain space demands that it has no seat.
 """
 
 import os
@@ -30,7 +30,6 @@ from elytron_store.sealed.records import WrappedKey
 SEAT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
 GRANT: Final = DocumentRef("space_secret", "2")
-OWN: Final = (SEAT, ATTEMPTS, GRANT)
 HOLD: Final = DocumentRef("space_secret", "3")
 """Hold of the process that seals a space, in a space of its own."""
 SECRET_GUARD: Final = DocumentRef("elytron_seal", "1")
@@ -191,6 +190,13 @@ class GrantRecord(_SecretRecord):
     until: Instant
     key: WrappedKey
     keys: tuple[GrantedKey, ...]
+
+
+class SharedSession(_SecretRecord):
+    """A user's key for the processes of one server, under a key that only these have, until a moment."""
+
+    until: Instant
+    sealed: bytes
 
 
 def fresh_inner() -> SpaceId:

@@ -28,6 +28,8 @@ class SpaceCaller:
     principal: str = ""
     """Empty for the process itself: the library's own user, the command line, the machine's user over stdio."""
     address: str = ""
+    names_spaces: bool = False
+    """True for an operator by its key, which opens every space: none of them is its default."""
     is_server: bool = False
     """True for the server's own upkeep of spaces, which may use any caller's session and returns nothing to anyone."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SpaceLocked
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
@@ -25,13 +25,15 @@ from elytron_core.ports.store import (
     RequireRevision,
     Store,
     closed_stream,
+    scan_documents,
     validate_batch,
 )
 from elytron_store.engine import PassingStore
 from elytron_store.secret.holds import erase_hold, held_until
 from elytron_store.secret.records import (
+    ATTEMPTS,
+    GRANT,
     INNER_PREFIX,
-    OWN,
     RECORD,
     SEAT,
     SeatState,
@@ -52,6 +54,10 @@ Sweeper = Callable[[SpaceId], Awaitable[None]]
 """Erases the plain bytes that a sealing or a change of the secret left."""
 
 
+Adopter = Callable[[SpaceId, SecretSeat], Awaitable[None]]
+"""Opens a space for the caller of the task, if another process of the same server has it open for that caller."""
+
+
 class SecretStore(PassingStore):
     """Passes the calls of plain spaces on, and seals those of spaces that are under a secret.
 
@@ -67,6 +73,7 @@ class SecretStore(PassingStore):
         self.seats = SeatBook(inner, self.sessions)
         self.listeners: list[Listener] = []
         self.sweeper: Sweeper | None = None
+        self.adopter: Adopter | None = None
         self.redrawn: tuple[str, ...] = ()
         self._sealed: SealedSpaces | None = None
         self._plain: LruCache[SpaceId, None] = LruCache(_PLAIN_KEPT)
@@ -279,7 +286,17 @@ class SecretStore(PassingStore):
             if self.clock.now() < await held_until(self._inner, entry[0]):
                 break
             await self.abandon(space, *entry)
+        if entry is not None and entry[0].state is SeatState.SEALED and self.adopter is not None:
+            session = self.sessions.of(space)
+            if session is None or not session.fits(entry[0], Instant(0)):
+                await self.adopter(space, entry[0])
         return entry
+
+    async def erase_openings(self, space: SpaceId, /, *more: DocumentRef) -> None:
+        """Erase what opens `space` without its user's secret: its grant and the shared sessions; and `more`."""
+        own = [document.ref async for document in scan_documents(self._inner, space, SEAT.collection)]
+        refs = {GRANT, *more, *(ref for ref in own if ref not in {SEAT, ATTEMPTS})}
+        await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), refs=tuple(refs)))
 
     async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
         """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
@@ -308,7 +325,7 @@ class SecretStore(PassingStore):
         if seat is None:
             return await self.erase(erasure)
         # The wrapped keys go with the remains of the seat as it was.
-        await self._inner.erase(ErasureTarget(space=space, at=at, refs=OWN[1:]))
+        await self.erase_openings(space, ATTEMPTS)
         inner = SpaceId(seat.inner)
         ours = int(await guard_revision(self._inner, inner) > 0)
         erased = await self.erase_inner(inner)

@@ -251,7 +251,7 @@ def search_command(
     top_k: int,
     **place: str,
 ) -> None:
-    """Search memories. Without --scope: resources, and with a conversation id that chat too."""
+    """Search memories. Without --scope: all, or with a conversation id that chat and resources."""
     if "current_chat" in scopes and conversation_id is None:
         raise click.UsageError("--scope current_chat needs --conversation-id")
     found = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -38,7 +38,7 @@ class SentSecret(Value):
     minutes: int | None = None
 
     @model_serializer(mode="wrap")
-    def _given_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, str | int]:
+    def _given_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Return what was given: each route refuses fields that it does not know."""
         return {name: value for name, value in write(self).items() if value is not None}
 
@@ -75,10 +75,14 @@ def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key:
     """Put the space, with all that it holds, under your words or passphrase. Nothing opens it without them."""
     sent = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.seal(space, words=sent.words, passphrase=sent.passphrase, minutes=minutes)
-
-    _change_secret(url, key, "", sent, work, when_missing=WhenMissing.MAKE)
+    _change_secret(
+        url,
+        key,
+        "",
+        sent,
+        lambda secrets, space: secrets.seal(space, **sent.model_dump()),
+        when_missing=WhenMissing.MAKE,
+    )
 
 
 @secret_group.command("unlock")
@@ -94,10 +98,7 @@ def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, ke
     """
     sent = _asked_secret(is_passphrase=passphrase, minutes=minutes)
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.unlock(space, words=sent.words, passphrase=sent.passphrase, minutes=minutes)
-
-    _change_secret(url, key, "/unlock", sent, work)
+    _change_secret(url, key, "/unlock", sent, lambda secrets, space: secrets.unlock(space, **sent.model_dump()))
 
 
 @secret_group.command("lock")
@@ -107,10 +108,7 @@ def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, ke
 def lock_command(*, url: str | None, key: str | None) -> None:
     """Close the space in every process over its store, and end its grant."""
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.lock(space)
-
-    _change_secret(url, key, "/lock", None, work)
+    _change_secret(url, key, "/lock", None, lambda secrets, space: secrets.lock(space))
 
 
 @secret_group.command("status")
@@ -120,10 +118,7 @@ def lock_command(*, url: str | None, key: str | None) -> None:
 def status_command(*, url: str | None, key: str | None) -> None:
     """Say whether the space is under a secret, and open."""
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.status(space)
-
-    _change_secret(url, key, "", None, work, method="GET")
+    _change_secret(url, key, "", None, lambda secrets, space: secrets.status(space), method="GET")
 
 
 @secret_group.command("change")
@@ -138,16 +133,7 @@ def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None
     new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
     sent = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.change(
-            space,
-            words=old.words,
-            passphrase=old.passphrase,
-            new_words=new.words,
-            new_passphrase=new.passphrase,
-        )
-
-    _change_secret(url, key, "/change", sent, work)
+    _change_secret(url, key, "/change", sent, lambda secrets, space: secrets.change(space, **sent.model_dump()))
 
 
 @secret_group.command("rotate")
@@ -159,10 +145,7 @@ def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> Non
     """Seal all that the space holds again, under a new data key. Your secret stays; other processes are locked."""
     sent = _asked_secret(is_passphrase=passphrase)
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.rotate(space, words=sent.words, passphrase=sent.passphrase)
-
-    _change_secret(url, key, "/rotate", sent, work)
+    _change_secret(url, key, "/rotate", sent, lambda secrets, space: secrets.rotate(space, **sent.model_dump()))
 
 
 @secret_group.command("grant")
@@ -194,10 +177,7 @@ def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> N
 def revoke_command(*, url: str | None, key: str | None) -> None:
     """End the grant: jobs and schedules wait again while the space is locked. It needs no secret."""
 
-    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
-        return await secrets.revoke(space)
-
-    _change_secret(url, key, "/grant", None, work, method="DELETE")
+    _change_secret(url, key, "/grant", None, lambda secrets, space: secrets.revoke(space), method="DELETE")
 
 
 def _asked_secret(

@@ -30,7 +30,7 @@ from elytron_cli.input.server_options import (
     several_options,
 )
 from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, console_host, require_entry, surfaces_beside
-from elytron_cli.server.workers import end_with_input, require_workers, run_workers
+from elytron_cli.server.workers import end_with_input, read_server_key, require_workers, run_workers
 from elytron_cli.session import (
     CommandSession,
     open_session,
@@ -271,10 +271,14 @@ def serve_command(
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
     wanted = WantedSurfaces(llm=llm, agent=agent, rag=rag, node_url=node_url, **given)
 
+    server_key = read_server_key() if serving.descriptor is not None else None
+
     async def work() -> None:
         async with open_session(
             found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events
         ) as session:
+            if server_key is not None:
+                session.runtime.secrets.share_sessions(server_key)
             shown = console_host(found, session.runtime) if console else None
             async with surfaces_beside(session.runtime, replace(wanted, console=shown)) as more:
                 await serve_session(session, serving, more, found, out, key_file=first_key_file)

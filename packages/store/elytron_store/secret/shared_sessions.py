@@ -1,0 +1,71 @@
+"""Unlocked spaces that the processes of one server share: in the store, under a key that only these processes have."""
+
+from contextlib import suppress
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, InvalidInput, SealBroken
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import DocumentRef, ErasureTarget, PutChange
+from elytron_core.strict_json import keyed_tag
+from elytron_store.sealed.providers import LocalKeys
+from elytron_store.secret.keeper import SecretKeeper, UserKey
+from elytron_store.secret.records import SEAT, SecretSeat, SharedSession, secret_batch
+from elytron_store.secret.sessions import current_caller
+
+_KEY_ID: Final = "server"
+_TAG_CHARS: Final = 32
+
+
+class SharedSessions:
+    """Stores what a caller unlocked for the other processes with the same key, and opens what they stored.
+
+    A copy of the store opens nothing by it, since the key is in no store. Each is bound to its caller, its end and the
+    generation of the space's secret, so that a lock ends it in every process.
+    """
+
+    def __init__(self, keeper: SecretKeeper, key: bytes, /) -> None:
+        self._keeper = keeper
+        self._store = keeper.store
+        self._inner = keeper.store.inner
+        self._key = key
+        self._keys = LocalKeys({_KEY_ID: key}, current=_KEY_ID)
+
+    async def put(self, space: SpaceId, /) -> None:
+        """Store the session that the caller of this task has of `space`, if it is no grant's."""
+        session = self._store.sessions.of(space)
+        if session is None or not session.user_key:
+            return
+        context = _session_context(space, session.inner, session.generation, session.until)
+        sealed = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
+        body = SharedSession(until=session.until, sealed=sealed).to_bytes()
+        (former,) = await self._inner.get(space, (self._ref(),))
+        put = PutChange(self._ref(), body, former.revision if former is not None else 0)
+        with suppress(Conflict):  # the same caller unlocked it at another process at this moment
+            await self._inner.commit(secret_batch(space, self._store.clock, put))
+
+    async def adopt(self, space: SpaceId, seat: SecretSeat, /) -> bool:
+        """Open `space` for the caller of this task if another process stored its session; return whether it did."""
+        (document,) = await self._inner.get(space, (self._ref(),))
+        if document is None or seat.terms is None:
+            return False
+        try:
+            session = SharedSession.from_bytes(document.body)
+            context = _session_context(space, seat.inner, seat.generation, session.until)
+            user_key = await self._keys.unwrap(session.sealed, key_id=_KEY_ID, context=context)
+        except (InvalidInput, SealBroken):
+            return False  # altered, or of before a lock
+        if self._store.clock.now() >= session.until:
+            await self._inner.erase(ErasureTarget(space=space, at=self._store.clock.now(), refs=(self._ref(),)))
+            return False
+        await self._keeper.begin(space, seat, UserKey(seat.terms, user_key), until=session.until)
+        return True
+
+    def _ref(self) -> DocumentRef:
+        principal = keyed_tag(self._key, "shared session", current_caller().principal, size=_TAG_CHARS)
+        return DocumentRef(SEAT.collection, f"4.{principal}")
+
+
+def _session_context(space: SpaceId, inner: str, generation: int, until: Instant) -> bytes:
+    """Return what binds a session to its space, to the time since the last lock, to its end and to its caller."""
+    return f"{space}|{inner}|{generation}|{until}|{current_caller().principal}".encode()
