@@ -70,7 +70,7 @@ class TestPublicArchive:
 class TestBackup:
     def test_what_no_file_can_be_called_is_refused(self, elytron: CommandLine) -> None:
         elytron("add", "tea")
-        assert "no name for a file" in elytron.error("backup", "x" * 5_000, expect=2)["reason"]
+        assert "not a valid file name" in elytron.error("backup", "x" * 5_000, expect=2)["reason"]
 
     def test_a_backup_is_the_store_as_it_is(self, elytron: CommandLine, store: str) -> None:
         report = elytron.json("--store", store, "backup", "kept.db")

@@ -23,7 +23,7 @@ PAGES = {
     "server": "server",
 }
 OWN = (
-    *("Running for", "System", "Processors", "Load", "Memory free", "This process", "Indexes in memory", "Last backup"),
+    *("Uptime", "System", "Processors", "Load", "Free memory", "This process", "Indexes in memory", "Last backup"),
 )
 MACHINE = re.compile(rf"(- term: (?:{'|'.join(OWN)})\n\s*- definition: ).*")
 """Figures of the machine that runs this."""

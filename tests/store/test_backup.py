@@ -60,7 +60,7 @@ async def test_a_store_in_use_is_copied_with_what_was_acknowledged(tmp_path: Pat
 
 async def test_a_folder_without_a_store_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StoreForeign, match="holds no store yet"):
+    with pytest.raises(StoreForeign, match="contains no store yet"):
         await back_up(f"file://{tmp_path.as_posix()}/empty", tmp_path / "copy", clock=FrozenClock())
     with pytest.raises(StoreMissing):
         await back_up(f"file://{tmp_path.as_posix()}/absent", tmp_path / "copy", clock=FrozenClock())

@@ -114,7 +114,7 @@ def test_a_name_that_is_not_utf8_is_no_address(url: str) -> None:
 
 
 def test_a_path_that_no_system_takes_is_no_address() -> None:
-    with pytest.raises(StoreUrlInvalid, match="is no path that can be looked at"):
+    with pytest.raises(StoreUrlInvalid, match="is a path that cannot be read"):
         parse_url("x" * 5_000 + ".db")
 
 
@@ -283,7 +283,7 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=self.LATER)
         edit_manifest(tmp_path, sealed=False)
         before = everything(tmp_path)
-        with pytest.raises(StoreForeign, match="its keyring was cut away"):
+        with pytest.raises(StoreForeign, match="its keyring was removed"):
             await open_store(url.format(tmp_path), clock=self.LATER)
         assert everything(tmp_path) == before
 

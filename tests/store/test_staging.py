@@ -62,7 +62,7 @@ async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> N
 async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
     async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
-        with pytest.raises(StoreUnavailable, match="being made by another process"):
+        with pytest.raises(StoreUnavailable, match="being created by another process"):
             async with staged_store(tmp_path / FILE):
                 pass
         async with staged_store(tmp_path / FOLDER) as other:

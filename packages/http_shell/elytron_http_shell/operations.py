@@ -251,7 +251,7 @@ class _FormedCall:
         require_json(headers)
         sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         if not isinstance(sent, dict):
-            raise InvalidInput(field="body", problem="is no JSON object")
+            raise InvalidInput(field="body", problem="is not a JSON object")
         principal = principal_of(scope)
         own = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
         asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
@@ -333,7 +333,7 @@ class _NamedCall:
         sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
             if not isinstance(sent, dict) or sent.get(name) != value:
-                raise InvalidInput(field=name, problem="in the body is not the one in the path")
+                raise InvalidInput(field=name, problem="in the body differs from the one in the path")
         return sent
 
 
@@ -344,7 +344,7 @@ def _unless_refused(answer: Answer) -> Answer:
     report = answer.report
     if report.accepted:
         return answer
-    error = InvalidInput(field="body", problem=report.reason or "is no registry that is taken here")
+    error = InvalidInput(field="body", problem=report.reason or "is not a valid registry")
     told = {"refused": report.refused.value} if report.refused is not None else {}
     return RejectedAnswer(
         request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}

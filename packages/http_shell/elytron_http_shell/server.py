@@ -134,11 +134,11 @@ class ServingSettings:
     trusted_proxies: frozenset[str] = frozenset()
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     is_described_to_all: bool = False
-    """The OpenAPI document and the list of operations are shown without a key if true."""
+    """True to show the OpenAPI document and the list of operations without a key."""
     connections: ConnectionBounds = field(default_factory=ConnectionBounds)
     spans: bool = False
     operator_key: bool = False
-    """Make a first operator's key if there is none yet, and show it once."""
+    """Create the first operator's key if there is none, and show it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +293,11 @@ def _require_safe(serving: ServingSettings, *, has_keys: bool) -> None:
     if is_loopback(serving.host):
         return
     if serving.development:
-        raise PermissionRefused("development mode asks for no credential: it listens on this machine alone")
+        raise PermissionRefused("development mode requires no credentials, so it can listen only on this machine")
     if not has_keys and not serving.operator_key:
         raise PermissionRefused(
-            "beyond this machine every caller needs credentials, and there is no access key yet:"
-            " make one with `elytron access add --kind operator --label <name>`"
+            "callers from other machines need credentials, and there is no access key yet:"
+            " create one with `elytron access add --kind operator --label <name>`"
         )
 
 
@@ -318,7 +318,7 @@ def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.s
     try:
         return socket.socket(fileno=serving.descriptor)
     except OSError as error:
-        raise InvalidInput(field="--listen-fd", problem="is no socket") from error
+        raise InvalidInput(field="--listen-fd", problem="is not a socket") from error
 
 
 @contextmanager
@@ -333,7 +333,7 @@ def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
         try:
             listening.bind((host, port))
         except OSError as error:
-            problem = f"cannot be listened on: {error.strerror}; choose others, or port 0 for any that is free"
+            problem = f"cannot be bound: {error.strerror}; choose others, or port 0 for any free port"
             raise InvalidInput(field="host and port", problem=problem) from error
         yield listening
 
@@ -434,7 +434,7 @@ def _proxy_networks(proxies: Iterable[str]) -> list[str]:
     try:
         return sorted(str(ipaddress.ip_network(proxy, strict=False)) for proxy in proxies)
     except ValueError:
-        raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
+        raise InvalidInput(field="trusted_proxies", problem="has an entry that is not an address or network") from None
 
 
 def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:

@@ -29,7 +29,7 @@ async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> Judg
     port = parts.port or _PORTS[parts.scheme]
     number = await number_of(name, port)
     if not may_be_private and not is_public(number):
-        raise PermissionRefused("this address leads into a private network")
+        raise PermissionRefused("this address is in a private network")
     bracketed = f"[{number}]" if ":" in number else number
     url = parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
     return JudgedAddress(url, parts.netloc, name)
@@ -49,7 +49,7 @@ async def number_of(host: str, port: int, /) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
-        raise Unreachable("the host of this address cannot be found") from None
+        raise Unreachable("the host of this address cannot be resolved") from None
     return str(found[0][4][0])
 
 

@@ -85,7 +85,7 @@ class ExchangeCommit:
             except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(ProxyFigure.LOST)
                 key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
-                logger.warning("turn not kept", extra={"request_id": self.caller.request_id, "key": key})
+                logger.warning("turn not stored", extra={"request_id": self.caller.request_id, "key": key})
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
@@ -200,13 +200,11 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-_DOWN: Final = CallRefusal(
-    503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
-)
+_DOWN: Final = CallRefusal(503, "memory_required", "memory is unavailable, and this call requires it: try again later")
 _LOCKED: Final = CallRefusal(
-    423, SpaceLocked.key, "the space is locked, and this call requires its memory: unlock it by its user's secret"
+    423, SpaceLocked.key, "the space is locked, and this call requires its memory: unlock it with its user's secret"
 )
-_CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
+_CUT: Final = CallRefusal(502, "upstream_cut", "the model server stopped before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
 _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 

@@ -157,7 +157,7 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
         time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         near = near_names(name, available_timezones())
-        raise InvalidInput(field=field, problem=f"is no time zone: the nearest are {near}") from None
+        raise InvalidInput(field=field, problem=f"is not a time zone: the nearest are {near}") from None
     return name
 
 
@@ -179,7 +179,7 @@ def time_zone(name: str, /) -> tzinfo:
     """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
     # A long name is looked up piece by piece, as deep as it is.
     if len(name) > limits.ZONE_CHARS:
-        raise ValueError("is longer than the name of any zone")
+        raise ValueError("is longer than any zone name")
     # UTC is there even where the system has no database of zones.
     return UTC if name == "UTC" else ZoneInfo(name)
 

@@ -53,7 +53,7 @@ async def test_blocks_are_edited_by_the_names_and_arguments_of_both_vocabularies
 async def test_replace_fails_if_the_text_is_not_there_and_the_block_stays(memory: MemoryFace) -> None:
     shelf, call = await tools_of(memory)
     answer = await call("memory_replace", block="persona", old="absent", new="x")
-    assert answer == ToolAnswer(text="old does not stand in the block: repeat its text exactly", is_error=True)
+    assert answer == ToolAnswer(text="old is not in the block: repeat its text exactly", is_error=True)
     assert (await shelf.read("persona")).version == 1
 
 

@@ -127,7 +127,7 @@ async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: M
     made = await agent.compact(planned)
     assert made is not None
     assert (made.text, made.is_extract, made.previous) == ("Ada has a boat.", False, 0)
-    assert "it quotes what was not said" in words(sums.last, ChatRole.USER)
+    assert "it quotes something that was not said" in words(sums.last, ChatRole.USER)
     with pytest.raises(InvalidInput):
         await agent.compact(planned)
 

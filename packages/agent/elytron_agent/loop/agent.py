@@ -75,7 +75,7 @@ class Agent:
         ids: IdSource | None = None,
     ) -> None:
         if memory.scope is None:
-            raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+            raise InvalidInput(field="memory", problem="has no space: open it with one")
         self.settings = settings or AgentSettings(enabled=True)
         self.name = name
         self._clock = clock or SystemClock()

@@ -151,7 +151,7 @@ class AgentPool:
 
 
 logger = logging.getLogger(__name__)
-INTERNAL: Final = "something went wrong inside; the log has the place"
+INTERNAL: Final = "internal error; see the server's log"
 
 
 class TurnLog(Protocol):

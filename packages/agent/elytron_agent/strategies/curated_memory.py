@@ -235,7 +235,7 @@ class EntryFiles:
             return path
         if S_ISREG(mode):
             return path
-        kind = "a symbolic link" if S_ISLNK(mode) else "no plain file"
+        kind = "a symbolic link" if S_ISLNK(mode) else "no regular file"
         problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
         raise InvalidInput(field="directory", problem=problem)
 
@@ -462,7 +462,7 @@ class CuratedStrategy:
                 return snapshot_of(target, await self._store.read(target), self._store.limit_of(target))
         except (ElytronError, OSError) as error:
             name = target.file_name
-            logger.warning("%s cannot be read: the run goes on without it (%s)", name, type(error).__name__)
+            logger.warning("%s cannot be read: the run continues without it (%s)", name, type(error).__name__)
             return ""
 
     async def after_run(self, _conversation: str, _exchange: TurnExchange, /) -> None:

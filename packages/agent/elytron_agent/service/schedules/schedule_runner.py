@@ -156,7 +156,7 @@ class ScheduleRunner:
         if not is_done and (record := await work.user.run_record(work.agent, asked.run or "")) is not None:
             if record.end is None:
                 # This process lost the thread: another one goes on with the run, whose end the next attempt finds.
-                raise ModelUnavailable("another process has the turn of a schedule: its end is looked for again")
+                raise ModelUnavailable("another process runs the turn of a schedule: its end will be checked again")
             is_done = record.end.reason in ANSWERS
         at = self._context.clock.now()
         if is_done:
@@ -168,7 +168,7 @@ class ScheduleRunner:
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
             failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
             await shelf.change(due.schedule, lambda each: each.model_copy(update={"current": failed}))
-            raise ModelUnavailable("the turn of a schedule failed: it is tried again")
+            raise ModelUnavailable("the turn of a schedule failed: it will be retried")
         failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
         await shelf.advance(due.schedule, failed)
 
