@@ -236,7 +236,7 @@ async def test_a_space_that_changed_after_the_preview_is_not_erased(open_server:
     await dialog.get_by_role("button", name="Erase", exact=True).click()
     await dialog.get_by_role("alert").wait_for()
     alert = await dialog.get_by_role("alert").inner_text()
-    (now,) = re.findall(r"Count is (\d+) now", alert)
+    (now,) = re.findall(r"Count is now (\d+)", alert)
     await dialog.get_by_text(f"{now} stored documents").wait_for()
     assert await field.input_value() == ""
     assert len((await open_server.memory.list()).items) == 5

@@ -184,7 +184,7 @@ def time_zone(name: str, /) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-NO_RESULT = "There is no result: the run was broken off before the tool answered. Its outcome is unknown."
+NO_RESULT = "There is no result: the run was interrupted before the tool answered. Its outcome is unknown."
 
 
 def turn_messages(
@@ -407,7 +407,7 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
         told.append(f"Language of the user: {parts.locale}.")
     if parts.counts:
         counted = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
-        told.append(f"Kept: {counted}.")
+        told.append(f"Stored: {counted}.")
     if parts.compacted_at is not None:
         search = "; search finds them" if parts.searches else ""
         told.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search}.")

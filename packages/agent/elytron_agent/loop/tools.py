@@ -162,9 +162,9 @@ def subagent_tool(shelf: SubagentShelf, /) -> Tool:
 
     async def act(given: SubagentArguments, _key: CallKey, /) -> str:
         await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=SubagentCreator.AGENT))
-        return f"The subagent {given.name!r} is there. The user can talk with it in a thread of its own."
+        return f"The subagent {given.name!r} was created. The user can talk to it in its own thread."
 
-    about = "Make a subagent for a lasting purpose, with a conversation of its own with the user."
+    about = "Create a subagent for a lasting purpose, with its own conversation with the user."
     return typed_tool("spawn_subagent", about, SubagentArguments, act, may_repeat=True)
 
 
@@ -474,7 +474,7 @@ def _server_tool(server: str, client: "Client", found: "ServerTool") -> Tool:
     async def act(given: Arguments, _: CallKey, /) -> ToolAnswer:
         answer = await client.call_tool(found.name, dict(given))
         texts = [_block_text(block) for block in answer.content]
-        return ToolAnswer(text="\n".join(texts) or "The tool answered nothing.", is_error=answer.is_error)
+        return ToolAnswer(text="\n".join(texts) or "The tool returned nothing.", is_error=answer.is_error)
 
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{found.name}")[:_NAME_CHARS],
