@@ -315,7 +315,7 @@ async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: p
     )
     assert (first[0].text, second[0].text) == ("Thirty days.", "Forty days.")
     monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.01)
-    with pytest.raises(UnreadableUpload, match="turn"):
+    with pytest.raises(UnreadableUpload, match="waited"):
         await FileExtraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 

@@ -71,6 +71,6 @@ async def test_what_is_at_the_target_stays(tmp_path: Path) -> None:
     source = f"file://{tmp_path.as_posix()}/source"
     await (await FileStore.open(tmp_path / "source", clock=FrozenClock())).close()
     (tmp_path / "copy").write_bytes(b"mine")
-    with pytest.raises(InvalidInput, match="is there already"):
+    with pytest.raises(InvalidInput, match="already exists"):
         await back_up(source, tmp_path / "copy", clock=FrozenClock())
     assert (tmp_path / "copy").read_bytes() == b"mine"

@@ -79,7 +79,7 @@ async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str)
         make(stage.path, name)
         make(target, name)
         (target / "log" if name == FOLDER else target).write_bytes(b"another's")
-        with pytest.raises(InvalidInput, match="is there already"):
+        with pytest.raises(InvalidInput, match="already exists"):
             await stage.place()
     assert (content(target), names(tmp_path)) == (b"another's", [name])
 
