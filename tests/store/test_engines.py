@@ -185,9 +185,7 @@ async def test_a_durable_store_is_found_again(tmp_path: Path, url: str) -> None:
 async def test_a_store_opens_for_its_own_profile_only(tmp_path: Path, url: str) -> None:
     store = await open_store(url.format(tmp_path), clock=CLOCK, profile="embedded")
     await store.close()
-    with pytest.raises(
-        StoreForeign, match="for profile 'embedded': open it with that profile, not 'server-linux-dev-full'"
-    ):
+    with pytest.raises(StoreForeign, match="'embedded': open it with that profile, not 'server-linux-dev-full'"):
         await open_store(url.format(tmp_path), clock=CLOCK, profile=ProfileName.SERVER_DEV_FULL)
 
 
