@@ -277,7 +277,7 @@ class GatewayUsers:
             if named is not None and named.value.user_id == user.user_id:
                 return key
         problem = "the key was shown once and is stored only as a digest: rotate it (`memory-gateway rotate-key`, "
-        problem += f"POST /users/ID/rotate). To give the same key again to users made from now on, {WAY_OUT}"
+        problem += f"POST /users/ID/rotate). To return the same key again to users created from now on, {WAY_OUT}"
         raise AlreadyExists(what="user", name=user.user_id, problem=problem)
 
     async def _new_key(self, user_id: str) -> tuple[str, dict[str, object]]:

@@ -361,7 +361,7 @@ class _FileImport:
             try:
                 await shelf.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
-                told = error.message if isinstance(error, ElytronError) else "it is no block"
+                told = error.message if isinstance(error, ElytronError) else "it is not a block"
                 self.left_out.append(f"block {label!r}: {told}")
                 continue
             held.add(label)

@@ -39,7 +39,7 @@ from elytron_core.scope import Scope
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ThreadHead, WindowSummary, WindowTurn
 
-_MOVED: Final = "the thread, which goes on behind another turn by now,"
+_MOVED: Final = "the thread, which has continued after another turn,"
 
 
 class Agent:

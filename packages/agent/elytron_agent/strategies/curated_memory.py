@@ -351,7 +351,7 @@ class EntryStore:
             return await self._put(target, known, made, call)
         except ElytronError as error:
             # The file is written, and counts: the next change takes it over.
-            logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
+            logger.warning("the record of %s is older than its file (%s)", target.file_name, type(error).__name__)
             return made
 
     async def _applied(

@@ -214,7 +214,7 @@ class FileKeys(LocalKeys):
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
-                problem=f"is being added to, or that was cut short: if no process is at it, remove {str(beside)!r}",
+                problem=f"is being changed, or a change was cut short: if no process uses it, remove {str(beside)!r}",
             ) from None
         except OSError as error:
             raise _missing_file(beside) from error

@@ -373,7 +373,7 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
     reasoning, stream = asked.reasoning or {}, asked.stream_options or {}
     found: list[tuple[str, str]] = []
     if reasoning.get("effort") not in (None, *_EFFORTS):
-        found.append(("reasoning.effort", f"is none of {', '.join(_EFFORTS)}"))
+        found.append(("reasoning.effort", f"must be one of {', '.join(_EFFORTS)}"))
     found += [
         (f"reasoning.{name}", "cannot be had: answers have no items of reasoning")
         for name in sorted(reasoning.keys() - {"effort"})

@@ -245,7 +245,7 @@ class ScheduleArguments(ToolArguments):
     def rule(self) -> ScheduleRule:
         """Return the rule. Raises InvalidInput unless there is one."""
         if sum(given is not None for given in (self.at, self.time, self.every_minutes, self.cron)) != 1:
-            raise InvalidInput(field="at", problem="or time, every_minutes, cron: give one of them")
+            raise InvalidInput(field="at", problem="or time, every_minutes, cron: set one of them")
         if self.at is not None:
             return OneOffRule(at=self.at)
         if self.every_minutes is not None:
