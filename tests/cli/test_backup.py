@@ -38,7 +38,7 @@ class TestRestore:
         report = elytron.json("--store", target, "restore", source)
         assert report["spaces"] == 3
         assert states(elytron, "--store", target) == before
-        assert "is there already" in elytron.error("--store", target, "restore", source, expect=2)["reason"]
+        assert "already exists" in elytron.error("--store", target, "restore", source, expect=2)["reason"]
 
     def test_an_archive_comes_back_into_a_new_store_and_not_over_a_space(self, elytron: CommandLine) -> None:
         elytron("add", "The ferry leaves at six.")
