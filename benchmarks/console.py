@@ -35,7 +35,7 @@ ADDRESS = re.compile(r"http://[0-9.]+:\d+")
 PAGES = {
     "memories": ("memories", ".list > li"),
     "search": ("memories?q={query}", ".list > li"),
-    "overview": ("overview", "[aria-label='What the space holds'] dl"),
+    "overview": ("overview", "[aria-label='Contents of the space'] dl"),
     "facts": ("facts", ".page[aria-busy=false]"),
     "conversations": ("conversations", ".page[aria-busy=false]"),
     "timeline": ("timeline", ".page[aria-busy=false]"),

@@ -1,4 +1,4 @@
-"""Two calls: put in what was said, ask for it. No key, no service, no model."""
+"""Two calls: store what was said, then ask for it. No key, no service, no model."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ with tempfile.TemporaryDirectory() as folder:
         found = memory.recall("when did we move?")
         print(f"{found.hits[0].speaker}: {found.hits[0].text}")
 
-    # What a call returned for is on the disk: another opening, another process, finds it.
+    # When a call has returned, its data is on disk: another process can open the store and find it.
     with elytron.open(store) as memory:
         found = memory.recall("what does the cat hate?")
         print(f"{found.hits[0].speaker}: {found.hits[0].text}")

@@ -1,4 +1,4 @@
-"""The same calls with `await`: many conversations write at once, and share the disk's flushes."""
+"""The same calls with `await`: many conversations write at once and share the disk's flushes."""
 
 import asyncio
 import tempfile

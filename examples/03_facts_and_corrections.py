@@ -1,11 +1,11 @@
-"""A fact is judged before it is kept, superseded when the world changes, corrected when it was wrong."""
+"""A fact is judged before it is stored, superseded when the world changes, and corrected when it was wrong."""
 
 import elytron
 from elytron import FactAuthority, FactKind
 
 
 def propose(memory: elytron.SyncMemoryRuntime, content: str, *, observed: str, by: FactAuthority) -> str:
-    """Propose a value for the slot (profile, home), print what admission says, and return the id of what is kept."""
+    """Propose a value for the slot (profile, home), print the decision, and return the id of the stored fact."""
     decision = memory.add_fact("home", content, kind=FactKind.PROFILE, authority=by, at=observed).decisions[0]
     because = f", because {decision.reason}" if decision.reason else ""
     print(f"{decision.outcome:<10} {content!r} ({by}){because}")
@@ -19,7 +19,7 @@ with elytron.open("memory:") as memory:
     propose(memory, "Ada certainly lives in Rome", observed="2026-02-01", by=FactAuthority.ASSISTANT_SELF_CLAIM)
     current = propose(memory, "Ada lives in Lisboa", observed="2026-05-09", by=FactAuthority.USER_ASSERTED)
 
-    print("\nwhat is believed now:", memory.recall("Where does Ada live?").hits[0].text)
+    print("\nbelieved now:", memory.recall("Where does Ada live?").hits[0].text)
 
     memory.correct(current, "Ada lives in Lisbon", reason="English spelling, please")
     print("after the correction:", memory.recall("Where does Ada live?").hits[0].text)

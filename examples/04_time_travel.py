@@ -1,4 +1,4 @@
-"""Two clocks: `as_of` asks what held at a time, `known_at` asks what was believed at a time."""
+"""Two clocks: `as_of` selects what was true at a time, `known_at` what was believed at a time."""
 
 import elytron
 from elytron import FactAuthority, FactKind, instant
@@ -26,7 +26,7 @@ clock = FrozenClock(instant("2026-01-15"))
 with elytron.open("memory:", clock=clock) as memory:
     tell(memory, "the harbour office", since="2026-01-15")
     clock.advance(instant("2026-06-20") - clock.now())
-    # She changed on the 1st of June; we are told three weeks later.
+    # The change happened on 1 June; we learn of it three weeks later.
     tell(memory, "the ropeworks", since="2026-06-01")
 
     print(f"today is {as_datetime(clock.now()):%d %B %Y}")

@@ -1,7 +1,7 @@
-"""A chat loop with memory: recall and project before the model answers, commit the turn after it was delivered.
+"""A chat loop with memory: recall and project before the model answers, commit the turn after delivery.
 
-The model here is a function of three lines, so that the example needs no key. The block goes into a message of its own
-in front of the user's, never into the system text: it is reference data, and says so in its first line.
+The model here is a three-line function, so the example needs no key. The block goes into a message of its own
+before the user's, never into the system prompt: it is reference data, and says so in its first line.
 """
 
 import elytron
@@ -11,7 +11,7 @@ SYSTEM = "You are a helpful assistant."
 
 
 def fake_model(messages: list[dict[str, str]]) -> str:
-    """Answer as a model would that reads its context: with what a remembered line says of the question's words."""
+    """Answer like a model that reads its context: with the remembered line that matches the question's words."""
     question = words(messages[-1]["content"])
     lines = [line for message in messages[1:-1] for line in message["content"].splitlines() if line.startswith("- [")]
     for line in lines:

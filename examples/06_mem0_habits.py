@@ -1,4 +1,4 @@
-"""Coming from mem0: the same names and ids. A user is a memory space, a run is a conversation."""
+"""For mem0 users: the same names and ids. A user is a memory space, a run is a conversation."""
 
 import elytron
 from elytron import ElytronError
@@ -24,7 +24,7 @@ with elytron.open("memory:", space=None) as memory:
     memory.delete(everything[1].id, user_id="ada")
     print(f"after delete: {len(memory.get_all(user_id='ada').items)}")
 
-    # Leaving something out never clears everything.
+    # Omitting an argument never clears everything.
     try:
         memory.delete_all()
     except ElytronError as error:

@@ -1,4 +1,4 @@
-"""A sealed store: what lies on the disk is ciphertext, and erasing a space destroys its key with it."""
+"""A sealed store: the disk holds only ciphertext, and erasing a space destroys its key too."""
 
 import tempfile
 from pathlib import Path
@@ -12,13 +12,13 @@ SECRET = b"the safe opens with 7-31-4"
 
 
 def shows(folder: Path) -> bool:
-    """Tell whether the secret stands in any byte beneath `folder`."""
+    """Return whether the secret appears in any byte below `folder`."""
     return any(SECRET in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 with tempfile.TemporaryDirectory() as folder:
     home = Path(folder)
-    # Keep the key file apart from the store and from its backups: who has both reads everything.
+    # Keep the key file apart from the store and its backups: whoever has both can read everything.
     keys = FileKeys.create(home / "keys.json")
     store = home / "sealed"
     store.mkdir()
@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
     with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
         memory.add(SECRET.decode(), speaker="Ada")
         print("recalled with the key:", memory.recall("how does the safe open?").hits[0].text)
-    print("the words stand on the disk:", shows(store))
+    print("plain text on disk:", shows(store))
 
     try:
         with elytron.open(store / "memory.db"):
@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
     with elytron.open(store / "memory.db", space="ada", keys=keys) as memory:
         sealed = memory.runtime.store
         assert isinstance(sealed, SealedStore)
-        print("keys put under the new key:", memory.run(sealed.rotate_key_encryption()))
+        print("keys re-encrypted:", memory.run(sealed.rotate_key_encryption()))
         print("still recalled:", memory.recall("safe").outcome)
 
         erased = memory.erase(whole_space="ada", reason="asked for")

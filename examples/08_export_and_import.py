@@ -1,4 +1,4 @@
-"""One file takes a space anywhere: exactly as it was into an empty space, or as news into a lived-in one."""
+"""One file moves a space anywhere: restored exactly into an empty space, or merged into one in use."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ with tempfile.TemporaryDirectory() as folder:
         told = phone.export(archive, include_private=True)
         print(f"exported {told.documents} and {told.entries} journal entries, {told.size_bytes} bytes")
 
-    # Another engine, the same state: the fingerprints say so.
+    # Another engine, the same state: the fingerprints prove it.
     with elytron.open(f"file:{folder}/laptop", space="ada") as laptop:
         brought = laptop.import_archive(archive)
         now = laptop.inspect()
@@ -22,7 +22,7 @@ with tempfile.TemporaryDirectory() as folder:
         print("journal the same:", now.event_fingerprint == told.event_fingerprint)
         print(laptop.recall("where is the boat key?").hits[0].text)
 
-    # A space that has a life of its own takes what it does not have yet, once.
+    # A space in use imports only what it does not have yet, once.
     with elytron.open(Path(folder) / "tablet.db", space="ada") as tablet:
         tablet.add("The ferry leaves at seven.", speaker="Ada")
         news = MemoryImportRequest(path=str(archive), mode=ImportMode.BOOTSTRAP)

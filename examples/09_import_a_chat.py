@@ -1,4 +1,4 @@
-"""A chat of your own: JSON Lines, an OpenAI messages list, ChatGPT's and Claude's exports are read with their times."""
+"""Your own chats: import JSON Lines, OpenAI messages, and exports of ChatGPT and Claude with their times."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def main(folder: Path) -> None:
         print(f"{told.formats[0]}: {told.stored} of {told.messages} messages stored")
 
         again = await elytron.import_transcript(memory, chat)
-        print(f"once more: {again.stored} stored, {again.duplicates} were there")
+        print(f"once more: {again.stored} stored, {again.duplicates} already stored")
 
         for question in ("When does the roofer come?", "屋顶"):
             hit = (await memory.recall(question, limit=1)).hits[0]

@@ -1,4 +1,4 @@
-"""A chat for many users: streamed answers, what is remembered, a fact put right, an export, an erasure."""
+"""A chat for many users: streamed answers, remembered facts, a correction, an export and an erasure."""
 
 import asyncio
 import tempfile
@@ -19,7 +19,7 @@ async def model(messages: Sequence[dict[str, str]]) -> AsyncIterator[str]:
 
 
 async def answer(memory: elytron.MemoryRuntime, user: str, turn_id: str, text: str) -> str:
-    """Answer one user; what was said is kept, and the facts in it, when the answer was delivered."""
+    """Answer one user, and store the messages and their facts once the answer was delivered."""
     block = (await memory.project(text, user_id=user, max_chars=1_200)).system_memory_block
     messages = [{"role": "system", "content": "You are helpful."}]
     if block:
@@ -48,13 +48,13 @@ async def main(folder: Path) -> None:
         print("remembered: ", [fact.text for fact in known])
         home = next(fact for fact in known if "Porto" in fact.text)
         await memory.correct(home.id, "The user lives in Braga", user_id="ada", reason="she said so")
-        print("put right:  ", (await memory.recall("where do I live?", filters=BELIEFS, user_id="ada")).hits[0].text)
+        print("corrected:  ", (await memory.recall("where do I live?", filters=BELIEFS, user_id="ada")).hits[0].text)
 
         exported = await memory.export(folder / "ada.elytron", include_private=True, user_id="ada")
         print("exported:   ", dict(exported.documents))
         erased = await memory.erase(whole_space="ada", user_id="ada", reason="asked for")
         print("erased:     ", erased.changed, (await memory.recall("hazelnuts", user_id="ada")).outcome.value)
-        print("bob is kept:", [fact.text for fact in (await memory.list(filters=BELIEFS, user_id="bob")).items])
+        print("bob remains:", [fact.text for fact in (await memory.list(filters=BELIEFS, user_id="bob")).items])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A procedure is learned, put right after it did not fit, merged with its double, and switched off. Nothing runs it."""
+"""A procedure is learned, corrected after a failure, merged with its duplicate, and disabled. Nothing executes it."""
 
 import elytron
 from elytron import ReuseOutcome
@@ -7,7 +7,7 @@ STEPS = "1. Turn the heating off.\n2. Open the valve until water comes.\n3. Clos
 
 
 def learn(memory: elytron.SyncMemoryRuntime, name: str, title: str, steps: str) -> str:
-    """Write a procedure, print what admission says, and return the id under which it is kept."""
+    """Write a procedure, print admission's decision, and return the stored id."""
     skill = elytron.RuntimeSkillWrite(
         name=name, topic="heating", title=title, summary="Letting the air out, lowest floor first", content=steps
     )

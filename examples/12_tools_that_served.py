@@ -1,17 +1,17 @@
-"""A host registers its tools and reports how they did; memory hints at what has served, and at nothing that changed."""
+"""A host registers its tools and reports their outcomes; memory hints at those that worked and have not changed."""
 
 import elytron
 from elytron import AgentToolDescriptor, AgentToolObservation, AgentToolRegistrySnapshot, ToolOutcome, with_fingerprints
 
 
 def registry(schema: str) -> AgentToolRegistrySnapshot:
-    """Return the host's tools, of which the one has this schema."""
+    """Return the host's tools, one of them with this schema."""
     tool = AgentToolDescriptor(tool_id="read_file", schema_fingerprint=schema, permission_tags=("files",))
     return with_fingerprints(AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(tool,)))
 
 
 def ask(memory: elytron.SyncMemoryRuntime, tools: AgentToolRegistrySnapshot) -> None:
-    """Print what recall says of the tools."""
+    """Print recall's hints about the tools."""
     request = elytron.MemoryRecallRequest(query="where is the lease?", tool_registry_refs=(tools.ref,))
     report = memory.recall(request)
     for hint in report.agent_tool_hints:
@@ -40,5 +40,5 @@ with elytron.open("memory:", space="desk") as memory:
 
     changed = registry("schema-2")
     memory.upsert_agent_tool_registry(changed)
-    print("after the tool's contract has changed:")
+    print("after the tool's contract changed:")
     ask(memory, changed)

@@ -1,4 +1,4 @@
-"""After each reply: the turn is kept, what was said outright becomes a fact, and a model's work waits in the queue."""
+"""After each reply: the turn is stored, explicit statements become facts, and model work waits in a queue."""
 
 import asyncio
 import json
@@ -20,14 +20,14 @@ def turn(name: str, said: str, answer: str) -> elytron.MemoryFinalizeTurnRequest
 
 
 async def main() -> None:
-    # Without a model, rules read what a user says outright.
+    # Without a model, rules extract what a user states explicitly.
     async with elytron.open("memory:", space="ada") as memory:
         report = await memory.finalize_turn_and_maintain(turn("t1", "I'm allergic to hazelnuts.", "Noted."))
         print([decision.outcome.value for decision in report.decisions])
         print((await memory.recall("allergic", filters=FACTS)).hits[0].text)
 
-    # With one, the turn returns at once, and a durable job asks it. Any model behind the port will do;
-    # elytron_models.TextModel speaks to a server, this one only says its line.
+    # With one, the call returns at once, and a durable job calls the model. Any model behind the port will do;
+    # elytron_models.TextModel calls a server; this one only returns a fixed answer.
     line = {
         "plane": "factual", "op": "upsert", "kind": "profile", "topic": "residence", "confidence": "high",
         "content": "Ada lives on a barge in Utrecht.", "quote": "home is a barge in Utrecht",

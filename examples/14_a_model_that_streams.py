@@ -1,6 +1,6 @@
-"""A chat model behind one port: events as they come, and an answer that breaks off is no answer.
+"""A chat model behind one port: events as they arrive, and an interrupted answer is an error.
 
-A server of our own stands for the model, so that nothing has to be installed or paid for. With a real one only the
+A local server stands in for the model, so nothing has to be installed or paid for. With a real one only the
 address changes: `openai:gpt-5`, `anthropic:claude-sonnet-5`, `ollama:llama3.2`, `chat:qwen3@http://127.0.0.1:8000/v1`.
 """
 
@@ -29,7 +29,7 @@ def line(words: str, *, done: bool = False) -> str:
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer in four words; a model called `unsteady` loses its connection before it says that it is done."""
+    """Answer in four words; a model called `unsteady` drops its connection before the end marker."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
     asked = json.loads(await reader.readexactly(length))

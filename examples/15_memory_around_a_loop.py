@@ -1,4 +1,4 @@
-"""Memory around a loop that is there already: three lines, two days, a tool, and another user."""
+"""Memory around an existing agent loop: three lines, two days, a tool, and another user."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ TIDE = {"role": "tool", "tool_call_id": "c1", "content": "High water at 14:20."}
 
 
 async def model(messages: list[dict[str, Any]]) -> str:
-    """Stand in for a model that tells what it was reminded of."""
+    """Stand in for a model that repeats what memory gave it."""
     found = [line for message in messages for line in str(message["content"]).splitlines() if line.startswith("{")]
     facts: list[dict[str, str]] = json.loads(found[0]).get("facts", []) if found else []
     return "I know: " + (", ".join(f"{fact['key']} = {fact['value']}" for fact in facts) or "nothing")
@@ -39,7 +39,7 @@ async def main() -> None:
             sent = [*turn.messages, {"role": "assistant", "content": None, "tool_calls": [call]}, TIDE]
             turn.answered("At 14:20.", messages=sent)
         assert turn.after is not None
-        print(turn.after.messages, "messages kept;", hooks.metrics().memory_after_turn_total, "turns")
+        print(turn.after.messages, "messages stored;", hooks.metrics().memory_after_turn_total, "turns")
 
 
 asyncio.run(main())

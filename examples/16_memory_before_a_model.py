@@ -1,6 +1,6 @@
-"""A proxy before a model server: the client changes its base URL, and remembers.
+"""A proxy in front of a model server: the client only changes its base URL to get memory.
 
-A scripted model that knows nothing but its request stands for a real one. On the command line this is
+A scripted model that knows only its request stands in for a real one. On the command line this is
 `elytron proxy --upstream http://127.0.0.1:11434 --store memory.db`.
 """
 

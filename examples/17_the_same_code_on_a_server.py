@@ -1,4 +1,4 @@
-"""The same calls in process and on a server: a host changes one line, and may follow what others write.
+"""The same calls in process and on a server: a host changes one line, and can follow what others write.
 
 It needs the extras `server` and `client`.
 """
@@ -12,7 +12,7 @@ from elytron_http_shell.server import ServingSettings, served_http
 
 
 async def remember(memory: elytron.MemoryRuntime | elytron.RemoteMemory) -> str:
-    """Work with a memory, wherever it is."""
+    """Use a memory, wherever it runs."""
     await memory.add("The spare key is with Noor.", speaker="Ada", idempotency_key="spare-key")
     return (await memory.recall("who has the spare key?", limit=1)).hits[0].text
 
@@ -21,7 +21,7 @@ async def main(store: Path) -> None:
     async with elytron.open(store, space="ada") as memory:
         print("in process:   ", await remember(memory))
 
-        # What `elytron serve --development` does, here beside this program.
+        # What `elytron serve --development` does, here within this program.
         async with served_http(memory, ServingSettings(port=0, development=True)) as server:
             async with elytron.connect(server.address) as remote:
                 print("over HTTP:    ", await remember(remote))

@@ -1,4 +1,4 @@
-"""A server that asks for keys: one for the operator, one for Ada's laptop, and what a stranger is told.
+"""A server with access keys: one for the operator, one for Ada's laptop, and the answer to a stranger.
 
 It needs the extras `server` and `client`.
 """
@@ -18,7 +18,7 @@ async def main() -> None:
     async with elytron.open("memory:") as memory:
         keys = AccessKeys(memory.context)
         ada = await keys.add(AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop"))
-        # `elytron serve` does this in a process of its own.
+        # `elytron serve` does this in its own process.
         async with (
             served_http(memory, ServingSettings(port=0)) as server,
             httpx.AsyncClient(base_url=server.address) as client,
@@ -30,7 +30,7 @@ async def main() -> None:
             print(f"Ada's laptop recalls: {found.json()['hits'][0]['text']}")
 
             stranger = await client.post("/v1/recall", json={"query": "when did we move?"})
-            print(f"a stranger is told: {stranger.status_code} {stranger.json()['title']}")
+            print(f"a stranger gets: {stranger.status_code} {stranger.json()['title']}")
 
             other = {"query": "anything", "scope": {"space": "bob"}}
             refused = await client.post("/v1/recall", json=other, headers=bearer)

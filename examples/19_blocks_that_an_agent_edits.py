@@ -1,6 +1,6 @@
-"""Core blocks: what an agent always sees, edited by tools, and found again as files.
+"""Core blocks: text that an agent always sees, edited with tools and shown as files.
 
-Two agents share the block about the person. The second one changes it; the first one is told so before it writes.
+Two agents share the block about the person. The second one changes it; the first one learns of it before it writes.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from elytron_agent.tool import Arguments
 
 
 async def call(tools: tuple[Tool, ...], name: str, number: int, arguments: Arguments) -> str:
-    """Call a tool as a loop does, under a key of its own."""
+    """Call a tool as a loop does, with its own idempotency key."""
     tool = next(tool for tool in tools if tool.name == name)
     return (await tool.call(arguments, CallKey("run", 1, f"call {number}"))).text
 

@@ -1,6 +1,6 @@
-"""An agent whose process ends in the middle of a tool's call: the next one goes on, and pays nothing twice.
+"""An agent whose process dies during a tool call: the next one resumes and pays nothing twice.
 
-A scripted model stands for a real one, so that nothing has to be installed or paid for. With a real one, give its
+A scripted model stands in for a real one, so nothing has to be installed or paid for. With a real one, pass its
 address: Agent(memory, "ollama:llama3.2", tools).
 """
 
@@ -24,7 +24,7 @@ from elytron_core.ports.chat import (
 
 
 class Payer:
-    """Pays first, then says what it knows."""
+    """Pays first, then reports the result."""
 
     info = ModelInfo(name="payer")
 
@@ -39,7 +39,7 @@ class Payer:
 
 
 class PowerCut(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 async def main(folder: Path) -> None:
@@ -65,7 +65,7 @@ async def main(folder: Path) -> None:
                     print(event.text)
                 case _:
                     pass
-    print(f"payments in all: {len(paid)}")
+    print(f"payments in total: {len(paid)}")
 
 
 with tempfile.TemporaryDirectory() as made:

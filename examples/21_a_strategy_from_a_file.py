@@ -1,6 +1,6 @@
 """Memory strategies: one loop, three memories, chosen by a file.
 
-The loop below never asks which memory it has. The gateway of this example is not there, and the run goes on without it.
+The loop below does not know which memory it has. This example's gateway is down, and the run continues without it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 async def run(strategy: MemoryStrategy, prompt: str) -> str:
-    """Do one run: a model would be asked where this one only writes something down."""
+    """Do one run: a real loop would call a model where this one only records something."""
     asked_at = CLOCK.now()
     memory = await strategy.before_run("chat", prompt)
     head = [role_message(f"You are helpful.\n{memory.system}", role=ChatRole.SYSTEM)]

@@ -1,4 +1,4 @@
-"""A store on an MCP file server: a real server on a port of its own, and a memory that lives in its files."""
+"""A store on an MCP file server: a real server on its own port, and a memory stored in its files."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ def told(found: dict[str, Any], *, failed: bool = False) -> CallToolResult:
 
 
 def file_server(root: Path) -> MCPServer:
-    """Return a small file server. One for others checks who calls, and every path."""
+    """Return a small file server. One for production checks its callers and every path."""
     server = MCPServer("files", log_level="CRITICAL")
     not_found = told({"code": "NOT_FOUND", "retryable": False}, failed=True)
 
@@ -62,7 +62,7 @@ def file_server(root: Path) -> MCPServer:
 
 
 def show(folder: Path) -> None:
-    """Print what the server keeps."""
+    """Print the server's files."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         print("/".join(path.relative_to(folder).parts[:3]), path.stat().st_size, "bytes")
 

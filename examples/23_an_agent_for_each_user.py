@@ -1,6 +1,6 @@
-"""A client of a server that gives each user an agent. `web_chat.html` beside this file is the same for a browser.
+"""A client of a server that gives each user an agent. `web_chat.html` in this folder is the same for a browser.
 
-A model server that repeats what it is told stands for a real one, so that nothing has to be installed or paid for. On
+A model server that repeats its input stands in for a real one, so nothing has to be installed or paid for. On
 the command line the server is `elytron serve --agent-model ollama:llama3.2`. It needs the extras `server` and `client`.
 """
 
@@ -21,7 +21,7 @@ from elytron_http_shell.server import ServingSettings, served_http
 
 
 class AgentClient:
-    """Talks with the agent of the key's user."""
+    """Talks to the agent of the key's user."""
 
     def __init__(self, url: str, key: str) -> None:
         self._http = httpx.AsyncClient(
@@ -29,11 +29,11 @@ class AgentClient:
         )
 
     async def begin(self, timezone: str) -> list[str]:
-        """Make the agent, or find it, and return its first words."""
+        """Create the agent, or find it, and return its first words."""
         return (await self._http.post("/init", json={"timezone": timezone})).json()["welcome"]
 
     async def say(self, words: str) -> AsyncGenerator[str]:
-        """Yield the agent's messages as they come."""
+        """Yield the agent's messages as they arrive."""
         async with self._http.stream("POST", "/chat", json={"input": words}) as answer:
             kind = ""
             async for line in answer.aiter_lines():

@@ -1,6 +1,6 @@
-"""The official client of OpenAI before a server of agents: responses, a branch, and a conversation.
+"""OpenAI's official client with an agent server: responses, a branch, and a conversation.
 
-A model server that repeats what it is told stands for a real one. On the command line the server is `elytron serve
+A model server that repeats its input stands in for a real one. On the command line the server is `elytron serve
 --agent-model ollama:llama3.2`. It needs the extras `server` and `client`, and the package `openai`.
 """
 
@@ -21,7 +21,7 @@ from elytron_http_shell.server import ServingSettings, served_http
 
 
 async def talk(client: AsyncOpenAI) -> None:
-    """Ask, go on from an answer in two ways, and follow a stream."""
+    """Ask, continue from an answer in two ways, and follow a stream."""
     first = await client.responses.create(model="parrot", input="We moved to Lisbon in May.")
     for words in ("Where do we live?", "When did we move?"):
         answer = await client.responses.create(model="parrot", input=words, previous_response_id=first.id)
@@ -33,7 +33,7 @@ async def talk(client: AsyncOpenAI) -> None:
             if event.type == "response.output_text.delta":
                 print(event.delta)
     items = await client.conversations.items.list(conversation.id)
-    print(f"{len(items.data)} items are in the conversation")
+    print(f"{len(items.data)} items in the conversation")
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
-"""A space under its user's own words: the operator of the store, and a thief of the disk, read nothing of it.
+"""A space sealed with its user's own words: neither the store's operator nor a thief of the disk can read it.
 
-The store has no key file. Noor's space is sealed under twelve words that she alone has; Ada's is beside it, as before.
+The store has no key file. Noor's space is sealed with twelve words that only she has; Ada's space stays as it was.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ SECRET = "the boat key is under the oar"
 
 
 def shows(folder: Path) -> bool:
-    """Return whether the text is in any byte beneath `folder`."""
+    """Return whether the text is in any byte below `folder`."""
     return any(SECRET.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -36,20 +36,20 @@ async def main() -> None:
 
             words = phone.secrets.fresh_words()  # she writes them down: they are kept nowhere
             await phone.secrets.seal("noor", words=words)
-            print("in the files once it is sealed:", shows(home))
-            print("the process that has the words:", await answer_of(phone))
+            print("in the files once sealed:", shows(home))
+            print("the process with the words:", await answer_of(phone))
             print("another one over the same store:", await answer_of(server))
             print("Ada's space:", (await server.search("ferry", user_id="ada")).hits[0].text)
 
             await server.secrets.unlock("noor", words=words, minutes=30)
             print("unlocked there too, for half an hour:", await answer_of(server))
             granted = await server.secrets.grant("noor", minutes=60)  # jobs and schedules may open it meanwhile
-            print("work in the background may go on:", granted.grant_until is not None)
+            print("background work may continue:", granted.grant_until is not None)
 
             locked = await phone.secrets.lock("noor")
             print("locked in one:", locked.state, "- in the other:", await answer_of(server))
             ended = (await server.secrets.status("noor")).grant_until is None
-            print("the grant has ended with it:", ended)
+            print("the grant ended with it:", ended)
 
             try:
                 await server.secrets.unlock("noor", words=server.secrets.fresh_words())
@@ -57,7 +57,7 @@ async def main() -> None:
                 print(f"with other words: {error.key}")
 
             await server.erase(whole_space="noor", user_id="noor")  # needs no secret
-            print("erased, it is a new space:", (await server.secrets.status("noor")).state)
+            print("after erasure, a new space:", (await server.secrets.status("noor")).state)
 
 
 asyncio.run(main())

@@ -117,7 +117,7 @@ def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) ->
     assert "No such command" in gate.refused("nonsense", code=2)
     assert "file '.' is a folder" in gate.refused("upload-resource", ".")
     assert "are missing" in Gate(server.url).refused("list-resources")
-    assert "did not answer" in Gate("http://127.0.0.1:9").refused("--timeout", "2", "health")
+    assert "did not respond" in Gate("http://127.0.0.1:9").refused("--timeout", "2", "health")
 
 
 @pytest.mark.parametrize("flags", [["--nothing"], ["--timeout", "soon", "health"]])

@@ -73,10 +73,10 @@ def test_what_is_no_key_file_and_where_none_can_be_made_is_said(elytron: Command
     for name in ("folder", "", "x" * 5_000):
         assert elytron.error("add", "tea", "--key-file", name, expect=14)["key"] == "key_missing"
     for name in ("missing/k.json", "x" * 5_000):
-        assert "cannot be made" in elytron.error("keys", "create", name, expect=2)["reason"]
+        assert "cannot be created" in elytron.error("keys", "create", name, expect=2)["reason"]
 
 
 def test_a_key_is_not_added_where_nothing_can_be_written(tmp_path: Path) -> None:
     keys = FileKeys.create(tmp_path / ("k" * 252))
-    with pytest.raises(InvalidInput, match="cannot be made"):
+    with pytest.raises(InvalidInput, match="cannot be created"):
         keys.add_key()

@@ -103,7 +103,7 @@ async def test_a_page_makes_an_agent_sets_it_and_schedules(agent_page: tuple[Ser
     server, page = agent_page
     found = page.page
     await page.go("agents")
-    await found.get_by_role("button", name="Make the agent").click()
+    await found.get_by_role("button", name="Create agent").click()
     await found.get_by_role("switch", name="Tools").click()
     await found.locator("[role=switch][aria-checked=false]").wait_for()
     await found.get_by_role("button", name="New schedule").click()
@@ -111,12 +111,12 @@ async def test_a_page_makes_an_agent_sets_it_and_schedules(agent_page: tuple[Ser
     await dialog.get_by_label("Task").fill(TASK)
     await dialog.get_by_label("When").select_option("weekly")
     await dialog.get_by_label("Friday").check()
-    await dialog.get_by_role("button", name="Schedule it").click()
+    await dialog.get_by_role("button", name="Create schedule").click()
     row = found.get_by_role("row", name="Water the <b>ferns</b>.")
     await row.get_by_text("Monday, Friday at 09:00").wait_for()
-    await row.get_by_role("button", name="End").click()
-    await dialog.get_by_role("button", name="End it").click()
-    await found.get_by_text("Nothing is scheduled").wait_for()
+    await row.get_by_role("button", name="Delete").click()
+    await dialog.get_by_role("button", name="Delete").click()
+    await found.get_by_text("No schedules").wait_for()
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
         await client.post("/v1/agent/chat", json={"input": "Hello <i>there</i>."})
     await page.go("agents")
@@ -130,13 +130,13 @@ async def test_a_cron_line_that_is_none_is_refused_in_its_window(agent_page: tup
     _, page = agent_page
     found = page.page
     await page.go("agents")
-    await found.get_by_role("button", name="Make the agent").click()
+    await found.get_by_role("button", name="Create agent").click()
     await found.get_by_role("button", name="New schedule").click()
     dialog = found.get_by_role("dialog")
     await dialog.get_by_label("Task").fill("Look.")
     await dialog.get_by_label("When").select_option("cron")
-    await dialog.get_by_label("Cron line").fill("99 99 * * *")
-    await dialog.get_by_role("button", name="Schedule it").click()
+    await dialog.get_by_label("Cron expression").fill("99 99 * * *")
+    await dialog.get_by_role("button", name="Create schedule").click()
     await dialog.get_by_role("alert").wait_for()
     assert "cron line" in await dialog.get_by_role("alert").inner_text()
 

@@ -116,11 +116,11 @@ async def test_the_oldest_rows_of_programs_go_first(server: Served, monkeypatch:
 
 async def test_the_store_is_read_and_said_to_be_whole(open_server: Served, page: Watched) -> None:
     await page.go("stores")
-    await page.page.get_by_role("button", name="Read every byte").click()
-    await page.page.get_by_text("it is whole").wait_for()
+    await page.page.get_by_role("button", name="Check now").click()
+    await page.page.get_by_text("intact", exact=True).wait_for()
     await page.go("docs")
     await page.page.get_by_label("Find a path").fill("rotate-key")
     await page.page.get_by_role("cell", name="/console/devices/{id}/rotate-key").wait_for()
     await page.page.get_by_label("Find a path").fill("zeppelin")
-    await page.page.get_by_text("Searched was for").wait_for()
+    await page.page.get_by_text("Searched for").wait_for()
     assert (page.said, page.foreign) == ([], [])

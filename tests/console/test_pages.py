@@ -104,13 +104,13 @@ async def test_a_key_signs_in_and_out_and_the_address_stays(browser: Browser, se
         for wrong in ("ely_user_wrong", "\u05de\u05e4\u05ea\u05d7", "two words"):
             await found.page.get_by_label("Access key").fill(wrong)
             await found.page.keyboard.press("Enter")
-            await found.page.get_by_text("This key opens nothing here.").wait_for()
+            await found.page.get_by_text("This access key is not valid here.").wait_for()
         await found.page.get_by_label("Access key").fill(key)
         await found.page.keyboard.press("Enter")
         await found.page.get_by_role("heading", name="Keys and devices").wait_for()
         assert "#/devices" in found.page.url
         await found.page.get_by_role("button", name="Sign out").click()
-        await found.page.get_by_text("You are signed out.").wait_for()
+        await found.page.get_by_text("You have signed out.").wait_for()
         assert key not in await found.page.content()
         # The browser itself notes an answer of 401 in its console.
         assert [line for line in found.said if "401" not in line] == []
@@ -122,7 +122,7 @@ async def test_a_user_sees_no_operators_page(browser: Browser, server: Served) -
         await found.go("server")
         await found.page.get_by_label("Access key").fill(key)
         await found.page.keyboard.press("Enter")
-        await found.page.get_by_text("This is not for your key").wait_for()
+        await found.page.get_by_text("Access denied").wait_for()
         links = await found.page.get_by_role("navigation").get_by_role("link").all_inner_texts()
         assert {"Server", "Keys and devices"}.isdisjoint(links)
         assert not any("/transports" in url or "/devices" in url for url in found.asked)
@@ -132,10 +132,10 @@ async def test_a_device_gets_its_key_and_a_transport_is_switched(open_server: Se
     await page.go("devices")
     await page.page.get_by_role("button", name="New key").click()
     await page.page.get_by_label("Label").fill("Ada's phone")
-    await page.page.get_by_role("button", name="Make the key").click()
+    await page.page.get_by_role("button", name="Create key").click()
     key = await page.page.locator(".once").inner_text()
     assert key.startswith("ely_device_")
-    await page.page.get_by_role("button", name="It is stored safely").click()
+    await page.page.get_by_role("button", name="Done").click()
     await page.page.get_by_role("cell", name="Ada's phone", exact=True).wait_for()
     assert key not in await page.page.content()
     await page.go("server")
@@ -194,10 +194,10 @@ async def test_a_memory_is_found_opened_forgotten_and_brought_back(open_server: 
     await found.get_by_role("button", name="Forget").click()
     await found.get_by_label("Reason").fill("asked for")
     await found.get_by_role("dialog").get_by_role("button", name="Forget").click()
-    await found.get_by_role("button", name="Bring back").wait_for()
+    await found.get_by_role("button", name="Restore").wait_for()
     assert await found.get_by_text("asked for").count() == 1
-    await found.get_by_role("button", name="Bring back").click()
-    await found.get_by_role("dialog").get_by_role("button", name="Bring back").click()
+    await found.get_by_role("button", name="Restore").click()
+    await found.get_by_role("dialog").get_by_role("button", name="Restore").click()
     await found.get_by_label("The memory").get_by_role("button", name="Forget").wait_for()
     assert page.said == []
 
@@ -206,13 +206,13 @@ async def test_memories_are_erased_in_bulk_by_the_typed_count(open_server: Serve
     await remember(open_server)
     await page.go("memories?plane=transcript")
     found = page.page
-    await found.get_by_label("Choose").nth(0).check()
-    await found.get_by_label("Choose").nth(1).check()
+    await found.get_by_label("Select:").nth(0).check()
+    await found.get_by_label("Select:").nth(1).check()
     await found.get_by_role("button", name="Erase…").click()
     dialog = found.get_by_role("dialog")
-    await dialog.get_by_label("Type 2 to erase").fill("3")
+    await dialog.get_by_label("Type 2 to confirm").fill("3")
     assert await dialog.get_by_role("button", name="Erase").is_disabled()
-    await dialog.get_by_label("Type 2 to erase").fill("2")
+    await dialog.get_by_label("Type 2 to confirm").fill("2")
     await dialog.get_by_role("button", name="Erase").click()
     await dialog.get_by_text("2 memories").wait_for()
     await found.keyboard.press("Escape")
@@ -226,7 +226,7 @@ async def test_a_space_that_changed_after_the_preview_is_not_erased(open_server:
     found = page.page
     await found.get_by_role("button", name="Erase the whole space").click()
     dialog = found.get_by_role("dialog")
-    field = dialog.get_by_label("Type the name of the space to erase it")
+    field = dialog.get_by_label("Type the name of the space to confirm")
     await field.wait_for()
     assert await dialog.get_by_role("button", name="Erase", exact=True).is_disabled()
     await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The boat is new."}]}]})
@@ -236,7 +236,7 @@ async def test_a_space_that_changed_after_the_preview_is_not_erased(open_server:
     await dialog.get_by_role("button", name="Erase", exact=True).click()
     await dialog.get_by_role("alert").wait_for()
     alert = await dialog.get_by_role("alert").inner_text()
-    (now,) = re.findall(r"Count is (\d+) now", alert)
+    (now,) = re.findall(r"Count is now (\d+)", alert)
     await dialog.get_by_text(f"{now} stored documents").wait_for()
     assert await field.input_value() == ""
     assert len((await open_server.memory.list()).items) == 5
@@ -285,7 +285,7 @@ async def test_both_clocks_are_followed_by_every_list(open_server: Served, page:
     first, second = facts.items
     found = page.page
     await page.go("timeline")
-    assert "1 fact held then, of 2 versions" in await found.locator("main").inner_text()
+    assert "1 fact true then, of 2 versions" in await found.locator("main").inner_text()
     then = first.recorded_at + (second.recorded_at - first.recorded_at) // 2
     await found.evaluate(
         """(at) => {
@@ -317,13 +317,13 @@ async def test_recall_shows_what_spoke_where_it_was_cut_and_why_one_is_not_there
     found = page.page
     await page.go("recall?q=what%20does%20Ada%20like&alimit=1")
     assert await found.locator("ol.list:not(.beyond) > li").count() == 1
-    assert "Cut by limit" in await found.locator(".cut").inner_text()
-    await found.get_by_text("What spoke for it").first.click()
+    assert "Cutoff by limit" in await found.locator(".cut").inner_text()
+    await found.get_by_text("Signals", exact=True).first.click()
     assert await found.locator(".signal").count() > 0
-    await found.get_by_label("Words of the memory that is missing").fill("Noor peanuts")
-    await found.get_by_role("button", name="Find it").click()
+    await found.get_by_label("Words in the missing memory").fill("Noor peanuts")
+    await found.get_by_role("button", name="Find").click()
     await found.get_by_role("button", name="Why not?").first.click()
-    await found.get_by_text("the limit was reached before").wait_for()
+    await found.get_by_text("the hit limit was reached first").wait_for()
     assert page.said == []
 
 
@@ -334,7 +334,7 @@ async def test_a_proposal_is_decided_on(open_server: Served, page: Watched) -> N
     await page.go("review")
     await page.page.get_by_role("button", name="Reject").click()
     await page.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
-    await page.page.get_by_text("Nothing waits").wait_for()
+    await page.page.get_by_text("Nothing to review").wait_for()
     assert page.said == []
 
 
@@ -343,16 +343,16 @@ async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Serv
     made = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The canary sings."}]}]})
     found = page.page
     await page.go("erasures")
-    await found.get_by_label("Words that must be gone").fill("canary sings")
-    await found.get_by_role("button", name="Look").click()
+    await found.get_by_label("Text that must be gone").fill("canary sings")
+    await found.get_by_role("button", name="Check", exact=True).click()
     await found.get_by_text("is still in 1 memory").wait_for()
     erasure = MemoryEraseRequest(ids=(str(made.decisions[0].id),))
     await open_server.memory.operate(erasure)
     await page.go("erasures")
-    await found.get_by_role("button", name="Check that it is gone").click()
+    await found.get_by_role("button", name="Verify the erasure").click()
     await found.get_by_text("none of 1 memory can be read").wait_for()
-    await found.get_by_label("Words that must be gone").fill("canary sings")
-    await found.get_by_role("button", name="Look").click()
+    await found.get_by_label("Text that must be gone").fill("canary sings")
+    await found.get_by_role("button", name="Check", exact=True).click()
     await found.get_by_text("is in none of").wait_for()
     # The browser notes by itself that the memory which was asked for is not found.
     assert [line for line in page.said if "404" not in line] == []
@@ -376,7 +376,7 @@ ODD = (
 async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: Served, page: Watched) -> None:
     await page.go("memories")
     await page.page.get_by_label("Space", exact=True).select_option("")
-    await page.page.get_by_label("Name of a space").fill("elytron:system")
+    await page.page.get_by_label("Space name").fill("elytron:system")
     await page.page.keyboard.press("Enter")
     alert = page.page.get_by_role("alert")
     await alert.wait_for()
@@ -388,10 +388,10 @@ async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched)
         await remember(gone)
         page.url = gone.url
         await page.go("jobs")
-    await page.page.get_by_role("button", name="Look again").click()
+    await page.page.get_by_role("button", name="Refresh").click()
     alert = page.page.get_by_role("alert")
-    await alert.get_by_text("Shown is what was known at").wait_for()
-    assert "No answer" in await alert.inner_text()
+    await alert.get_by_text("Showing data from").wait_for()
+    assert "No response" in await alert.inner_text()
     assert await page.page.get_by_role("group", name="Figures").is_visible()
 
 
@@ -434,7 +434,7 @@ async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_ser
     await write(open_server, {"kind": "long_term", "facts": [fact | evidence]})
     await page.go("people")
     await page.page.get_by_role("link", name="Ada leads the project").click()
-    await page.page.get_by_text("What is around it").click()
+    await page.page.get_by_text("Related memories").click()
     await page.page.locator(".around").get_by_role("link", name="I lead the project.").wait_for()
     assert page.said == []
 
@@ -474,7 +474,7 @@ async def test_the_only_space_that_holds_anything_is_opened(browser: Browser, op
         await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Eve sails."}]}]}, space="eve")
         await found.go("overview")
         await found.page.locator(".empty").get_by_role("link", name="eve").first.click()
-        await found.page.get_by_text("What the space eve holds").wait_for()
+        await found.page.get_by_text("Contents of the space eve").wait_for()
 
 
 async def test_a_link_to_a_foreign_space_says_so_to_a_user(browser: Browser, server: Served) -> None:
@@ -483,7 +483,7 @@ async def test_a_link_to_a_foreign_space_says_so_to_a_user(browser: Browser, ser
         await found.go("memories?space=bob")
         await found.page.get_by_label("Access key").fill(key)
         await found.page.keyboard.press("Enter")
-        await found.page.get_by_text("This key does not open the space bob.").wait_for()
+        await found.page.get_by_text("This key has no access to the space bob.").wait_for()
         await found.page.locator("main").get_by_role("link", name="ada").click()
         await found.page.get_by_text("Nothing is stored here yet").wait_for()
 
@@ -503,9 +503,9 @@ async def test_a_server_that_never_answers_is_reported_and_can_be_asked_again(
         await page.page.get_by_role("link", name="Memories", exact=True).click()
     await page.page.clock.run_for(31_000)
     alert = page.page.get_by_role("alert")
-    await alert.get_by_text("The server did not answer within 30 s").wait_for()
+    await alert.get_by_text("The server did not respond within 30 s").wait_for()
     await page.page.unroute("**/console/operations/list", never)
-    await alert.get_by_role("button", name="Ask again").click()
+    await alert.get_by_role("button", name="Retry").click()
     await page.page.get_by_role("button", name="The boat is blue.").wait_for()
 
 
@@ -513,8 +513,8 @@ async def test_each_signal_of_a_hit_is_explained(open_server: Served, page: Watc
     await remember(open_server)
     await page.go("recall?q=where does Ada live")
     found = page.page
-    for summary in ("What spoke for it", "What these signals mean"):
-        for place in await found.get_by_text(summary).all():
+    for summary in ("Signals", "What these signals mean"):
+        for place in await found.get_by_text(summary, exact=True).all():
             await place.click()
     assert await found.locator(".meanings dd").count() > 3
     assert await found.get_by_text("This signal has no explanation").count() == 0

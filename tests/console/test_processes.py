@@ -193,7 +193,7 @@ async def test_the_counts_on_its_pages_are_the_stores(browser: Browser, shown: s
     async with browser_page(browser, shown) as watched:
         page = watched.page
         await watched.go(f"overview?space={space}")
-        rows = page.get_by_role("region", name="What the space holds").locator("dl > div")
+        rows = page.get_by_role("region", name="Contents of the space").locator("dl > div")
         texts = [(await row.inner_text()).split("\n") for row in await rows.all()]
         told = {text[0]: text[-1] for text in texts}
         if planes:
@@ -239,7 +239,7 @@ async def test_a_session_that_ends_or_is_foreign_leads_to_the_form_and_the_addre
         # A server believes a key for at most two seconds after another part of it has revoked the key.
         # The button may go while it is looked for, so it is looked for and pressed in one step.
         while await page.locator(".sign-in").count() == 0:
-            await page.evaluate(PRESSED, "Read again")
+            await page.evaluate(PRESSED, "Refresh")
             await watched.settled()
         assert "Your session has ended" in await page.locator(".sign-in").inner_text()
         assert "#/journal?action=write" in page.url
@@ -297,11 +297,11 @@ async def test_a_memory_is_found_forgotten_and_erased_by_the_keyboard_alone(
         await tab_to(watched, "Reason")
         await keyboard.type("asked for")
         await keyboard.press("Enter")
-        await watched.page.get_by_role("button", name="Bring back").wait_for()
+        await watched.page.get_by_role("button", name="Restore").wait_for()
         await tab_to(watched, "Erase…")
         await keyboard.press("Enter")
-        await watched.page.get_by_label("Type 1 to erase").wait_for()
-        await tab_to(watched, "Type 1 to erase")
+        await watched.page.get_by_label("Type 1 to confirm").wait_for()
+        await tab_to(watched, "Type 1 to confirm")
         await keyboard.type("1")
         await keyboard.press("Enter")
         # The message, and what its history says of the call that hid it.
@@ -328,12 +328,12 @@ async def test_of_a_server_that_is_gone_each_page_shows_what_it_knew(
             for page in asking:
                 await turn_to(watched, page)
                 alert = watched.page.get_by_role("alert")
-                await alert.get_by_text("Shown is what was known at").first.wait_for()
+                await alert.get_by_text("Showing data from").first.wait_for()
                 known[page] = len(await watched.page.locator("main").inner_text())
-                assert await watched.page.get_by_text("Nothing of this was known").count() == 0, page
+                assert await watched.page.get_by_text("No earlier data").count() == 0, page
             assert min(known.values()) > 120
             await turn_to(watched, "facts?q=never%20asked")
-            await watched.page.get_by_text("Nothing of this was known before").wait_for()
+            await watched.page.get_by_text("No earlier data is available").wait_for()
 
 
 async def test_in_development_mode_a_page_goes_on_after_a_restart(

@@ -151,7 +151,7 @@ class TestWalls:
     async def test_a_users_key_opens_no_operators_route(self, client: httpx.AsyncClient, keys: Keys, path: str) -> None:
         answers = [await client.get(f"/console/{path}", headers=bearer(key)) for key in (keys.user, keys.operator)]
         assert [answer.status_code for answer in answers] == [403, 200]
-        assert answers[0].json()["detail"] == "this is an operator's: use an operator's key"
+        assert answers[0].json()["detail"] == "this requires an operator's key"
         assert (await client.get(f"/console/{path}")).status_code == 401
 
     @pytest.mark.parametrize("path", ["journal", "skills", "skills/runtime_skill__deploy"])
@@ -382,7 +382,7 @@ class TestErasures:
             False,
         )
         wrong = await client.post("/console/erasures", json=asked | {"count": 2}, headers=user)
-        assert (wrong.status_code, wrong.json()["detail"]) == (422, "count is 1 now: look at the preview again")
+        assert (wrong.status_code, wrong.json()["detail"]) == (422, "count is now 1: review the preview again")
         assert (await client.post("/v1/get", json={"id": asked["ids"][0]}, headers=user)).status_code == 200
         receipt = (await client.post("/console/erasures", json=asked | {"count": 1}, headers=user)).json()
         assert (receipt["count"], receipt["report"]["changed"]) == (1, True)
@@ -399,7 +399,7 @@ class TestErasures:
         refused = await client.post("/console/erasures", json=asked | {"count": before}, headers=user)
         now = (await client.post("/console/erasures", json=asked, headers=user)).json()["count"]
         assert now > before
-        assert refused.json()["detail"] == f"count is {now} now: look at the preview again"
+        assert refused.json()["detail"] == f"count is now {now}: review the preview again"
         assert (await client.post("/console/erasures", json=asked | {"count": now}, headers=user)).status_code == 200
 
     async def test_there_is_no_way_around_the_count(self, client: httpx.AsyncClient, keys: Keys) -> None:

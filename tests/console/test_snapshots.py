@@ -22,9 +22,7 @@ PAGES = {
     "agents": "agents",
     "server": "server",
 }
-OWN = (
-    *("Running for", "System", "Processors", "Load", "Memory free", "This process", "Indexes in memory", "Last backup"),
-)
+OWN = (*("Uptime", "System", "Processors", "Load", "Free memory", "This process", "Indexes in memory", "Last backup"),)
 MACHINE = re.compile(rf"(- term: (?:{'|'.join(OWN)})\n\s*- definition: ).*")
 """Figures of the machine that runs this."""
 NUMBERS = re.compile(r"(?<![\w=])\d[\d.,:]*(?: (?:ms|s|min|h|B|KiB|MiB|GiB|AM|PM)\b)?")

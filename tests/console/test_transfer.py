@@ -116,24 +116,24 @@ async def test_a_page_exports_and_imports(open_server: Served, page: Watched, tm
 
     panel = found.get_by_role("region", name="Import an archive")
     await panel.get_by_label("File").set_input_files(archive)
-    await panel.get_by_role("button", name="Show what it brings").click()
-    await panel.get_by_text("Known already").wait_for()
-    assert "The archive holds" in await panel.inner_text()
+    await panel.get_by_role("button", name="Preview import").click()
+    await panel.get_by_text("Already here").wait_for()
+    assert "Archive contents" in await panel.inner_text()
     await panel.get_by_role("button", name="Import", exact=True).click()
     await panel.get_by_text("nothing new").wait_for()
 
     panel = found.get_by_role("region", name="Import messages")
     file = {"name": "kiln.json", "mimeType": "application/json", "buffer": MESSAGES}
     await panel.get_by_label("File").set_input_files(file)  # pyright: ignore[reportArgumentType]
-    await panel.get_by_role("button", name="Show what it brings").click()
-    await panel.get_by_text("Nothing was stored yet").wait_for()
+    await panel.get_by_role("button", name="Preview import").click()
+    await panel.get_by_text("Nothing has been stored yet").wait_for()
     assert len(await texts(open_server, "ada")) == 1
     await panel.get_by_role("button", name="Import", exact=True).click()
     await panel.get_by_text("imported").wait_for()
     assert len(await texts(open_server, "ada")) == 3
     broken = {"name": "kiln.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"}
     await panel.get_by_label("File").set_input_files(broken)  # pyright: ignore[reportArgumentType]
-    await panel.get_by_role("button", name="Show what it brings").click()
+    await panel.get_by_role("button", name="Preview import").click()
     await panel.get_by_text("is none of the transcripts").wait_for()
     # The browser itself notes that the file was refused.
     assert ([line for line in page.said if "422" not in line], page.foreign) == ([], [])

@@ -287,7 +287,7 @@ def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pyte
 async def test_a_file_is_read_in_a_process_of_its_own() -> None:
     assert await read_chunks(b"Payment in thirty days.", "text/plain") == (FileChunk("Payment in thirty days."),)
     for data, kind, problem in (
-        (b"", "text/plain", "holds no text"),
+        (b"", "text/plain", "contains no text"),
         (b"%PDF-1.4", "application/pdf", "could not be read"),
         (b"x" * (gateway_limits.RESOURCE_TEXT_CHARS + 1), "text/plain", "more text"),
     ):
@@ -315,7 +315,7 @@ async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: p
     )
     assert (first[0].text, second[0].text) == ("Thirty days.", "Forty days.")
     monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.01)
-    with pytest.raises(UnreadableUpload, match="turn"):
+    with pytest.raises(UnreadableUpload, match="waited"):
         await FileExtraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 

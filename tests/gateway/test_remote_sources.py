@@ -75,7 +75,7 @@ async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(
         with pytest.raises(PayloadTooLarge):
             await read_source(f"{url}/bomb", HERE, max_bytes=1_000_000)
         for name in ("nested", "unpacked"):
-            with pytest.raises(Unreachable, match="packed"):
+            with pytest.raises(Unreachable, match="compressed"):
                 await read_source(f"{url}/{name}", HERE, max_bytes=1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
     finally:
@@ -88,7 +88,7 @@ async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: 
         assert (given.data, given.file_name, given.source) == (b"Payment in thirty days.", name, f"{url}/{name}")
     with pytest.raises(PermissionRefused):
         await read_source(f"{url}/away", HERE, max_bytes=1_000)
-    with pytest.raises(PermissionRefused, match="leads on"):
+    with pytest.raises(PermissionRefused, match="redirects more"):
         await read_source(f"{url}/round", HERE, max_bytes=1_000)
     with pytest.raises(NotFound):
         await read_source(f"{url}/nothing", HERE, max_bytes=1_000)
@@ -124,7 +124,7 @@ async def test_others_are_refused_before_anything_is_sent(url: str) -> None:
             await read_source(address, HERE, max_bytes=10)
     with pytest.raises(Unreachable):
         await read_source("http://127.0.0.1:9/x", HERE, max_bytes=10)
-    with pytest.raises(Unreachable, match="cannot be found"):
+    with pytest.raises(Unreachable, match="cannot be resolved"):
         await read_source("http://nobody.invalid/x", AllowedSources(hosts=frozenset({"nobody.invalid"})), max_bytes=10)
 
 

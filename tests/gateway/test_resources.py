@@ -164,7 +164,7 @@ async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
     made = await gateway.upload(wire.PlacedRequest(**ada), broken)
     assert (made.status, made.problem) == (
         "failed",
-        "could not be read: it is damaged, locked, or not what it seems",
+        "could not be read: it is damaged, locked, or of another type",
     )
     again = await gateway.upload(wire.PlacedRequest(**ada), broken)
     retried = await gateway.retry_resource(wire.PlacedRequest(**ada), made.resource_id)

@@ -135,7 +135,7 @@ async def test_wrong_requests_get_the_statuses_of_the_reference(
     ("content", "detail"),
     [
         ([{"type": "text", "text": "x"}, {"type": "image", "base64": "AA=="}], "content.1 is not valid: with base64"),
-        ([{"type": "image"}], "content.0 is not valid: takes exactly one of"),
+        ([{"type": "image"}], "content.0 is not valid: must have exactly one of"),
         (7, "content is not valid: input should be a valid array"),
     ],
 )

@@ -179,7 +179,7 @@ async def pieces() -> AsyncIterator[bytes]:
 
 async def test_a_server_that_is_gone_is_said_honestly() -> None:
     store = GatewayStore("http://127.0.0.1:9", timeout_s=2)
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(Unreachable, match="does not respond"):
         await store.commit(one("ada"))
     with pytest.raises(Unreachable):
         [chunk async for chunk in store.read_blob(SpaceId("ada"), "aa")]

@@ -160,7 +160,7 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
 async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None:
     async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         port = int(started.address.rpartition(":")[2])
-        with pytest.raises(InvalidInput, match="cannot be listened on"):
+        with pytest.raises(InvalidInput, match="cannot be bound"):
             async with served_http(runtime, ServingSettings(port=port, development=True)):
                 raise AssertionError("it listens")
 

@@ -108,7 +108,7 @@ async def test_what_is_not_signed_by_its_holder_now_is_refused(
     for sent in cases:
         response = await server.post("/webhook/report", **sent)
         assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
-        assert "sign as `Webhook-Key` says" in response.json()["detail"]
+        assert "the key that `Webhook-Key` names" in response.json()["detail"]
     assert (await runtime.list()).items == ()
 
 

@@ -132,7 +132,7 @@ def test_the_first_vector_of_a_model_fixes_its_dimension_within_one_call_too() -
 
 
 def test_a_unit_of_another_document_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="another document"):
+    with pytest.raises(InvalidInput, match="a document other"):
         SpaceIndex(ANALYSER).apply([DocumentChange(DocumentRef("turn", "bb"), (unit(),))], watermark=1)
 
 

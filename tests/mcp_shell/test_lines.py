@@ -45,7 +45,7 @@ async def test_the_whole_list_of_tools_costs_a_model_little(memory: elytron.Memo
 
 async def test_each_memory_is_one_line_with_its_day_speaker_and_id(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory)) as client:
-        assert await answered(client, "search", query="boiler") == "Nothing was stored here yet."
+        assert await answered(client, "search", query="boiler") == "Nothing has been stored here yet."
         assert await answered(client, "list_recent") == "Nothing is stored."
         kept = await answered(
             client, "add", text="The boiler\n[2020-01-01 Bob] code", speaker="Ada", conversation="home"

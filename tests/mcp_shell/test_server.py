@@ -115,12 +115,12 @@ async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: e
             assert (result.meta or {})[ERROR]["key"] == key
             if key != "not_found":
                 assert "s3cret" not in str(result)
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("memory_nonsense", {})
         for uri in ("memory://nonsense", "memory://memory/nothing"):
             with pytest.raises(MCPError):
                 await client.read_resource(uri)
-        with pytest.raises(MCPError, match="no such prompt"):
+        with pytest.raises(MCPError, match="unknown prompt"):
             await client.get_prompt("nonsense", {})
 
 
@@ -135,7 +135,7 @@ async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_is_sho
     async with Client(mcp_server(memory, sets=frozenset(sets), is_operator=True)) as client:
         shown = {tool.name for tool in (await client.list_tools()).tools}
         assert not shown & {f"memory_{name}" for name in GRAVE}
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("memory_erase", {"ids": [stored.decisions[0].id], "confirm": "erase"})
         if ToolSet.ALL in sets:
             deleting = {"transition": "delete_raw", "conversation": "home", "confirm": "request_transcript_lifecycle"}

@@ -276,7 +276,7 @@ def test_bounds_of_settings_are_told() -> None:
         ModelClient(address, attempts=0)
     with pytest.raises(InvalidInput, match="timeout_s"):
         ModelClient(address, timeout_s=0)
-    with pytest.raises(InvalidInput, match="is no key"):
+    with pytest.raises(InvalidInput, match="is not a valid key"):
         ModelClient(address, key="two words")
 
 

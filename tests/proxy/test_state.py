@@ -238,7 +238,7 @@ def test_each_key_is_of_one_server() -> None:
         ("gpt", "https://z", ""),
     ]
     assert "k1" not in repr(found)
-    with pytest.raises(InvalidInput, match="no header"):
+    with pytest.raises(InvalidInput, match="headers may not"):
         upstreams_of(["http://h"], environment={"ELYTRON_LLM_UPSTREAM_KEY": "a b"})
     with pytest.raises(InvalidInput, match="once"):
         ProxySettings(upstreams=(ModelUpstream("http://a"), ModelUpstream("http://b")))

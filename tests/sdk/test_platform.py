@@ -99,9 +99,9 @@ async def test_a_store_opens_with_the_profile_it_was_made_for(tmp_path: Path) ->
     place = str(tmp_path / "m.db")
     async with await opened(place, "desktop-macos-embedded-sdk") as memory:
         await memory.add("hello")
-    with pytest.raises(StoreForeign, match="made for profile"):
+    with pytest.raises(StoreForeign, match="created for profile"):
         await opened(place, "server-linux-memory-gateway")
-    with pytest.raises(StoreForeign, match="made for profile"):
+    with pytest.raises(StoreForeign, match="created for profile"):
         await opened(place, "server-linux-dev-full")
     for named in ("desktop-macos-embedded-sdk", None):
         async with await opened(place, named) as memory:

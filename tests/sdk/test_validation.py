@@ -18,7 +18,7 @@ from elytron_store import WriteDurability
         ({"when_missing": "nope"}, "when_missing is none of make, refuse"),
         ({"capability_policy": "nope"}, "capability_policy is none of open, strict"),
         ({"keys": "keys.json"}, "FileKeys"),
-        ({"language_model": "a-model"}, "names no dialect"),
+        ({"language_model": "a-model"}, "names none of the dialects"),
         ({"index_bytes": -1}, "index_bytes is negative"),
     ],
 )

@@ -60,7 +60,7 @@ async def test_a_store_in_use_is_copied_with_what_was_acknowledged(tmp_path: Pat
 
 async def test_a_folder_without_a_store_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StoreForeign, match="holds no store yet"):
+    with pytest.raises(StoreForeign, match="contains no store yet"):
         await back_up(f"file://{tmp_path.as_posix()}/empty", tmp_path / "copy", clock=FrozenClock())
     with pytest.raises(StoreMissing):
         await back_up(f"file://{tmp_path.as_posix()}/absent", tmp_path / "copy", clock=FrozenClock())
@@ -71,6 +71,6 @@ async def test_what_is_at_the_target_stays(tmp_path: Path) -> None:
     source = f"file://{tmp_path.as_posix()}/source"
     await (await FileStore.open(tmp_path / "source", clock=FrozenClock())).close()
     (tmp_path / "copy").write_bytes(b"mine")
-    with pytest.raises(InvalidInput, match="is there already"):
+    with pytest.raises(InvalidInput, match="already exists"):
         await back_up(source, tmp_path / "copy", clock=FrozenClock())
     assert (tmp_path / "copy").read_bytes() == b"mine"

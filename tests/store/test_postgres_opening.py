@@ -163,7 +163,7 @@ async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, as
     found = {item.name: item for item in await examine_server(parse_address(f"{fresh}?sealed=no"))}
     dangers = {"synchronous_commit", "statement_timeout", "default_transaction_read_only", "connections left"}
     assert {item.name for item in found.values() if item.danger} == dangers
-    assert (found["fsync"].value, found["schema"].value) == ("on", "none; this build makes version 1")
+    assert (found["fsync"].value, found["schema"].value) == ("on", "none; this build creates version 1")
     assert found["connections left"].value == "8"
     assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
 
@@ -174,7 +174,7 @@ async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, as
         ("db.example.org", "prefer", "plain text"),
         ("10.0.0.7", "disable", "plain text"),
         ("2001:db8::1", "allow", "plain text"),
-        ("db.example.org", "require", "prove who it is"),
+        ("db.example.org", "require", "prove its identity"),
         ("db.example.org", "verify-full", ""),
         ("db.example.org", "verify-ca", ""),
         ("127.0.0.1", "prefer", ""),

@@ -109,7 +109,7 @@ class TestFileKeys:
         await put(await seal(inner, keys=FileKeys.create(path)), fact(1), b"kept")
         assert path.stat().st_mode & 0o777 == 0o600
         assert await one(await seal(inner, keys=FileKeys(path)), fact(1)) == Document(fact(1), 1, b"kept")
-        with pytest.raises(InvalidInput, match="exists already"):
+        with pytest.raises(InvalidInput, match="already exists"):
             FileKeys.create(path)
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])

@@ -65,7 +65,7 @@ async def test_on_a_medium_that_nobody_can_write_a_store_is_read_and_not_changed
         lambda: store.erase(ErasureTarget(space=ADA, at=CLOCK.now())),
         store.repair,
     ):
-        with pytest.raises(StoreReadOnly, match="can only be read here"):
+        with pytest.raises(StoreReadOnly, match="read-only here"):
             await change()
     await store.close()
     assert [file.name for file in place.parent.iterdir()] == ["m.db"]

@@ -89,7 +89,7 @@ def connections() -> set[threading.Thread]:
 async def test_a_file_that_cannot_be_opened_is_named_and_leaves_no_thread(tmp_path: Path) -> None:
     before = connections()
     (tmp_path / "m.db").symlink_to(tmp_path / "absent" / "m.db")
-    with pytest.raises(StoreUnavailable, match="check the rights of the file and its folder"):
+    with pytest.raises(StoreUnavailable, match="check the permissions of the file and its folder"):
         await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     assert connections() <= before
 

@@ -62,7 +62,7 @@ async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> N
 async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
     async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
-        with pytest.raises(StoreUnavailable, match="being made by another process"):
+        with pytest.raises(StoreUnavailable, match="being created by another process"):
             async with staged_store(tmp_path / FILE):
                 pass
         async with staged_store(tmp_path / FOLDER) as other:
@@ -79,7 +79,7 @@ async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str)
         make(stage.path, name)
         make(target, name)
         (target / "log" if name == FOLDER else target).write_bytes(b"another's")
-        with pytest.raises(InvalidInput, match="is there already"):
+        with pytest.raises(InvalidInput, match="already exists"):
             await stage.place()
     assert (content(target), names(tmp_path)) == (b"another's", [name])
 

@@ -268,5 +268,5 @@ async def test_what_was_cut_is_logged_without_a_word_of_it(
     scene = Scene(memory, WindowedChat(WINDOW))
     await blocks(scene)
     await scene.agent().say(QUESTION)
-    assert "a request to the model was cut to its window: blocks from 19," in caplog.text
+    assert "a request to the model was cut to fit its window: blocks from 19," in caplog.text
     assert "harbour" not in caplog.text

@@ -93,13 +93,13 @@ def _late_app(build: Callable[[], "ASGIApp"]) -> "ASGIApp":
 _GROUP: Final = "protocols"
 _JSON: Final = "application/json"
 _CARD: Final = SurfaceDescription(
-    "agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP
+    "agent_card", "Return the agent card.", headers=("If-None-Match",), answer="The agent card.", group=_GROUP
 )
 _RPC: Final = SurfaceDescription(
-    "a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP
+    "a2a", "Send an A2A message over JSON-RPC.", _JSON, _JSON, answer="The protocol's response.", group=_GROUP
 )
 _MESSAGE: Final = SurfaceDescription(
-    "a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",), group=_GROUP
+    "a2a_message", "Answer one message from a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",), group=_GROUP
 )
 
 

@@ -73,19 +73,19 @@ class MessageName(StrEnum):
 
 
 SUMMARIES: dict[MessageName, str] = {
-    MessageName.PEER_CAPABILITY: "Say what this memory can do for a peer, and hear what the peer shows of its own.",
+    MessageName.PEER_CAPABILITY: "Exchange capabilities with a peer.",
     MessageName.WRITE_CANDIDATE: "Propose a fact or a procedure; admission judges it and says why.",
-    MessageName.RECALL_REQUEST: "Find what answers a query, best first.",
-    MessageName.PROJECTION_REQUEST: "Build the bounded block of memory that a model may see.",
-    MessageName.REPORT: "Keep a peer's report of its work as evidence; it becomes no belief by itself.",
-    MessageName.MIGRATION_CHUNK: "Take in a piece of an archive; the last piece imports it.",
-    MessageName.LIFECYCLE_EVENT: "Hear that a peer's runtime began, recovered or ends; nothing is changed by it.",
+    MessageName.RECALL_REQUEST: "Find memories that answer a query, best first.",
+    MessageName.PROJECTION_REQUEST: "Build the bounded memory block that a model may see.",
+    MessageName.REPORT: "Store a peer's work report as evidence; it never becomes a belief by itself.",
+    MessageName.MIGRATION_CHUNK: "Receive one chunk of an archive; the last chunk imports it.",
+    MessageName.LIFECYCLE_EVENT: "Acknowledge that a peer's runtime started, recovered or stopped; nothing changes.",
 }
 """One line for each message: the agent card's skills are made of them."""
 
 
 class PeerMessage(Request):
-    """A message: what it is about, what it carries, and how many runtimes have handed it on."""
+    """A message: its subject, its payload, and how many runtimes have forwarded it."""
 
     name: MessageName
     payload: dict[str, JsonValue] = {}
@@ -150,7 +150,7 @@ class PeerLifecycleEvent(Request):
 
 
 class HeardAnswer(Value):
-    """It was heard; nothing was changed."""
+    """Acknowledged; nothing changed."""
 
     changed: bool = False
 
@@ -224,7 +224,7 @@ class PeerUploads:
         async with upload.lock:
             data = _chunk_bytes(chunk)
             if (chunk.count, chunk.sha256) != (upload.count, upload.sha256):
-                raise InvalidInput(field="count and sha256", problem="are not those of the pieces before")
+                raise InvalidInput(field="count and sha256", problem="do not match those of the earlier chunks")
             if chunk.index == upload.received - 1 and hashlib.sha256(data).digest() == upload.last:
                 return None
             if chunk.index != upload.received:
@@ -243,7 +243,7 @@ class PeerUploads:
                 return None
             if await asyncio.to_thread(_file_digest, upload.path) != upload.sha256:
                 self.drop(principal, chunk.upload)
-                raise InvalidInput(field="sha256", problem="is not that of the pieces: send the archive again")
+                raise InvalidInput(field="sha256", problem="does not match the chunks: send the archive again")
             return upload.path
 
     def received(self, principal: str, name: str, /) -> int:
@@ -267,7 +267,7 @@ class PeerUploads:
         each = sum(1 for principal, _ in self._waiting if principal == whose[0])
         for found, limit in ((len(self._waiting), limits.A2A_UPLOADS), (each, limits.A2A_UPLOADS_EACH)):
             if found >= limit:
-                raise LimitExceeded(what="archives under way", limit=limit, found=found + 1)
+                raise LimitExceeded(what="archives in progress", limit=limit, found=found + 1)
         assert self._folder is not None
         # The file has a name of ours, because that of the upload comes from outside.
         path = self._folder / self._ids.new()
@@ -428,7 +428,7 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
     match request.write:
         case LongTermExtraction() as write:
             if any(fact.operation is FactOperation.DELETE for fact in write.facts):
-                raise InvalidInput(field="extraction.facts", problem="take something away: a peer proposes alone")
+                raise InvalidInput(field="extraction.facts", problem="remove something: a peer may only propose")
             facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
             return request.model_copy(update={"write": LongTermExtraction(facts=facts)})
         case ProcedureSource() as write:

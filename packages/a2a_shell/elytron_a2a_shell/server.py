@@ -161,7 +161,7 @@ def peer_message(message: Message, /) -> PeerMessage:
     """Return the peer's message in an A2A message: its one data part, or its text as a recall. Raises InvalidInput."""
     parts = list(message.parts)
     if len(parts) != 1:
-        raise InvalidInput(field="parts", problem="are not one: send one data part {name, payload, hops}, or one text")
+        raise InvalidInput(field="parts", problem="must be one: send one data part {name, payload, hops}, or one text")
     (part,) = parts
     match part.WhichOneof("content"):
         case "data":
@@ -169,7 +169,7 @@ def peer_message(message: Message, /) -> PeerMessage:
         case "text":
             return PeerMessage(name=MessageName.RECALL_REQUEST, payload={"query": part.text})
         case _:
-            raise InvalidInput(field="parts", problem="hold neither data nor text: fetch files yourself")
+            raise InvalidInput(field="parts", problem="contain neither data nor text: send the content of files")
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -347,8 +347,8 @@ def agent_card(rpc_url: str, /) -> AgentCard:
     return AgentCard(
         name="Elytron memory",
         description=(
-            "A governed memory for agents: recalls and projects what was said, and judges what is proposed."
-            " Send one data part {name, payload, hops}; a text part alone is a recall."
+            "Governed memory for agents: recalls and projects stored conversations and judges proposals."
+            " Send one data part {name, payload, hops}; a single text part is a recall."
         ),
         version=version("elytron"),
         supported_interfaces=[

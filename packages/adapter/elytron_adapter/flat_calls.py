@@ -228,12 +228,12 @@ def _decision_reason(decision: WriteDecision) -> str:
 
 ADD = FlatCall("add", "Store a text or messages.", "write", AddRequest, AddReport, _ask_add, _tell_add)
 SEARCH = FlatCall(
-    "search", "Find what answers a query.", "recall", SearchRequest, SearchReport, _ask_search, _tell_search
+    "search", "Find memories that answer a query.", "recall", SearchRequest, SearchReport, _ask_search, _tell_search
 )
 FACTS = FlatCall("facts", "Store a fact.", "write", FactRequest, FactReport, _ask_facts, _tell_facts)
 CONTEXT = FlatCall(
     "context",
-    "Build a bounded block for a model.",
+    "Build a bounded context block for a model.",
     "project",
     ContextRequest,
     ContextReport,

@@ -58,7 +58,7 @@ def models_in_use(models: RuntimeModels, /) -> ModelConfig:
 
 
 class ModelConfigChange(Request):
-    """Change the settings of models in the server's file. An empty text takes a setting out; None leaves it."""
+    """Update the model settings in the server's file. An empty text takes a setting out; None leaves it."""
 
     embedder: str | None = None
     language_model: str | None = None
@@ -160,7 +160,7 @@ class SmokeRunner:
                 env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
             )
         except OSError as error:
-            raise StoreUnavailable(f"the check cannot be started: {error.strerror}") from error
+            raise StoreUnavailable(f"the check could not be started: {error.strerror}") from error
         assert process.stdout is not None
         assert process.stderr is not None
         # Both at once, since a check blocks at an output that is full.

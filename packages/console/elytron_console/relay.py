@@ -61,19 +61,19 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
     """Return the application that relays the console of the server at `url`. Raises InvalidInput for no address."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise InvalidInput(field="--url", problem="is no address of a server: write http://HOST:PORT")
+        raise InvalidInput(field="--url", problem="is not the address of a server: write http://HOST:PORT")
     # Without a name and password in the address.
     origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     async def relayed(request: Request) -> Response:
         headers = heads_of(request.scope)
         if not is_host_allowed(headers, HOSTS) or not is_own_page(request.scope, headers):
-            return _relay_problem(403, "permission_refused", "this page is for this machine alone")
+            return _relay_problem(403, "permission_refused", "this page is only for this machine")
         path = raw_path(request.scope)
         if path == "/":
             return RedirectResponse(ROOT)
         if not is_plain_path(path) or (path != ROOT and not path.startswith(f"{ROOT}/")):
-            return _relay_problem(404, "not_found", "the console alone is relayed")
+            return _relay_problem(404, "not_found", "only the console is relayed")
         try:
             body = await read_body(request.scope, request.receive, limit=_body_limit(path))
         except PayloadTooLarge as error:
@@ -85,7 +85,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         query = f"?{request.url.query}" if request.url.query else ""
         answer = await send(request.method, f"{path}{query}", passed, body)
         if answer is None:
-            return _relay_problem(503, "unreachable", "the server of this console does not answer")
+            return _relay_problem(503, "unreachable", "the server of this console does not respond")
         return _relayed_response(answer)
 
     return request_response(relayed)

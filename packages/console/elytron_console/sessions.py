@@ -23,7 +23,7 @@ TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
 """Header in which a page of the console repeats what its session gave it; a foreign page cannot read that."""
 GROUP: Final = "console"
 _REFUSED: Final = (
-    "changes come from a page of this console alone: sign in again, and let no proxy change Origin or the token"
+    "changes are accepted only from a page of this console: sign in again, and let no proxy change Origin or the token"
 )
 
 Handler = Callable[[Request], Awaitable[Response]]

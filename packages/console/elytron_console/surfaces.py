@@ -56,11 +56,11 @@ _INDEX: Final = "index.html"
 def page_surfaces() -> tuple[Surface, ...]:
     """Return the page and its parts. They are public: what is stored is behind the routes that they ask."""
     told = SurfaceDescription(
-        "console", "The page of the console.", given="text/html", headers=("If-None-Match",), answer="The page.",
+        "console", "Serve the console.", given="text/html", headers=("If-None-Match",), answer="The page.",
         group="pages",
     )  # fmt: skip
     home = SurfaceDescription(
-        "console_home", "Lead to the page of the console.", status=307, answer="It is there.", group="pages"
+        "console_home", "Redirect to the console.", status=307, answer="It is there.", group="pages"
     )
     return (
         shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=told),
@@ -79,7 +79,7 @@ async def _slash_page(_request: Request) -> Response:
 
 async def _static_app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
-        await send({"type": "websocket.close", "code": 1008, "reason": "no socket is here"})
+        await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
         return
     name = scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")
     is_there = scope["method"] in {"GET", "HEAD"} and name in static_assets() and name != _INDEX

@@ -8,7 +8,7 @@ ValueT = TypeVar("ValueT")
 
 
 class EvidenceRole(StrEnum):
-    """In which role a message was given to a model or by one."""
+    """Role of a message in an exchange with a model."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -47,7 +47,7 @@ class EvidenceAuthority(StrEnum):
 
 
 class TrustLevel(StrEnum):
-    """Trust of a memory by its origin, the least first; not whether it is true."""
+    """Trust in a memory by its origin, least first; not whether it is true."""
 
     OUTSIDE = "outside"
     """From outside: a tool, a page, a document, an archive. No caller here vouches for it."""

@@ -30,7 +30,7 @@ class ProfileName(StrEnum):
 
 
 class StoreCapacity(Value):
-    """Bounds of a store. A write beyond them is refused whole, before any of it is stored."""
+    """Bounds of a store. A write beyond them is refused as a whole."""
 
     records: Count
     events: Count
@@ -40,7 +40,7 @@ class StoreCapacity(Value):
 
 
 class ErasurePromise(StrEnum):
-    """Remains of erased bytes when an erasure returns."""
+    """What remains of erased bytes when an erasure returns."""
 
     NO_BYTE = "no_byte"
     """Nothing, in no file of the store and no remains."""
@@ -77,7 +77,7 @@ class ErasureLayer(Value):
 
 
 class StoreCapabilities(Value):
-    """Promises of a store beyond the rules of all stores."""
+    """Guarantees of a store beyond those of every store."""
 
     durable: bool
     """Committed documents outlive the handle."""
@@ -95,7 +95,7 @@ class StoreCapabilities(Value):
 
 
 class TranscriptGovernanceBudget(Value):
-    """Bounds of a transcript in one report. They cut lists; they never show what a view hides."""
+    """Bounds of a transcript in one report. They shorten lists and never reveal what a view hides."""
 
     page_turns: Count
     host_refs_per_turn: Count
@@ -146,7 +146,7 @@ class MemoryPressure(StrEnum):
 
 
 class ModeInput(Value):
-    """Mode of the host's device; it decides which actions of memory are admitted now."""
+    """Mode of the host's device; it decides which memory actions are admitted now."""
 
     booting: bool = False
     pairing_required: bool = False

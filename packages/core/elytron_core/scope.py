@@ -80,7 +80,7 @@ def _without_required_space(schema: dict[str, Any]) -> None:
 
 
 class Scope(Value):
-    """The space is the wall; the other parts say where in it a turn happens.
+    """The space is the isolation boundary; the other parts locate a turn within it.
 
     `chat` is a host's older alias of a conversation. Reads see the whole space unless filters narrow them; writes go
     to `conversation`, or to the one named "default". `memory_space_id`, `agent_id`, `channel_id`, `chat_id` and
@@ -176,7 +176,7 @@ class ClipReason(StrEnum):
 
 
 class ReportClip(Value):
-    """Something that was there and was left out, and which bound did it."""
+    """Something that was left out, and the bound that caused it."""
 
     what: str
     reason: ClipReason
@@ -185,9 +185,9 @@ class ReportClip(Value):
 
 
 class FutureClaim(Value):
-    """A claimed time that lies in the future by the receiving clock.
+    """A claimed time that is in the future by the receiving clock.
 
-    It is stored as claimed. The memory is ordered by its recording instead.
+    It is stored as claimed, but the memory is ordered by its recording time.
     """
 
     field: str

@@ -180,7 +180,7 @@ class GatewayUsers:
             await self._erase_salts()
         except (Conflict, StoreError) as error:
             # Keys work either way; the next process tries again.
-            accounts_logger.warning("keys of users stay computable from this store: %s", error.key)
+            accounts_logger.warning("user keys can still be computed from this store: %s", error.key)
 
     async def _erase_salts(self) -> None:
         marker = DocumentRef(KEYS, _UPGRADE)
@@ -266,8 +266,8 @@ class GatewayUsers:
             named = await self._keys.get(SPACE, await self._tag(key))
             if named is not None and named.value.user_id == user.user_id:
                 return key
-        problem = "the key was shown once and is stored as a digest: rotate it (`memory-gateway rotate-key`, "
-        problem += f"POST /users/ID/rotate). To give the same key again to users made from now on, {WAY_OUT}"
+        problem = "the key was shown once and is stored only as a digest: rotate it (`memory-gateway rotate-key`, "
+        problem += f"POST /users/ID/rotate). To return the same key again to users created from now on, {WAY_OUT}"
         raise AlreadyExists(what="user", name=user.user_id, problem=problem)
 
     async def _new_key(self, user_id: str) -> tuple[str, dict[str, object]]:

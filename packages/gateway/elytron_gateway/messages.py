@@ -87,7 +87,7 @@ async def parse_messages(
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
     if unnamed:
-        raise InvalidInput(field="files", problem="hold one that no content item names by its upload_id")
+        raise InvalidInput(field="files", problem="include one that no content item names by its upload_id")
     if key is None:
         return tuple(parsed)
     digest = strict_json.sha256_digest(key.encode())[:32]
@@ -236,7 +236,7 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
     if not item.uri.lower().startswith("file:"):
         return MessageFile(item, b"")
     if not reach.allowed.folders:
-        problem = "is a file: address, and this server reads no folder that others share with it"
+        problem = "is a file: address, but this server reads no shared folder"
         raise InvalidInput(field=f"{field}.uri", problem=problem)
     given = await read_source(item.uri, reach.allowed, max_bytes=reach.left)
     reach.left -= len(given.data)

@@ -101,7 +101,7 @@ def parse_session(session_id: str, /) -> SessionName:
             return SessionName(SessionKind.MEMORY_EDIT, user=rest)
         case _:
             formats = "chat:{conversation_id}, resource:{user_id}:{resource_id} or memory_edit:{user_id}"
-            raise InvalidInput(field="session_id", problem=f"is not {formats}")
+            raise InvalidInput(field="session_id", problem=f"must be {formats}")
 
 
 def _is_conversation(name: str) -> bool:
@@ -126,8 +126,8 @@ def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
 def require_user_id(user_id: str, /) -> str:
     """Return `user_id`. Raises InvalidInput if it is not an id, or is one of the system's own names."""
     if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
-        problem = f"is not 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, beginning with none of .@"
+        problem = f"must be 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, not beginning with .@"
         raise InvalidInput(field="user_id", problem=problem)
     if is_reserved(user_id):
-        raise InvalidInput(field="user_id", problem="begins as the system's own names do: take another")
+        raise InvalidInput(field="user_id", problem="begins like the system's own names: choose another")
     return user_id

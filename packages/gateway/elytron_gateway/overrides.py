@@ -17,7 +17,7 @@ from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchW
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
-_UNDO_FIRST: Final = "the memory is hidden, and another text does not bring it back: undo the deletion first"
+_UNDO_FIRST: Final = "the memory is hidden, and another text does not restore it: undo the deletion first"
 
 
 def edit_tag(session_id: str, /) -> str:

@@ -335,18 +335,18 @@ async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -
     try:
         address = urlsplit(uri)
     except ValueError:
-        raise InvalidInput(field="uri", problem="is no address") from None
+        raise InvalidInput(field="uri", problem="is not an address") from None
     match address.scheme.lower():
         case "file":
             return await asyncio.to_thread(_read_file, address.netloc, unquote(address.path), allowed, max_bytes)
         case "http" | "https":
             return await _read_web(uri, allowed, max_bytes)
         case _:
-            raise InvalidInput(field="uri", problem="is none that begins with https:, http: or file:")
+            raise InvalidInput(field="uri", problem="must begin with https:, http: or file:")
 
 
 def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
-    refusal = PermissionRefused("this address is in no folder that the server reads resources from")
+    refusal = PermissionRefused("this address is outside the folders that the server reads resources from")
     if host not in {"", "localhost"}:
         raise refusal
     try:
@@ -360,7 +360,7 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
         # One byte more shows that the file is longer, and no more of it is read.
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="send a part of it")
     return GivenFile(data, file_name=real.name, source=f"file://{path}")
 
 
@@ -389,31 +389,31 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenF
                 finally:
                     await response.aclose()
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise Unreachable(f"{host!r} does not answer: {type(error).__name__}") from None
-    raise PermissionRefused(f"this address leads on more than {REDIRECTS} times")
+                raise Unreachable(f"{host!r} does not respond: {type(error).__name__}") from None
+    raise PermissionRefused(f"this address redirects more than {REDIRECTS} times")
 
 
 async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> GivenFile:
     """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
-        raise Unreachable("the content of this address is packed in another way than gzip, once")
+        raise Unreachable("the content of this address is compressed other than once with gzip")
     inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
     data = bytearray()
     try:
         async for piece in response.aiter_raw():
             data += inflater.decompress(piece, max_bytes + 1 - len(data)) if inflater is not None else piece
             if len(data) > max_bytes:
-                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="send a part of it")
     except zlib.error:
-        raise Unreachable("the content of this address is damaged: it is said to be packed and is not") from None
+        raise Unreachable("the content of this address is damaged: it is not compressed as declared") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
     return GivenFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 
 
 async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:
     """Return where to read an address. Raises PermissionRefused for one that is not allowed, Unreachable."""
-    refusal = PermissionRefused("this address is on no host that the server reads resources from")
+    refusal = PermissionRefused("this address is on a host that the server does not read resources from")
     try:
         address = urlsplit(uri)
         is_odd = address.port == 0 or address.username is not None

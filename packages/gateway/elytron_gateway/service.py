@@ -223,7 +223,7 @@ class MemoryGateway:
         return await self._searching.search(await self._owner(request), request)
 
     async def override(self, request: wire.OverrideRequest, /) -> wire.EditAnswer:
-        """Let search show another text for a memory. Raises PermissionRefused, NotFound."""
+        """Override the text that search shows for a memory. Raises PermissionRefused, NotFound."""
         owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         edit = await self._edits.override(owner, request.memory_id, request.session_id, request.text)
@@ -335,7 +335,7 @@ class MemoryGateway:
         if resource is None:
             raise NotFound(what="resource", name=name.name)
         if not resource.is_extracted:
-            raise InvalidInput(field="session_id", problem="is of a resource that could not be read: retry that first")
+            raise InvalidInput(field="session_id", problem="names a resource that could not be read: retry it first")
         return (RESOURCE_TAG,)
 
     async def _signing_secret(self) -> bytes | None:
@@ -423,8 +423,8 @@ class UpstreamCatchUp:
         while True:
             try:
                 if told := await self._gateway.catch_up():
-                    sync_logger.info("the upstream received %d additions that waited", told)
+                    sync_logger.info("the upstream received %d queued additions", told)
             except ElytronError as error:
                 # It is looked again in a while; what waits is kept.
-                sync_logger.info("what waits cannot be sent to the upstream: %s", error.key)
+                sync_logger.info("queued additions cannot be sent to the upstream: %s", error.key)
             await asyncio.sleep(self._pause_s)

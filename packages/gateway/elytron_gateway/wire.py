@@ -34,7 +34,7 @@ class PlacedRequest(CallerCredentials):
 
 
 class UserRequest(Request):
-    """Make a user, or give the key of one who is there."""
+    """Create a user, or return the key of an existing one."""
 
     user_id: Short
 
@@ -70,7 +70,7 @@ class ContentItem(Value):
     def _holds_one(self) -> Self:
         held = (self.text, self.uri, self.base64, self.upload_id)
         if sum(item is not None for item in held) != 1:
-            raise ValueError("takes exactly one of text, uri, base64 and upload_id")
+            raise ValueError("must have exactly one of text, uri, base64 and upload_id")
         if self.type == "text" and self.text is None:
             raise ValueError("of type text has no text")
         if self.base64 is not None and self.ext is None:
@@ -100,7 +100,7 @@ class WireMessage(Value):
     @model_validator(mode="after")
     def _tools_fit(self) -> Self:
         if self.role != "assistant" and self.tool_calls:
-            raise ValueError("of a role other than assistant has tool_calls")
+            raise ValueError("has tool_calls but is not from the assistant")
         return self
 
 
@@ -139,7 +139,7 @@ class AddAnswer(Value):
 
 
 class FlushRequest(PlacedRequest):
-    """Hand what was added to a session to extraction."""
+    """Extract memories from what was added to a session."""
 
     session_id: SessionId
 
@@ -201,20 +201,20 @@ class SearchAnswer(Value):
 
 
 class EditRequest(PlacedRequest):
-    """Name a memory of a session, from a search result."""
+    """Name a memory in a session, as in a search result."""
 
     memory_id: Name
     session_id: SessionId
 
 
 class OverrideRequest(EditRequest):
-    """Let search show another text for a memory."""
+    """Override the text that search shows for a memory."""
 
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
 
 
 class DeleteRequest(EditRequest):
-    """Let search no longer show a memory; with `purge`, erase it for good."""
+    """Hide a memory from search; with `purge`, permanently erase it."""
 
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] | None = None
     purge: bool = False
@@ -239,7 +239,7 @@ class EditsAnswer(Value):
 
 
 class ExternalRequest(PlacedRequest):
-    """Take in a resource from an address that the server may read."""
+    """Register a resource at an address that the server may read."""
 
     uri: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
     title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""

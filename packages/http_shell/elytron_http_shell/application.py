@@ -203,9 +203,9 @@ class SurfaceDoor:
                 raise refused from None
             raise
         if self.access is SurfaceAccess.OPERATOR and principal.kind not in OPERATORS:
-            raise PermissionRefused("this is an operator's: use an operator's key")
+            raise PermissionRefused("this requires an operator's key")
         if self.access is SurfaceAccess.OWNER and principal.kind is PrincipalKind.DEVICE:
-            raise PermissionRefused("a device does not erase in bulk: use the user's own key")
+            raise PermissionRefused("a device's key cannot erase in bulk: use the user's own key")
         return StreamGuard(
             self._entrance,
             principal,
@@ -218,13 +218,13 @@ class SurfaceDoor:
         """Raise InvalidInput for an idempotency key where a repeat would act again."""
         if self._takes_keys or scope.get("method", "GET") in SAFE_METHODS or IDEMPOTENCY_KEY not in heads_of(scope):
             return
-        problem = "is not heeded at this path, where a repeat acts again: leave the header out"
+        problem = "is not supported at this path, where a repeat acts again: omit the header"
         raise InvalidInput(field="idempotency_key", problem=problem)
 
     def _require_known(self, query: QueryParams) -> None:
         """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""
         if self._query is not None and not query.keys() <= {*self._query}:
-            there = f"there are {', '.join(self._query)}" if self._query else "there are none here"
+            there = f"use {', '.join(self._query)}" if self._query else "this path takes none"
             raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
 
 
@@ -276,12 +276,12 @@ class HostGuard:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
             return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
-            refused = InvalidInput(field=AUDIT_ID, problem=f"has 1 to {limits.NAME_CHARS} printable ASCII characters")
+            refused = InvalidInput(field=AUDIT_ID, problem=f"needs 1 to {limits.NAME_CHARS} printable ASCII characters")
             return reject_error(refused, request_id=request_id)
         if AUDIT_ID in headers:
             scope["state"]["audit_id"] = headers[AUDIT_ID]
         if _is_told_twice(headers):
-            refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
+            refused = PermissionRefused("duplicate `Host` or `Origin` headers are ambiguous: send one of each")
             return reject_error(refused, request_id=request_id)
         if self._is_development and not is_own_page(scope, headers):
             refused = PermissionRefused(
@@ -290,7 +290,7 @@ class HostGuard:
             )
             return reject_error(refused, request_id=request_id)
         if not self._is_ours(headers):
-            refused = PermissionRefused("this host or origin is not served here: others need --allow-host")
+            refused = PermissionRefused("this host or origin is not allowed: add it with --allow-host")
             return reject_error(refused, request_id=request_id)
         return None
 
@@ -360,10 +360,10 @@ _STATUS_KEYS = {
     415: UNSUPPORTED_MEDIA_TYPE,
 }
 _WAYS_OUT = {
-    "not_found": "there is nothing at this path: /docs and /openapi/all.json show what there is",
-    METHOD_NOT_ALLOWED: "this path takes other methods: the header `Allow` names them",
-    REQUEST_TIMEOUT: "the body took too long to arrive: send it without pauses",
-    UNSUPPORTED_MEDIA_TYPE: "this path takes another `Content-Type`: the header `Accept` names it",
+    "not_found": "unknown path: /docs and /openapi/all.json list the available ones",
+    METHOD_NOT_ALLOWED: "this method is not allowed: the header `Allow` names those that are",
+    REQUEST_TIMEOUT: "the request body took too long to arrive: send it without pauses",
+    UNSUPPORTED_MEDIA_TYPE: "unsupported `Content-Type`: the header `Accept` names the expected one",
 }
 
 

@@ -94,10 +94,10 @@ class ConnectionTable:
         siblings = self._unadmitted.setdefault(place, {})
         siblings[connection] = None
         if place is not None and len(siblings) > self.bounds.each:
-            self._close_oldest(siblings, "of one address without a credential", self.bounds.each)
+            self._close_oldest(siblings, "from one address without a credential", self.bounds.each)
         elif len(self._open) > self._most:
             unadmitted = {each: None for each in self._open if not each.is_admitted}
-            self._close_oldest(unadmitted, "as the descriptors of this process allow", self._most)
+            self._close_oldest(unadmitted, "as this process's file descriptors allow", self._most)
         return connection
 
     def remove(self, connection: PeerConnection, /) -> None:
@@ -135,7 +135,7 @@ class ConnectionTable:
         """
         *older, newest = connections
         oldest = next((each for each in older if not each.is_answering), older[0] if older else newest)
-        logger.warning("there are as many connections %s (%d): the oldest is closed", what, most)
+        logger.warning("connection limit reached %s (%d): closing the oldest", what, most)
         self.remove(oldest)
         oldest.transport.abort()
 

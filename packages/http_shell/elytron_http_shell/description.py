@@ -55,15 +55,15 @@ def watching_surfaces(
     async def figures(_request: Request) -> Response:
         return await metrics.shown()
 
-    is_so = "It is so."
+    healthy = "Healthy."
     return (
         shown_surface("/livez", _live_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription("live", "Say that the process answers.", answer=is_so)),
+              told=SurfaceDescription("live", "Check that the process is running.", answer=healthy)),
         shown_surface("/readyz", ready, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription("ready", "Say whether the store answers.", answer=is_so)),
+              told=SurfaceDescription("ready", "Check whether the store answers.", answer=healthy)),
         shown_surface("/metrics", figures, access=SurfaceAccess.OPERATOR, methods=("GET",),
-              told=SurfaceDescription("metrics", "Give the figures, as Prometheus reads them.", None, "text/plain",
-                        answer="The figures.")),
+              told=SurfaceDescription("metrics", "Return metrics in the Prometheus format.", None, "text/plain",
+                        answer="The metrics.")),
         shown_surface("/v1/operations", _operations_page, access=told_to, methods=("GET",),
               told=SurfaceDescription("operations", "List the operations.", answer="The operations.")),
     )  # fmt: skip
@@ -73,7 +73,7 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAcces
     """Return the surfaces that describe `surfaces` and themselves; the page is public, its content is not."""
     here = [
         shown_surface(path, _static_page(name, media_type), access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription(name.replace(".", "_"), "The page on which operations are read and tried.", None,
+              told=SurfaceDescription(name.replace(".", "_"), "Serve the page for browsing operations.", None,
                         media_type.partition(";")[0], ("If-None-Match",), answer="The page.", group=_PAGES_GROUP))
         for path, (name, media_type) in _PAGES.items()
     ]  # fmt: skip
@@ -91,17 +91,17 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAcces
 
     own = (
         shown_surface("/openapi.json", for_clients, access=told_to, methods=("GET",),
-              told=SurfaceDescription("openapi", "Give the description that clients are generated from.",
+              told=SurfaceDescription("openapi", "Return the OpenAPI document for client generators.",
                                       headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
         shown_surface("/openapi/all.json", whole, access=told_to, methods=("GET",),
-              told=SurfaceDescription("openapi_all", "Describe every path, those of other protocols too.",
+              told=SurfaceDescription("openapi_all", "Return the OpenAPI document of every path.",
                                       headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
     )  # fmt: skip
     home = shown_surface(
         "/", _home_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-        told=SurfaceDescription("home", "Lead to the page of the operations.", status=307, answer="It is there.",
+        told=SurfaceDescription("home", "Redirect to the operations page.", status=307, answer="Redirects to the page.",
                   group=_PAGES_GROUP),
     )  # fmt: skip
     return (*here, *own, home)
@@ -166,25 +166,25 @@ OPENAPI_BYTES = 150 * 1024
 """Bytes of the description that clients are generated from."""
 _SUMMARY = "Governed memory for AI agents."
 _ABOUT = (
-    "Every request may bear the headers `X-Request-ID` (letters, digits and ._:-; sent back and logged, else one is"
-    " made) and `X-Audit-ID` (an id of the caller's own records). A scope without `space` is in the only space of"
-    " the caller's key; with a key for several spaces, name it."
+    "Every request may carry the headers `X-Request-ID` (letters, digits and ._:-; returned and logged; generated if"
+    " absent) and `X-Audit-ID` (an id from the caller's own records). A scope without `space` means the only space of"
+    " the caller's key; a key for several spaces must name one."
 )
 _EVERYWHERE = frozenset({"X-Audit-ID"})
 _HEADERS: dict[str, Json] = {
     "Idempotency-Key": {
-        "description": "The same key with the same body is answered alike and done once; with another it is refused.",
+        "description": "A repeat with the same body returns the first answer; one with another body is refused.",
         "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
     },
-    "If-None-Match": {"description": "The ETag of what is known already.", "schema": {"type": "string"}},
-    "If-Match": {"description": "Only where this is still the ETag.", "schema": {"type": "string"}},
-    "Webhook-Key": {"description": "The id of the access key that signs.", "required": True, "schema": _ID},
-    "Webhook-Id": {"description": "The message's id; the same one is done once.", "required": True, "schema": _ID},
-    "Webhook-Timestamp": {"description": "Seconds since 1970.", "required": True, "schema": {"type": "integer"}},
-    "Last-Event-ID": {"description": "The last event that was seen.", "schema": {"type": "string"}},
+    "If-None-Match": {"description": "The ETag of the copy that the caller has.", "schema": {"type": "string"}},
+    "If-Match": {"description": "Proceed only if this is the current ETag.", "schema": {"type": "string"}},
+    "Webhook-Key": {"description": "The id of the access key that signs the request.", "required": True, "schema": _ID},
+    "Webhook-Id": {"description": "The message's id, for detecting repeats.", "required": True, "schema": _ID},
+    "Webhook-Timestamp": {"description": "Unix time in seconds.", "required": True, "schema": {"type": "integer"}},
+    "Last-Event-ID": {"description": "The id of the last event received.", "schema": {"type": "string"}},
 }
 _ETAG = "ETag"
-_ETAG_TOLD: Json = {"description": "The version of what is shown, for `If-Match`.", "schema": {"type": "string"}}
+_ETAG_TOLD: Json = {"description": "The version of the returned content, for `If-Match`.", "schema": {"type": "string"}}
 _SECURITY: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
     "signature": {
@@ -247,7 +247,7 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
             "summary": _SUMMARY,
             "description": _ABOUT,
         },
-        "servers": [{"url": "/", "description": "Where this document was read."}],
+        "servers": [{"url": "/", "description": "The server that returned this document."}],
         "security": _BEARER,
         "paths": paths,
         "components": {
@@ -272,7 +272,7 @@ def _model_schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -
 def _default_description(surface: Surface) -> SurfaceDescription:
     """Return the description of a surface without one of its own."""
     name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
-    return SurfaceDescription(name, f"{surface.path}, for {surface.access}.")
+    return SurfaceDescription(name, f"Call {surface.path}, for {surface.access}.")
 
 
 def _described_surface(surface: Surface, told: SurfaceDescription, refs: Refs) -> Json:
@@ -347,13 +347,13 @@ def _surface_responses(told: SurfaceDescription, refs: Refs) -> Json:
     if told.taken in READS or "If-None-Match" in told.headers:
         found[str(told.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
     if "If-None-Match" in told.headers:
-        found["304"] = {"description": "What the caller has is still so."}
+        found["304"] = {"description": "Not modified: the caller's copy is current."}
     if told.given in PUTTING_OFF:
         found["202"] = _response_schema(
-            "What was done, and in it the job that does the rest.", refs[told.given, "serialization"]
+            "The work done so far, with the job that does the rest.", refs[told.given, "serialization"]
         )
     for status in told.beside:
-        found[str(status)] = {"description": "The protocol's own answer.", "content": {"application/json": {}}}
+        found[str(status)] = {"description": "The protocol's own response.", "content": {"application/json": {}}}
     return found
 
 
@@ -363,7 +363,7 @@ def _problem_response(refs: Refs) -> Json:
     keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
     told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
     found = _response_schema(
-        f"Why nothing was done. {told}.", refs[ProblemDocument, "serialization"], media_type=MEDIA_TYPE
+        f"The reason that the request failed. {told}.", refs[ProblemDocument, "serialization"], media_type=MEDIA_TYPE
     )
     found["content"][MEDIA_TYPE]["example"] = PROBLEM
     return found

@@ -180,12 +180,12 @@ _TOLD = SurfaceDescription(
     given="text/event-stream",
     headers=("Last-Event-ID",),
     query=("after", "space"),
-    answer="Events `entry`, `gap` and `error`, for as long as they are read.",
+    answer="Events `entry`, `gap` and `error`, until the client disconnects.",
 )
 _SESSION_TOLD = SurfaceDescription(
     name="events_session",
-    summary="Get the cookie by which a page's EventSource is let in.",
-    answer="The cookie, which opens the stream of events alone.",
+    summary="Set the cookie that authorizes a page's EventSource.",
+    answer="The cookie, which is valid only for the event stream.",
     status=204,
 )
 SESSION_COOKIE = SessionCookie(COOKIE, PATH, limits.EVENT_SESSION_S, limits.EVENT_SESSIONS, limits.EVENT_SESSIONS_EACH)
@@ -286,5 +286,5 @@ def _begin_after(request: Request) -> str | None:
     """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     if given is not None and not _EVENT_ID.fullmatch(given):
-        raise InvalidInput(field="after", problem="is not an id that an event had")
+        raise InvalidInput(field="after", problem="is not the id of an event")
     return given

@@ -63,22 +63,22 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
         return _key_response(await keys.set_quota(AccessQuotaRequest(id=request.path_params["id"])))
 
     one = f"{KEYS_PATH}/{{id}}"
-    once = "The key, shown this once."
+    once = "The key, shown only once."
+    added = SurfaceDescription("add_access", "Create an access key.", AccessAddRequest, AccessKeyIssued, answer=once)
     return (
-        _key_surface(KEYS_PATH, "POST", add,
-               SurfaceDescription("add_access", "Make an access key.", AccessAddRequest, AccessKeyIssued, answer=once)),
+        _key_surface(KEYS_PATH, "POST", add, added),
         _key_surface(KEYS_PATH, "GET", listed,
                SurfaceDescription("list_access", "List the access keys.", None, AccessKeyList, (),
-                                  ("limit", "cursor"), "A page.")),
+                                  ("limit", "cursor"), "A page of access keys.")),
         _key_surface(f"{one}/rotate", "POST", rotate,
-               SurfaceDescription("rotate_access", "Give an access key a new secret.", None, AccessKeyIssued,
+               SurfaceDescription("rotate_access", "Rotate the secret of an access key.", None, AccessKeyIssued,
                                   answer=once)),
         _key_surface(f"{one}/quota", "PUT", set_quota,
                SurfaceDescription("set_access_quota", "Set the quota of an access key.", KeyQuota, AccessKeyReport)),
         _key_surface(f"{one}/quota", "DELETE", end_quota,
-               SurfaceDescription("end_access_quota", "End the quota of an access key.", None, AccessKeyReport)),
+               SurfaceDescription("end_access_quota", "Remove the quota of an access key.", None, AccessKeyReport)),
         _key_surface(one, "DELETE", revoke,
-               SurfaceDescription("revoke_access", "Let an access key open nothing more.", None, AccessKeyReport)),
+               SurfaceDescription("revoke_access", "Revoke an access key.", None, AccessKeyReport)),
     )  # fmt: skip
 
 
@@ -113,16 +113,16 @@ def shutdown_route(entrance: CallerEntrance, /) -> Surface:
         sent = await read_body(request.scope, request.receive, limit=SHUTDOWN_BODY_BYTES)
         asked = envelope.decode_as(ShutdownRequest, sent)
         if entrance.end is None:
-            raise Unsupported("another program serves this memory: end that program")
+            raise Unsupported("this memory is served by another program: stop that program")
         report = ShutdownReport(pid=os.getpid(), reason=asked.reason)
         # The server ends behind its answer, so that the caller hears of it.
         return Response(
             envelope.encode_value(report), media_type="application/json", background=BackgroundTask(entrance.end)
         )
 
-    told = SurfaceDescription("shutdown", "End the server. For operators on its machine.", ShutdownRequest,
+    told = SurfaceDescription("shutdown", "Shut down the server; for operators on its machine.", ShutdownRequest,
                               ShutdownReport,
-                answer="It ends.")  # fmt: skip
+                answer="The server is shutting down.")  # fmt: skip
     return shown_surface(SHUTDOWN_PATH, end, access=SurfaceAccess.OPERATOR, methods=("POST",), told=told)
 
 
@@ -135,4 +135,4 @@ def _require_local(request: Request) -> None:
         is_here = False
     # Behind a proxy each caller seems to be on this machine.
     if not is_here or any(name in request.headers for name in _FORWARDED):
-        raise PermissionRefused("a server is ended from its own machine alone, and not through a proxy")
+        raise PermissionRefused("a server can be shut down only from its own machine, not through a proxy")

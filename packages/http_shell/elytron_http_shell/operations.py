@@ -245,7 +245,7 @@ class _FormedCall:
         require_json(heads_of(scope))
         sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         if not isinstance(sent, dict):
-            raise InvalidInput(field="body", problem="is no JSON object")
+            raise InvalidInput(field="body", problem="is not a JSON object")
         own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
         asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
         payload = json.dumps(asked.request).encode()
@@ -299,7 +299,7 @@ class _NamedCall:
         sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
             if not isinstance(sent, dict) or sent.get(name) != value:
-                raise InvalidInput(field=name, problem="in the body is not the one in the path")
+                raise InvalidInput(field=name, problem="in the body differs from the one in the path")
         return sent
 
 
@@ -310,7 +310,7 @@ def _unless_refused(answer: Answer) -> Answer:
     report = answer.report
     if report.accepted:
         return answer
-    error = InvalidInput(field="body", problem=report.reason or "is no registry that is taken here")
+    error = InvalidInput(field="body", problem=report.reason or "is not a valid registry")
     told = {"refused": report.refused.value} if report.refused is not None else {}
     return RejectedAnswer(
         request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}

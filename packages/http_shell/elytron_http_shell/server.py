@@ -135,11 +135,11 @@ class ServingSettings:
     trusted_proxies: frozenset[str] = frozenset()
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     is_described_to_all: bool = False
-    """The OpenAPI document and the list of operations are shown without a key if true."""
+    """True to show the OpenAPI document and the list of operations without a key."""
     connections: ConnectionBounds = field(default_factory=ConnectionBounds)
     spans: bool = False
     operator_key: bool = False
-    """Make a first operator's key if there is none yet, and show it once."""
+    """Create the first operator's key if there is none, and show it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,11 +294,11 @@ def _require_safe(serving: ServingSettings, *, has_keys: bool) -> None:
     if is_loopback(serving.host):
         return
     if serving.development:
-        raise PermissionRefused("development mode asks for no credential: it listens on this machine alone")
+        raise PermissionRefused("development mode requires no credentials, so it can listen only on this machine")
     if not has_keys and not serving.operator_key:
         raise PermissionRefused(
-            "beyond this machine every caller needs credentials, and there is no access key yet:"
-            " make one with `elytron access add --kind operator --label <name>`"
+            "callers from other machines need credentials, and there is no access key yet:"
+            " create one with `elytron access add --kind operator --label <name>`"
         )
 
 
@@ -319,7 +319,7 @@ def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.s
     try:
         return socket.socket(fileno=serving.descriptor)
     except OSError as error:
-        raise InvalidInput(field="--listen-fd", problem="is no socket") from error
+        raise InvalidInput(field="--listen-fd", problem="is not a socket") from error
 
 
 @contextmanager
@@ -334,7 +334,7 @@ def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
         try:
             listening.bind((host, port))
         except OSError as error:
-            problem = f"cannot be listened on: {error.strerror}; choose others, or port 0 for any that is free"
+            problem = f"cannot be bound: {error.strerror}; choose others, or port 0 for any free port"
             raise InvalidInput(field="host and port", problem=problem) from error
         yield listening
 

@@ -55,22 +55,22 @@ class ServerMetrics:
             "elytron_requests", "Requests answered.", ("route", "method", "status"), registry=self._registry
         )
         self._seconds = Histogram(
-            "elytron_request_seconds", "Time to the end of the answer.", ("route",), buckets=_BUCKETS,
+            "elytron_request_seconds", "Seconds until the end of the response.", ("route",), buckets=_BUCKETS,
             registry=self._registry,
         )  # fmt: skip
         self._errors = Counter("elytron_errors", "Requests refused, by error key.", ("key",), registry=self._registry)
         self._jobs = Gauge(
-            "elytron_jobs", f"Jobs by state, of the first {_SPACES_READ} spaces.", ("state",), registry=self._registry
+            "elytron_jobs", f"Jobs by state, in the first {_SPACES_READ} spaces.", ("state",), registry=self._registry
         )
-        self._in_flight = Gauge("elytron_requests_in_flight", "Requests being answered.", registry=self._registry)
+        self._in_flight = Gauge("elytron_requests_in_flight", "Requests in progress.", registry=self._registry)
         self._gauges = {
             name: Gauge(f"elytron_{name}", text, registry=self._registry)
             for name, text in {
-                "calls_running": "Operations that run now.",
-                "calls_waiting": "Operations that wait for their place.",
-                "index_spaces": "Indexes held in memory.",
-                "index_bytes": "Bytes of the indexes held in memory.",
-                "store_ready": "1 where the store answers.",
+                "calls_running": "Operations that are running.",
+                "calls_waiting": "Operations that are queued.",
+                "index_spaces": "Indexes in memory.",
+                "index_bytes": "Bytes of the indexes in memory.",
+                "store_ready": "1 if the store answers, else 0.",
                 "store_spaces": f"Spaces in the store, counted up to {_SPACES_COUNTED}.",
             }.items()
         }

@@ -44,7 +44,7 @@ ID = "Webhook-Id"
 TIMESTAMP = "Webhook-Timestamp"
 SIGNATURE = "Webhook-Signature"
 _VERSION = "v1,"
-_WAY_OUT = f"sign as `{KEY}` says, over `{ID}`, `{TIMESTAMP}` (now, in seconds) and the body"
+_WAY_OUT = f"sign `{ID}`, `{TIMESTAMP}` (now, in seconds) and the body with the key that `{KEY}` names"
 _REPORTS = frozenset({"transcript"})
 _WRITE = by_name("write")
 
@@ -83,7 +83,7 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
             wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
-            raise InvalidInput(field="write.kind", problem=f"is not for this webhook, which takes {wanted}")
+            raise InvalidInput(field="write.kind", problem=f"does not match this webhook, which takes {wanted}")
         answer = await entrance.call(
             principal,
             transport=CallTransport.HTTP,
@@ -99,13 +99,13 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
 
     described = partial(
         SurfaceDescription, taken=MemoryWriteRequest, given=WebhookAnswer, headers=(KEY, ID, TIMESTAMP),
-        answer="What became of it.", group="webhooks",
+        answer="The outcome.", group="webhooks",
     )  # fmt: skip
     return tuple(
         shown_surface(path, handler, access=SurfaceAccess.SIGNED, methods=("POST",), told=described(name, summary))
         for path, handler, name, summary in (
-            ("/webhook/report", report, "webhook_report", "Take in what a host says was said."),
-            ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge what a host proposes."),
+            ("/webhook/report", report, "webhook_report", "Store messages that a host reports."),
+            ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge a host's proposals."),
         )
     )
 

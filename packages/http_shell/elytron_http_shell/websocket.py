@@ -199,7 +199,7 @@ class SocketConnection:
         elif frame.type == UNSUBSCRIBE:
             work = self._unsubscribe(frame)
         else:
-            raise Unsupported("there is no such frame: command.<operation>, subscribe.<kind>, unsubscribe")
+            raise Unsupported("unknown frame type: use command.<operation>, subscribe.<kind> or unsubscribe")
         return asyncio.create_task(work)
 
     async def _command(self, frame: InFrame, operation: str) -> None:
@@ -234,11 +234,11 @@ class SocketConnection:
 
     async def _subscribe(self, frame: InFrame, kind: str) -> None:
         if frame.id in self._subscriptions:
-            told = InvalidInput(field="id", problem="is that of an open subscription: take another")
+            told = InvalidInput(field="id", problem="is already used by an open subscription: choose another")
             await self._say(_error_event(frame.id, reject_error(told, request_id=frame.id)))
             return
         if len(self._subscriptions) >= self._bounds.subscriptions:
-            most = f"at most {self._bounds.subscriptions} subscriptions at once: end one first"
+            most = f"at most {self._bounds.subscriptions} concurrent subscriptions: end one first"
             await self._refuse(frame.id, FrameError.SUBSCRIPTION_BUDGET_EXCEEDED, most)
             return
         named = next((known for known in StreamKind if known == kind), None)
@@ -298,7 +298,7 @@ class SocketConnection:
         operation = operation_of(kind)
         assert operation is not None
         if not isinstance(frame.after, int | None):
-            raise InvalidInput(field="after", problem="is a sequence, a number, for reports")
+            raise InvalidInput(field="after", problem="must be a sequence number for reports")
         guard = self._guard.within(
             self._streams.entrance.space_of(self._principal, payload_scope(frame.payload, space=self._own_space))
         )
@@ -335,7 +335,7 @@ class SocketConnection:
 def _log_fault(error: Exception, frame_id: str) -> None:
     """Note a fault of ours; not its message, which may repeat what a caller gave."""
     if not isinstance(error, ElytronError):
-        logger.error("request %s: a subscription broke: %s", frame_id, type(error).__name__)
+        logger.error("request %s: a subscription failed: %s", frame_id, type(error).__name__)
 
 
 def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
@@ -343,7 +343,7 @@ def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
     error = ended.exception()
     if error is None:
         return ended.result()
-    logger.error("a WebSocket broke: %s", type(error).__name__)
+    logger.error("a WebSocket failed: %s", type(error).__name__)
     return CloseCode.INTERNAL
 
 

@@ -45,7 +45,7 @@ def require_message(sent: Json, /) -> None:
     try:
         jsonrpc_message_adapter.validate_python(sent, by_name=False)
     except ValidationError:
-        raise InvalidInput(field="body", problem="is no JSON-RPC message") from None
+        raise InvalidInput(field="body", problem="is not a JSON-RPC message") from None
 
 
 Refuse = Callable[["types.JSONRPCError"], Awaitable[None]]
@@ -339,10 +339,10 @@ _PATH: Final = "/mcp"
 _JSON: Final = "application/json"
 _TOLD: Final = SurfaceDescription(
     "mcp",
-    "Speak MCP over streamable HTTP.",
+    "Send an MCP message over streamable HTTP.",
     _JSON,
     _JSON,
-    answer="The protocol's answer.",
+    answer="The protocol's response.",
     group="protocols",
     beside=(202, 400, 406),
 )

@@ -23,7 +23,7 @@ _RELATION_PARTS = TypeAdapter(tuple[Named, Text, Named])
 
 
 class GraphEntity(Value):
-    """A thing, of what type it is, and what was observed of it."""
+    """An entity, its type, and observations of it."""
 
     model_config = _CAMEL
 
@@ -83,7 +83,7 @@ class DeletionsRequest(Request):
 
 
 class GraphReadRequest(Request):
-    """Ask for everything."""
+    """Request everything."""
 
 
 class GraphSearchRequest(Request):
@@ -121,9 +121,9 @@ def reference_tools() -> tuple[PlainTool, ...]:
                   mutates=True, destroys=True),
         PlainTool("delete_relations", "Erase relations.", RelationsRequest, ChangedCount, _delete_relations,
                   mutates=True, destroys=True),
-        PlainTool("read_graph", "Read every entity and relation.", GraphReadRequest, MemoryGraph, _read_graph),
+        PlainTool("read_graph", "Read all entities and relations.", GraphReadRequest, MemoryGraph, _read_graph),
         PlainTool("search_nodes", "Find entities that answer a query.", GraphSearchRequest, MemoryGraph, _search_graph),
-        PlainTool("open_nodes", "Read entities by their names.", EntityNameList, MemoryGraph, _open_entities),
+        PlainTool("open_nodes", "Read entities by name.", EntityNameList, MemoryGraph, _open_entities),
     )  # fmt: skip
 
 

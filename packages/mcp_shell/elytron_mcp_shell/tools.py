@@ -58,14 +58,14 @@ class PlainProposal(Request):
 
 
 class PlainQuery(Request):
-    """Find what answers a question."""
+    """Find memories that answer a query."""
 
     query: str
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
 
 
 class PlainListing(Request):
-    """Read memories in the order in which they were stored."""
+    """List memories in the order they were stored."""
 
     limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = 100
     cursor: str | None = None
@@ -163,9 +163,9 @@ def mem0_tools() -> tuple[PlainTool, ...]:
         PlainTool("get_memory", "Read one memory.", OneMemory, RecallHit, _get_memory),
         PlainTool("update_memory", "Replace a fact's content.", UpdateMemory, MemoryControlReport, _update_memory,
                   mutates=True),
-        PlainTool("get_memory_history", "Read what happened to a memory.", OneMemory, MemoryHistoryReport,
+        PlainTool("get_memory_history", "Read a memory's history.", OneMemory, MemoryHistoryReport,
                   _memory_history),
-        PlainTool("delete_memory", "Erase one memory for good.", OneMemory, MemoryControlReport, _delete_memory,
+        PlainTool("delete_memory", "Permanently erase one memory.", OneMemory, MemoryControlReport, _delete_memory,
                   mutates=True, destroys=True),
     )  # fmt: skip
 
@@ -249,21 +249,21 @@ def line_tools() -> tuple[LineTool, ...]:
                  _ask_add, _tell_write),
         LineTool("search", "Find what was said before, best first, one memory a line: [date speaker] text (id).",
                  SearchLineRequest, SEARCH.operation, _ask_search, _tell_search),
-        LineTool("context", "Get one block about a question, for the prompt.", ContextLineRequest, CONTEXT.operation,
+        LineTool("context", "Get a context block on a query for the prompt.", ContextLineRequest, CONTEXT.operation,
                  _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
-        LineTool("remember_fact", "Store a fact that holds. A new one replaces the old one of its topic.",
+        LineTool("remember_fact", "Store a current fact. It replaces the old one on its topic.",
                  RememberFact, FACTS.operation, _ask_fact, _tell_write),
-        LineTool("forget", "Hide memories by their ids. This can be undone.", ForgetRequest, "forget",
+        LineTool("forget", "Hide memories by id. This can be undone.", ForgetRequest, "forget",
                  lambda asked, _own: MemoryForgetRequest(ids=asked.ids), _tell_control),
-        LineTool("list_recent", "List what was stored last, latest first.", ListRecent, "list",
+        LineTool("list_recent", "List recent memories, newest first.", ListRecent, "list",
                  _ask_list, _tell_list),
-        LineTool("status", "Say how much the memory holds.", StatusRequest, "inspect",
+        LineTool("status", "Report how much is stored.", StatusRequest, "inspect",
                  lambda _asked, _own: MemoryInspectionRequest(), _tell_status),
     )  # fmt: skip
 
 
 _NOTHING = "Nothing relevant is stored."
-_DOUBT = "Doubtful: these are the nearest memories, and perhaps none of them answers."
+_DOUBT = "Doubtful: these are the nearest memories; perhaps none answers the query."
 
 
 def _ask_add(asked: AddLineRequest, own: Scope | None) -> Value:
@@ -299,7 +299,7 @@ def _tell_write(report: MemoryWriteReport) -> str:
 
 def _tell_search(report: MemoryRecallReport) -> str:
     if report.reason is NothingReason.EMPTY_SPACE:
-        return "Nothing was stored here yet."
+        return "Nothing has been stored here yet."
     # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
     if report.outcome is RecallOutcome.NOTHING:
         return _NOTHING
@@ -317,7 +317,7 @@ def _tell_control(report: MemoryControlReport) -> str:
 
 def _decision_line(decision: ControlDecision) -> str:
     if decision.outcome is ControlOutcome.NOT_FOUND:
-        return f"not_found ({decision.id}) no memory has this id: search shows ids"
+        return f"not_found ({decision.id}) no memory has this id; search shows ids"
     return _join_lines(decision.outcome.value, f"({decision.id})", decision.reason or "")
 
 
@@ -360,17 +360,17 @@ class ToolSet(StrEnum):
     """A set of tools; a server may show several."""
 
     SIMPLE = "simple"
-    """Seven flat tools that answer in short lines: a list of tools that costs a model little."""
+    """Seven flat tools that answer in short lines, so that listing them costs a model little."""
     CORE = "core"
-    """Tools that an assistant needs from turn to turn, with typed requests and whole reports."""
+    """Tools that an assistant needs in every turn, with typed requests and full reports."""
     ALL = "all"
-    """Every operation but those that a model is not to call unasked."""
+    """Every operation except those that a model must not call unprompted."""
     DESTRUCTIVE = "destructive"
     """Tools that erase, export, or agree in the owner's place. Each such call needs a confirmation."""
     REFERENCE = "reference"
-    """The nine tools of the MCP project's own memory server, kept as facts."""
+    """The nine tools of the MCP project's own memory server, stored as facts."""
     MEM0 = "mem0"
-    """The tools by which mem0's hosts know a memory."""
+    """The tools that mem0's hosts use."""
 
 
 DEFAULT_SETS = frozenset({ToolSet.SIMPLE})
@@ -426,7 +426,7 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
     """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
     if operation.grave is None:
         return schema
-    told = f"Needed where the call {operation.grave.value}. Ask the owner of the memory first."
+    told = f"Required if the call {operation.grave.value}. Ask the owner of the memory first."
     return schema | {
         "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": told}}
     }
@@ -443,9 +443,9 @@ def require_confirmed(
         told = f"it {operation.grave.value}"
         if ToolSet.DESTRUCTIVE not in sets:
             tool = tool_name(operation)
-            raise PermissionRefused(f"{tool} is not called so here, for {told}: show the set of tools 'destructive'")
+            raise PermissionRefused(f"{tool} is not allowed to do this, because {told}: enable the set 'destructive'")
         if arguments.get(CONFIRM) != operation.name:
-            problem = f"must be {operation.name!r}, for {told}: ask the owner of the memory first"
+            problem = f"must be {operation.name!r}, because {told}: ask the owner of the memory first"
             raise InvalidInput(field=CONFIRM, problem=problem)
     return request
 

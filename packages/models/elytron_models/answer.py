@@ -54,7 +54,7 @@ def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer
                 raise error_of(event, name=name)
             case _:
                 pass
-    raise ModelRefused(f"the model {name!r} gave neither an end nor a failure: check how it streams")
+    raise ModelRefused(f"the model {name!r} ended its stream without an end marker or a failure: check how it streams")
 
 
 async def ask(model: chat.ChatModel, request: chat.ModelRequest, /) -> ModelAnswer:
@@ -112,7 +112,7 @@ async def correct_answer(
         question = correction_prompt(read.problem, schema_of(shape))
         read = _read_answer(await asked(AnswerCorrection(written.text, question)), shape)
     if read.value is None:
-        raise ModelRefused(f"the model {name!r} twice gave no answer of the shape asked for")
+        raise ModelRefused(f"the model {name!r} twice returned an answer that does not match the requested schema")
     return read.value
 
 
@@ -132,7 +132,7 @@ async def ask_for(
         answer = await ask(model, wanted.model_copy(update={"messages": (*wanted.messages, *more)}))
         usage = usage.plus(answer.usage)
         if answer.reason is chat.FinishReason.REFUSED:
-            raise ModelRefused(f"the model {model.info.name!r} will not answer this")
+            raise ModelRefused(f"the model {model.info.name!r} refused to answer")
         return WrittenText(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
 
     value = await correct_answer(asked, shape, name=model.info.name)
@@ -211,7 +211,7 @@ class TextModel:
         answer = await ask(self._model, request)
         text, usage = answer.text, answer.usage
         if not text or answer.reason is chat.FinishReason.REFUSED:
-            raise ModelRefused(f"the model {self.name!r} gave no text")
+            raise ModelRefused(f"the model {self.name!r} returned no text")
         return TextCompletion(
             text=text[: limits.MODEL_ANSWER_CHARS],
             model=self.name,

@@ -324,7 +324,7 @@ def parse_object(json: str, /, *, field: str) -> Fields:
     """Return the object that `json` is. Raises InvalidInput."""
     found = fields_of(json)
     if found is None:
-        raise InvalidInput(field=field, problem="is no JSON object")
+        raise InvalidInput(field=field, problem="is not a JSON object")
     return found
 
 
@@ -386,7 +386,7 @@ def require_effort(request: chat.ModelRequest, known: Collection[str], /) -> str
     effort = request.reasoning_effort
     if effort is not None and effort not in known:
         there = ", ".join(sorted(known))
-        raise InvalidInput(field="reasoning.effort", problem=f"is none that this model's dialect has: {there}")
+        raise InvalidInput(field="reasoning.effort", problem=f"is not supported by this model's dialect: {there}")
     return effort
 
 

@@ -88,13 +88,13 @@ def address_of(text: str, /, *, field: str = "model") -> ModelAddress:
     """Return the address that `text` writes. Raises InvalidInput, which names `field` and repeats nothing of `text`."""
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in VENDORS:
-        raise InvalidInput(field=field, problem=f"names no dialect of {', '.join(VENDORS)}: write {_FORM}")
+        raise InvalidInput(field=field, problem=f"names none of the dialects {', '.join(VENDORS)}: write {_FORM}")
     *names, url = _URL.split(rest) if _URL.search(rest) else (rest, VENDORS[prefix].url)
     name = "@".join(part for part in names if part is not None)
     if not _NAME.fullmatch(name):
         raise InvalidInput(field=field, problem=f"has no name after the dialect: write {_FORM}")
     if url is None:
-        raise InvalidInput(field=field, problem=f"has no server, and {prefix!r} has no usual one: write {_FORM}")
+        raise InvalidInput(field=field, problem=f"has no server, and {prefix!r} has no default one: write {_FORM}")
     return ModelAddress(prefix=prefix, model=name, url=_checked_url(url, field))
 
 
@@ -120,12 +120,12 @@ def require_key(address: ModelAddress, environment: Mapping[str, str], /) -> Non
 def checked_key(key: str, /, *, field: str) -> str:
     """Return `key`. Raises InvalidInput if it is not a key; the message does not repeat it."""
     if key and not _KEY.fullmatch(key):
-        raise InvalidInput(field=field, problem="is no key: printable ASCII without spaces")
+        raise InvalidInput(field=field, problem="is not a valid key: use printable ASCII without spaces")
     return key
 
 
 def _checked_url(url: str, field: str) -> str:
-    problem = "has an address that names no server: http:// or https:// and a host"
+    problem = "has an address without a server: write http:// or https:// and a host"
     try:
         parts = urlsplit(url)
         is_server = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -135,7 +135,7 @@ def _checked_url(url: str, field: str) -> str:
         raise InvalidInput(field=field, problem=problem)
     # Addresses are shown in reports and logs, so they must hold no credential.
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        problem = f"has more than scheme, host, port and path in its address: give a key in {KEY_VARIABLE}"
+        problem = f"has more than scheme, host, port and path in its address: set a key in {KEY_VARIABLE}"
         raise InvalidInput(field=field, problem=problem)
     return url.rstrip("/")
 
@@ -264,9 +264,9 @@ class ModelServer:
         purpose: str = "a model on a server",
     ) -> None:
         if not 1 <= attempts <= limits.MODEL_ATTEMPTS * 3:
-            raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
+            raise InvalidInput(field="attempts", problem=f"must be 1 to {limits.MODEL_ATTEMPTS * 3}")
         if not 0 < silence_s <= limits.MODEL_STREAM_S:
-            raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_STREAM_S:.0f}")
+            raise InvalidInput(field="timeout_s", problem=f"must be above 0 and at most {limits.MODEL_STREAM_S:.0f}")
         self._settings = ClientSettings(
             extra="llm",
             purpose=purpose,

@@ -30,7 +30,7 @@ async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> Judg
     port = parts.port or _PORTS[parts.scheme]
     number = await number_of(name, port)
     if not may_be_private and not is_public(number):
-        raise PermissionRefused("this address leads into a private network")
+        raise PermissionRefused("this address is in a private network")
     bracketed = f"[{number}]" if ":" in number else number
     url = parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
     return JudgedAddress(url, parts.netloc, name)
@@ -50,7 +50,7 @@ async def number_of(host: str, port: int, /) -> str:
     try:
         addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
-        raise Unreachable("the host of this address cannot be found") from None
+        raise Unreachable("the host of this address cannot be resolved") from None
     return str(addresses[0][4][0])
 
 
@@ -59,7 +59,7 @@ def networks_of(texts: Iterable[str], /, *, field: str) -> tuple[str, ...]:
     try:
         return tuple(str(ipaddress.ip_network(text, strict=False)) for text in texts)
     except ValueError:
-        raise InvalidInput(field=field, problem="has one that is no address or network") from None
+        raise InvalidInput(field=field, problem="has an entry that is not an address or network") from None
 
 
 def is_public(number: str, /) -> bool:

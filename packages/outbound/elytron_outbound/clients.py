@@ -111,7 +111,7 @@ def _open_client(library: str, kind: str, settings: ClientSettings, **more: Any)
             **more,
         )
     except (http.InvalidURL, UnicodeError):
-        raise InvalidInput(field="url", problem="is no address of a server") from None
+        raise InvalidInput(field="url", problem="is not the address of a server") from None
 
 
 @cache

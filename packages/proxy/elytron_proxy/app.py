@@ -47,20 +47,20 @@ _PATH: Final = "/llm"
 _TRANSPORT: Final = CallTransport.LLM.value
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
-_NO_KEYS: Final = CallRefusal(503, "store_unavailable", "the store of the access keys does not answer: try again later")
+_NO_KEYS: Final = CallRefusal(503, "store_unavailable", "the store of access keys does not respond: try again later")
 _ENCODING: Final = "content-encoding"
 _PACKED: Final = CallRefusal(
-    415, "unsupported_encoding", "the body is not packed as its Content-Encoding says: send gzip, deflate or none"
+    415, "unsupported_encoding", "the body does not match its Content-Encoding: send gzip, deflate or none"
 )
 _NOT_PASSED: Final = CallRefusal(
     404,
     "route_not_passed",
-    "this method and path do not pass here: clients of OpenAI's API need a base URL that ends in /v1, and the operator "
-    "may name other routes by --pass",
+    "this method and path are not proxied: clients of OpenAI's API need a base URL that ends in /v1, and the operator "
+    "may allow other routes with --pass",
 )
-_NO_RESPONSE: Final = CallRefusal(404, "not_found", "no response of this id is stored for you")
+_NO_RESPONSE: Final = CallRefusal(404, "not_found", "you have no stored response with this id")
 _NO_JSON: Final = CallRefusal(
-    415, "unsupported_media_type", "without keys bodies are JSON: send Content-Type: application/json"
+    415, "unsupported_media_type", "without keys, bodies must be JSON: send Content-Type: application/json"
 )
 
 
@@ -100,7 +100,7 @@ class ProxyApp:
             case "lifespan":
                 await self._lifespan(receive, send)
             case _:
-                await send({"type": "websocket.close", "code": 1008, "reason": "no model API is spoken here"})
+                await send({"type": "websocket.close", "code": 1008, "reason": "there is no model API here"})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -284,12 +284,12 @@ class ProxyApp:
         """
         if isinstance(self._entrance.authenticator, DevelopmentCallers):
             if not is_own_page(scope, headers):
-                raise PermissionRefused("no key is required here, so pages of other origins are refused")
+                raise PermissionRefused("this server requires no key, so pages of other origins are refused")
             if scope["method"] not in SAFE_METHODS and not is_json(headers) and _has_body(headers):
                 raise RefusedCall(_NO_JSON)
         hosts = self._settings.hosts
         if hosts is not None and not is_host_allowed(headers, hosts):
-            raise PermissionRefused("this host or origin is not served here: others need --allow-host")
+            raise PermissionRefused("this host or origin is not allowed: add it with --allow-host")
 
     def _refusal_of(self, error: ElytronError, scope: Scope) -> CallRefusal:
         if isinstance(error, Unauthorized) and self._settings.hosts is not None:
@@ -325,7 +325,7 @@ def _path_of(scope: Scope) -> str:
 def _require_plain(path: str) -> None:
     """Raise RefusedCall for a path that would leave an upstream's base, or that no header line may hold."""
     if not is_plain_path(path):
-        raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
+        raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a dot segment or a control character"))
 
 
 def _shape_of(path: str) -> PromptDialect:
@@ -361,14 +361,14 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise RefusedCall(CallRefusal(400, "gone", "the client left"))
+                    raise RefusedCall(CallRefusal(400, "gone", "the client disconnected"))
                 whole += message.get("body", b"")
                 if len(whole) > limits.REQUEST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        raise RefusedCall(CallRefusal(408, "request_timeout", "the body took too long to arrive")) from None
+        raise RefusedCall(CallRefusal(408, "request_timeout", "the request body took too long to arrive")) from None
     if _ENCODING not in headers:
         return bytes(whole)
     # Memory reads and changes the body, so that it goes on unpacked.

@@ -72,16 +72,14 @@ def _caller_space(principal: Principal, settings: ProxySettings, headers: Header
     """Return whose memory it is: the credential's own space, else what a trusted peer says, else the default one."""
     told = next(((name, headers[name]) for name in names.USERS if name in headers), None)
     if told is not None and not settings.is_trusted(peer):
-        raise PermissionRefused(
-            f"{told[0]} says for which user is asked, and is believed from trusted peers alone: see --trusted-peer"
-        )
+        raise PermissionRefused(f"{told[0]} names a user, which only trusted peers may do: see --trusted-peer")
     if principal.space is not None:
         if told is not None and told[1] != principal.space:
-            raise PermissionRefused(f"{told[0]} names another user than the credential is for")
+            raise PermissionRefused(f"{told[0]} names a user other than the credential's")
         return principal.space
     space = _named_field(told[1], told[0]) if told is not None else settings.space
     if is_reserved(cast("SpaceId", space)):
-        raise PermissionRefused("this space is the server's own")
+        raise PermissionRefused("this space is reserved for the server")
     return SpaceId(space)
 
 
@@ -98,7 +96,7 @@ def _memory_use(settings: ProxySettings, headers: Headers) -> MemoryUse:
         return MemoryUse(told.strip().lower())
     except ValueError:
         known = ", ".join(use.value for use in MemoryUse)
-        raise InvalidInput(field=names.MEMORY, problem=f"is none of {known}") from None
+        raise InvalidInput(field=names.MEMORY, problem=f"must be one of {known}") from None
 
 
 def _named_field(value: str, field: str) -> str:

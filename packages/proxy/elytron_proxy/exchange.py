@@ -85,7 +85,7 @@ class ExchangeCommit:
             except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(ProxyFigure.LOST)
                 key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
-                logger.warning("turn not kept", extra={"request_id": self.caller.request_id, "key": key})
+                logger.warning("turn not stored", extra={"request_id": self.caller.request_id, "key": key})
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
@@ -200,10 +200,8 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-DOWN: Final = CallRefusal(
-    503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
-)
-_CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
+DOWN: Final = CallRefusal(503, "memory_required", "memory is unavailable, and this call requires it: try again later")
+_CUT: Final = CallRefusal(502, "upstream_cut", "the model server stopped before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
 _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 

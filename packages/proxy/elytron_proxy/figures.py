@@ -27,24 +27,24 @@ class ProxyFigure(StrEnum):
         made.text = text
         return made
 
-    CALLS = "calls", "Calls that came."
-    REFUSED = "refused", "Calls that were refused before anything was sent to the client."
-    RECALLED = "recalled", "Calls that a block was placed in."
-    COMMITTED = "committed", "Turns that were stored with their answer."
-    OPENED = "opened", "Answers that call tools: what the person said is stored, and waits for its answer."
-    DUPLICATE = "duplicate", "Turns that were stored already."
-    DEGRADED = "degraded", "Calls that went on without memory, because it could not answer."
-    UNREAD = "unread", "Requests and answers that no reader of their dialect could read."
-    CUT = "cut", "Streams that ended before their end."
-    GONE = "gone", "Calls whose client left before the end."
-    RESENT = "resent", "Requests that were sent again without sealed reasoning."
-    FAILED = "failed", "Answers that the provider itself ended with an error."
-    PARTIAL = "partial", "Answers that their length or a filter ended."
-    TOO_LARGE = "too_large", "Answers whose event or text was beyond its bound."
-    LOST = "lost", "Turns that memory did not take."
+    CALLS = "calls", "Calls received."
+    REFUSED = "refused", "Calls refused before anything was sent to the client."
+    RECALLED = "recalled", "Calls in which a block was placed."
+    COMMITTED = "committed", "Turns stored with their answer."
+    OPENED = "opened", "Answers that call tools: the user's message is stored and awaits its answer."
+    DUPLICATE = "duplicate", "Turns that were already stored."
+    DEGRADED = "degraded", "Calls that continued without memory because it was unavailable."
+    UNREAD = "unread", "Requests and answers that could not be parsed."
+    CUT = "cut", "Streams that ended early."
+    GONE = "gone", "Calls whose client disconnected before the end."
+    RESENT = "resent", "Requests resent without sealed reasoning."
+    FAILED = "failed", "Answers that the provider ended with an error."
+    PARTIAL = "partial", "Answers ended by a length limit or a filter."
+    TOO_LARGE = "too_large", "Answers with an event or text that was too large."
+    LOST = "lost", "Turns that memory did not accept."
     UNREACHABLE = "unreachable", "Calls that no model server answered."
-    REQUEST_BYTES = "request_bytes", "Bytes of requests that came."
-    ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers that went to clients."
+    REQUEST_BYTES = "request_bytes", "Bytes of requests received."
+    ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers sent to clients."
 
 
 class ShownFigure(NamedTuple):
@@ -123,7 +123,7 @@ class ProxyFigures:
             buckets.append((bound, total))
         yield ShownFigure(
             _FIRST_BYTE,
-            "Time from a whole request to the first byte of its answer.",
+            "Seconds from the complete request to the first byte of its answer.",
             self._first_byte_s,
             tuple(buckets),
         )

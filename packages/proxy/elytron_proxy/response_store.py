@@ -22,14 +22,14 @@ _RESPONSES: Final = (NAMESPACE, "responses")
 _CONVERSATIONS: Final = (NAMESPACE, "response-conversations")
 _SEALED: Final = "reasoning.encrypted_content"
 _MISSING: Final = CallRefusal(
-    400, "previous_response_not_found", "the previous response is not kept here: send its messages as `input`"
+    400, "previous_response_not_found", "the previous response is not stored here: send its messages as `input`"
 )
-_BOTH: Final = CallRefusal(400, "invalid_input", "`previous_response_id` and `conversation` exclude each other")
+_BOTH: Final = CallRefusal(400, "invalid_input", "`previous_response_id` and `conversation` are mutually exclusive")
 _TOO_LONG: Final = CallRefusal(
-    413, "payload_too_large", "the responses that this one continues are too many: start a new conversation"
+    413, "payload_too_large", "this response continues too many others: start a new conversation"
 )
 _STATELESS: Final = CallRefusal(
-    400, "stateful_responses_rejected", "responses are not kept here: send the messages of before as `input`"
+    400, "stateful_responses_rejected", "responses are not stored here: send the earlier messages as `input`"
 )
 
 
@@ -217,11 +217,11 @@ PATHS: Final = ("/v1/responses/{id}", "/v1/responses/{id}/input_items", "/v1/res
 _PATH: Final = re.compile(r"/v1/responses/([^/]+)(/input_items|/cancel)?")
 _WAYS: Final = {("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")}
 _ENDED: Final = CallRefusal(
-    400, "invalid_input", "this response has ended: only one in the background can be cancelled"
+    400, "invalid_input", "this response has ended: only a background response can be cancelled"
 )
-_NO_STREAM: Final = CallRefusal(400, "invalid_input", "this response has ended: ask for it without `stream`")
+_NO_STREAM: Final = CallRefusal(400, "invalid_input", "this response has ended: retrieve it without `stream`")
 _BAD_PAGE: Final = CallRefusal(
-    400, "invalid_input", f"`limit` is 1 to {limits.INPUT_ITEMS}, `order` asc or desc, `after` the id of an item"
+    400, "invalid_input", f"`limit` must be 1 to {limits.INPUT_ITEMS}, `order` asc or desc, `after` the id of an item"
 )
 
 

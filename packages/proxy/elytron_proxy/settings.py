@@ -155,7 +155,7 @@ class ProxySettings:
     def __post_init__(self) -> None:
         prefixes = [upstream.prefix for upstream in self.upstreams]
         if not 1 <= len(prefixes) <= limits.UPSTREAMS or len(set(prefixes)) < len(prefixes):
-            problem = f"names 1 to {limits.UPSTREAMS} model servers, each prefix once"
+            problem = f"must name 1 to {limits.UPSTREAMS} model servers, each prefix once"
             raise InvalidInput(field="upstream", problem=problem)
 
     def is_trusted(self, address: str | None, /) -> bool:
@@ -216,13 +216,13 @@ def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
     variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
     key = environment.get(variable, "").strip()
     if key and not _PRINTABLE.fullmatch(key):
-        raise InvalidInput(field=variable, problem="has characters that no header may have")
+        raise InvalidInput(field=variable, problem="has characters that headers may not contain")
     return ModelUpstream(url=base_of(url), prefix=prefix, key=key)
 
 
 def base_of(url: str, /) -> str:
     """Return the base of a model server, without the `/v1` that clients write behind it. Raises InvalidInput."""
-    problem = "is no URL of a model server: write http://host:port or https://host"
+    problem = "is not the URL of a model server: write http://host:port or https://host"
     try:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
@@ -231,7 +231,7 @@ def base_of(url: str, /) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or not has_port:
         raise InvalidInput(field="upstream", problem=problem)
     if parts.username is not None or parts.query or parts.fragment:
-        raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; a key goes in {KEY}")
+        raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; set a key in {KEY}")
     names = [name for name in parts.path.split("/") if name]
     # A whole address of a call is taken too: what clients write behind a base is cut off, as often as it is there.
     while tail := next((tail for tail in _TAILS if names[-len(tail) :] == list(tail)), None):
@@ -242,5 +242,5 @@ def base_of(url: str, /) -> str:
 def _pass_route(text: str) -> PassRoute:
     method, _, path = text.partition(":")
     if method.upper() not in _METHODS or not _TEMPLATE.fullmatch(path):
-        raise InvalidInput(field="pass", problem="names a route as METHOD:/path, such as GET:/v1/files/{id}")
+        raise InvalidInput(field="pass", problem="must name a route as METHOD:/path, such as GET:/v1/files/{id}")
     return PassRoute(method.upper(), path)

@@ -51,7 +51,7 @@ class BackupStage:
                 os.link(self.path, self.target)  # which replaces nothing, unlike a renaming
         except OSError:
             if os.path.lexists(self.target):
-                raise InvalidInput(field="target", problem="is there already: name a new file") from None
+                raise InvalidInput(field="target", problem="already exists: name a new file") from None
             self.path.rename(self.target)  # a file system without links
         sync_folder(self.target.absolute().parent)
 
@@ -77,7 +77,7 @@ async def staged_store(target: Path, /) -> AsyncGenerator[BackupStage]:
     except OSError as error:
         raise _unwritable_target(target, error) from error
     if lock is None:
-        raise StoreUnavailable(f"{target.name!r} is being made by another process: wait for it, or name another place")
+        raise StoreUnavailable(f"{target.name!r} is being created by another process: wait, or name another file")
     with lock:
         try:
             yield BackupStage(folder / "store", target)
@@ -144,7 +144,7 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     """
     address = parse_url(url)
     if address.path is None:
-        raise Unsupported("a store that is no file or folder here has no backup of its own: use export, or migrate")
+        raise Unsupported("only a store in a local file or folder can be backed up: use export or migrate instead")
     await asyncio.to_thread(_require_free, address.path, target)
     try:
         async with staged_store(target) as stage:
@@ -187,9 +187,9 @@ def _require_free(source: Path, target: Path) -> None:
     try:
         is_taken = is_there(target)
     except (OSError, ValueError) as error:
-        raise InvalidInput(field="target", problem="is no name for a file here: name another") from error
+        raise InvalidInput(field="target", problem="is not a valid file name: choose another") from error
     if is_taken:
-        raise InvalidInput(field="target", problem="is there already: name a new file")
+        raise InvalidInput(field="target", problem="already exists: name a new file")
     if not is_there(source):
         raise StoreMissing(place=str(source.absolute()))
 

@@ -57,7 +57,7 @@ def document_checksum(ref: DocumentRef, revision: int, body: bytes, /) -> bytes:
 def require_limit(limit: int, /, *, most: int) -> None:
     """Raise InvalidInput below 1 and LimitExceeded above `most`."""
     if limit < 1:
-        raise InvalidInput(field="limit", problem="is below 1")
+        raise InvalidInput(field="limit", problem="must be at least 1")
     if limit > most:
         raise LimitExceeded(what="limit", limit=most, found=limit)
 
@@ -81,7 +81,7 @@ def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
     """Raise InvalidInput for an unusable space or a sequence below 0; for the limit see `require_limit`."""
     require_space(space)
     if after < 0:
-        raise InvalidInput(field="after", problem="is below 0")
+        raise InvalidInput(field="after", problem="must not be negative")
     require_limit(limit, most=limits.JOURNAL_MAX)
 
 
@@ -107,7 +107,7 @@ def require_runs(space: SpaceId, runs: Sequence[CompactedRun], /) -> None:
     end = 0
     for run in runs:
         if not end < run.first < run.last:
-            raise InvalidInput(field="runs", problem="are not in order, or one is of a single entry")
+            raise InvalidInput(field="runs", problem="are not in order, or one has only a single entry")
         end = run.last
 
 

@@ -196,7 +196,7 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
     """
     address = parse_url(url)
     if address.path is None:
-        raise Unsupported("only a store in a file or folder of this machine can be repaired while it does not open")
+        raise Unsupported("a store that does not open can be repaired only if it is a local file or folder")
     if _is_nothing(address.path):
         raise StoreMissing(place=str(address.path.absolute()))
     if address.engine == "sqlite":
@@ -341,11 +341,11 @@ async def _open_unsealed(found: _FoundStore, /) -> Store:
             covers = None if kept is None else read_record(NamesRecord, kept.body, what="names").covers
         if covers is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(found.store)):
             raise StoreForeign(
-                "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
+                "this store is sealed, but its manifest was altered to say that it is not: restore it from a backup"
             )
         for space in () if has_keyring else await found.store.spaces(limit=limits.SCAN_MAX):
             if INNER.fullmatch(space) and await _is_there(found.store, space, GUARD):
-                raise StoreForeign("this store is sealed, and its keyring was cut away: restore it from a backup")
+                raise StoreForeign("this store is sealed, and its keyring was removed: restore it from a backup")
     return found.store
 
 
@@ -387,15 +387,15 @@ def _is_nothing(path: Path) -> bool:
 
 def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddress:
     if not text or "\0" in text or not _is_utf8(text):
-        raise StoreUrlInvalid(problem="is empty, or no path that a system takes")
+        raise StoreUrlInvalid(problem="is empty or not a valid path")
     try:
         path = Path(text).expanduser()
     except RuntimeError:
-        raise StoreUrlInvalid(problem="begins with ~ and names no user's home") from None
+        raise StoreUrlInvalid(problem="begins with ~ but names no user's home") from None
     try:
         in_folder = text.endswith("/") or is_folder(path)
     except OSError as error:
-        raise StoreUrlInvalid(problem=f"is no path that can be looked at: {error.strerror}") from error
+        raise StoreUrlInvalid(problem=f"is a path that cannot be read: {error.strerror}") from error
     if in_folder:
         return StoreAddress("file", path)
     if path.suffix.lower() in _DATABASE_SUFFIXES:
@@ -414,12 +414,12 @@ def _is_utf8(text: str) -> bool:
 def _scheme_path(rest: str) -> Path:
     """Return the path behind a scheme."""
     if "?" in rest or "#" in rest:
-        raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 where a name holds them")
+        raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 in names")
     if rest.startswith("//"):
         host, slash, absolute = rest[2:].partition("/")
         if host not in {"", "localhost"} or not slash:
             # Not shown: the URL may have a user and password of another kind of store.
-            raise StoreUrlInvalid(problem="names a host: a path begins with three slashes, or with none when relative")
+            raise StoreUrlInvalid(problem="names a host: use three slashes for an absolute path")
         rest = "/" + absolute.lstrip("/")
     try:
         text = unquote_to_bytes(rest).decode("utf-8")
@@ -428,7 +428,7 @@ def _scheme_path(rest: str) -> Path:
     if not text.strip("/") or "\0" in text:
         raise StoreUrlInvalid(problem="names no file or folder")
     if text == ":memory:":
-        raise StoreUrlInvalid(problem="asks for a database in memory")
+        raise StoreUrlInvalid(problem="names an in-memory database")
     return Path(text)
 
 
@@ -458,5 +458,5 @@ def _file_server(url: str) -> StoreAddress:
         raise StoreUrlInvalid(problem="is not encrypted: use mcp+https://, or a server on this machine")
     project = asked.pop("project", [MCP_PROJECT])
     if asked or len(project) != 1:
-        raise StoreUrlInvalid(problem="has another query than ?project=NAME")
+        raise StoreUrlInvalid(problem="has a query other than ?project=NAME")
     return StoreAddress("mcp", url=server, project=project[0])

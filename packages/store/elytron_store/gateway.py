@@ -170,7 +170,7 @@ async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[
             yield kind, data
             if kind == END:
                 return
-    raise Unreachable("the server that holds the store stopped in the middle of a blob")
+    raise Unreachable("the store's server stopped in the middle of a blob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class SpaceWall:
     def require_open(self, refs: Iterable[DocumentRef], /) -> None:
         """Raise PermissionRefused for documents of a closed collection."""
         if any(ref.collection in self.closed for ref in refs):
-            raise PermissionRefused("the runtime's own records are written by no other: leave them out")
+            raise PermissionRefused("the runtime's own records cannot be written by others: leave them out")
 
 
 Handler = Callable[[Store, SpaceWall, Any], Awaitable[WireValue]]
@@ -388,7 +388,7 @@ class GatewayStore(Engine):
         try:
             return model.model_validate_json(response.content)
         except ValidationError:
-            raise Unreachable("what answers there is no Elytron server of this version") from None
+            raise Unreachable("the server at this address is not an Elytron server of this version") from None
 
     def _told(self, response: "httpx.Response") -> ElytronError:
         return _problem_error(response.content)
@@ -412,9 +412,9 @@ def _problem_error(data: bytes) -> ElytronError:
     try:
         told = ProblemAnswer.model_validate_json(data)
     except ValidationError:
-        return Unreachable("what answers there is no Elytron server")
+        return Unreachable("the server at this address is not an Elytron server")
     return error_of(told.code, told.detail, told.details)
 
 
 def _unreachable_server(error: Exception) -> Unreachable:
-    return Unreachable(f"the server that holds the store does not answer: {type(error).__name__}")
+    return Unreachable(f"the store's server does not respond: {type(error).__name__}")

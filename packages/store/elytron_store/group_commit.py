@@ -68,7 +68,7 @@ class GroupCommitter:
         """
         if asyncio.get_running_loop() is not self._loop:
             raise Unsupported(
-                "a store is written to in the event loop that opened it: open it in this one, or use a blocking memory"
+                "a store works only in the event loop that opened it: open it in this one, or use a blocking memory"
                 " (`with elytron.open(...)`)"
             )
         # Asked again after each wait: all that waited are woken, and the first ones fill the queue.

@@ -184,7 +184,7 @@ def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], ma
 def log_cuts(cuts: Iterable[PartCut], /) -> None:
     """Log what was cut of a request, without a word of it."""
     if summary := ", ".join(f"{cut.part} from {cut.bytes_before:,} to {cut.bytes_after:,} bytes" for cut in cuts):
-        logger.warning("a request to the model was cut to its window: %s", summary)
+        logger.warning("a request to the model was cut to fit its window: %s", summary)
 
 
 _ATTEMPTS, _SLACK = 6, 64

@@ -142,11 +142,11 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
     source = _bare_text("\n".join((previous, *_turn_lines(turns))))
     passages = [quotation[1] for quotation in _QUOTED.finditer(f"{draft.overview}\n{draft.state}\n{draft.next_step}")]
     if any(_bare_text(passage) not in source for passage in passages):
-        return "it quotes what was not said"
+        return "it quotes something that was not said"
     if draft.quotes and not any(_bare_text(passage) in source for passage in draft.quotes if _bare_text(passage)):
         return "none of its quotes was said"
     if not draft.quotes:
-        return "it names no passage that it rests on"
+        return "it cites no passage"
     return None
 
 

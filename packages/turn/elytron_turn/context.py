@@ -156,7 +156,7 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
         time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         near = near_names(name, available_timezones())
-        raise InvalidInput(field=field, problem=f"is no time zone: the nearest are {near}") from None
+        raise InvalidInput(field=field, problem=f"is not a time zone: the nearest are {near}") from None
     return name
 
 
@@ -178,12 +178,12 @@ def time_zone(name: str, /) -> tzinfo:
     """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
     # A long name is looked up piece by piece, as deep as it is.
     if len(name) > limits.ZONE_CHARS:
-        raise ValueError("is longer than the name of any zone")
+        raise ValueError("is longer than any zone name")
     # UTC is there even where the system has no database of zones.
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-NO_RESULT = "There is no result: the run was broken off before the tool answered. Its outcome is unknown."
+NO_RESULT = "There is no result: the run was interrupted before the tool answered. Its outcome is unknown."
 
 
 def turn_messages(
@@ -402,7 +402,7 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
         sentences.append(f"Language of the user: {parts.locale}.")
     if parts.counts:
         counts = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
-        sentences.append(f"Kept: {counts}.")
+        sentences.append(f"Stored: {counts}.")
     if parts.compacted_at is not None:
         search = "; search finds them" if parts.searches else ""
         sentences.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search}.")

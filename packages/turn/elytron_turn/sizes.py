@@ -78,7 +78,7 @@ def factor_of(size_bytes: int, tokens: int, /) -> float:
         return limits.COUNT_MARGIN
     ratio = tokens * limits.BYTES_PER_TOKEN / size_bytes
     if ratio < limits.COUNT_DOUBTED:
-        logger.warning("the model server counts %d tokens in %d bytes: its count is ignored", tokens, size_bytes)
+        logger.warning("the model server counted %d tokens in %d bytes: this count is ignored", tokens, size_bytes)
         return limits.COUNT_MARGIN
     return min(max(ratio, limits.FACTOR_MIN), limits.FACTOR_MAX)
 

@@ -202,8 +202,8 @@ async def test_a_large_message_is_kept_in_pieces_and_a_huge_one_by_its_words() -
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (b"no json", "is no JSON"),
-        (b"[]", "no JSON object"),
+        (b"no json", "is not JSON"),
+        (b"[]", "not a JSON object"),
         (b'{"agents": [], "blocks": []}', "agents"),
         (b'{"agents": [{"id": "a", "block_ids": ["b"]}], "blocks": []}', "not in the file"),
     ],

@@ -119,5 +119,5 @@ def test_edits_are_pure() -> None:
     for wrong in (-2, 3):
         with pytest.raises(InvalidInput, match="between 0 and 2"):
             insert_text("a\nb", "x", wrong)
-    with pytest.raises(InvalidInput, match="does not stand in the block"):
+    with pytest.raises(InvalidInput, match="is not in the block"):
         replace_text("tea", "", "x")

@@ -53,7 +53,7 @@ async def test_blocks_are_edited_by_the_names_and_arguments_of_both_vocabularies
 async def test_replace_fails_if_the_text_is_not_there_and_the_block_stays(memory: MemoryFace) -> None:
     shelf, call = await tools_of(memory)
     answer = await call("memory_replace", block="persona", old="absent", new="x")
-    assert answer == ToolAnswer(text="old does not stand in the block: repeat its text exactly", is_error=True)
+    assert answer == ToolAnswer(text="old is not in the block: repeat its text exactly", is_error=True)
     assert (await shelf.read("persona")).version == 1
 
 
@@ -61,7 +61,7 @@ async def test_an_unknown_block_a_full_one_and_a_read_only_one_are_told(memory: 
     shelf, call = await tools_of(memory)
     await shelf.create(BlockDraft(label="rules", value="Be kind.", read_only=True, limit=10))
     unknown = await call("memory_append", block="humn", content="x")
-    assert unknown.text == "There is no block 'humn'. There are: human, persona, rules."
+    assert unknown.text == "There is no block 'humn'. Available: human, persona, rules."
     assert "read-only" in (await call("memory_append", block="rules", content="x")).text
     assert "at most 20000" in (await call("memory_append", block="human", content="x" * 20_001)).text
     assert "field required" in (await call("memory_append", block="human")).text
@@ -73,7 +73,7 @@ async def test_an_edit_that_raced_tells_once_what_the_block_says_now(memory: Mem
     await shelf.edit("human", lambda _text: "Name: Grace")
     refused = await call("memory_append", block="human", content="Likes tea.")
     assert refused == ToolAnswer(
-        text="Block 'human' was changed by others, and nothing was written. It says now:\nName: Grace", is_error=True
+        text="Block 'human' was changed by others, and nothing was written. It now says:\nName: Grace", is_error=True
     )
     assert not (await call("memory_append", block="human", content="Likes tea.")).is_error
     assert (await shelf.read("human")).value == "Name: Grace\nLikes tea."

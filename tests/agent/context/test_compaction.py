@@ -142,9 +142,9 @@ def draft(overview: str, *quotes: str) -> WindowSummaryDraft:
     [
         (draft("Ada has a boat.", "My boat is called Marimba"), None),
         (draft("Ada said “we sail in May”.", "fair winds"), None),
-        (draft("Ada said “we sail in June”.", "fair winds"), "it quotes what was not said"),
+        (draft("Ada said “we sail in June”.", "fair winds"), "it quotes something that was not said"),
         (draft("Ada has a boat.", "my car is red"), "none of its quotes was said"),
-        (draft("Ada has a boat."), "it names no passage that it rests on"),
+        (draft("Ada has a boat."), "it cites no passage"),
         (draft(""), "it is empty"),
     ],
 )

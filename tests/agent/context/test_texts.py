@@ -104,7 +104,7 @@ def test_a_tail_has_no_fence_if_memory_has_nothing() -> None:
     told = context_tail(
         TailParts(at=SUMMER, zone="Europe/Lisbon", locale="pt-PT", counts={"earlier turns": 2}), mark="m"
     )
-    assert told == "Now: Wed 2026-07-01 13:00 (Europe/Lisbon). Language of the user: pt-PT. Kept: 2 earlier turns."
+    assert told == "Now: Wed 2026-07-01 13:00 (Europe/Lisbon). Language of the user: pt-PT. Stored: 2 earlier turns."
 
 
 def test_a_tail_tells_blocks_that_changed_and_what_was_recalled() -> None:

@@ -111,7 +111,7 @@ async def test_arguments_that_are_no_json_are_asked_for_once_more(memory: Memory
     model = ScriptedChat(calls(("look", "no json at all")), calls(("look", "{'at': 'sea',}")), text("Seen."))
     end = await agent_of(memory, model, look).say("Look.")
     assert (end.reason, len(made)) == (StopReason.ANSWERED, 1)
-    assert "no JSON object" in results(model.asked[1])[0]
+    assert "not a JSON object" in results(model.asked[1])[0]
 
 
 async def test_a_second_reply_that_cannot_be_read_ends_the_run(memory: MemoryFace) -> None:

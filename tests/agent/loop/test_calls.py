@@ -63,7 +63,7 @@ async def test_a_call_that_changes_something_is_made_once_its_host_says_yes(memo
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (False, "the user said no"),
+        (False, "the user declined"),
         (HostApproval(is_granted=False, reason="not Bo"), "not Bo"),
         (None, "the host could not be asked"),
     ],

@@ -111,7 +111,7 @@ async def test_the_notes_count_the_turns_that_a_compaction_of_this_turn_left(mem
         shown = len(re.findall(r"\]\n\d: The harbour", said)) - 1
         if any(isinstance(event, TurnsCompacted) for event in events):
             compacted.append(shown)
-        assert (f"Kept: {number} earlier turns, {shown} of them shown." in said) == (number > 0)
+        assert (f"Stored: {number} earlier turns, {shown} of them shown." in said) == (number > 0)
         assert ("Earlier turns were summed up" in said) == bool(compacted)
     assert len(compacted) >= 2
 
@@ -127,7 +127,7 @@ async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: M
     made = await agent.compact(planned)
     assert made is not None
     assert (made.text, made.is_extract, made.previous) == ("Ada has a boat.", False, 0)
-    assert "it quotes what was not said" in words(sums.last, ChatRole.USER)
+    assert "it quotes something that was not said" in words(sums.last, ChatRole.USER)
     with pytest.raises(InvalidInput):
         await agent.compact(planned)
 

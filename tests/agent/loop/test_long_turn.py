@@ -80,7 +80,7 @@ async def test_what_was_put_away_is_a_line_that_the_model_reads_again(memory: Me
     )
     model = ScriptedChat(*[calls(("fetch", {"page": number})) for number in range(12)], asked, text("Found."))
     await agent_of(memory, model).say("Read all pages.")
-    line = "[`fetch`: 5,000 characters, put away; `read_result` has them, id 2.0]"
+    line = "[`fetch`: 5,000 characters, archived; `read_result` reads them, id 2.0]"
     assert line in results(model.last)
     whole, found, listed = results(model.last)[-3:]
     assert f"The berth {2 * 7919} is free." in whole
@@ -100,7 +100,7 @@ async def test_results_of_one_step_that_do_not_fit_together_are_put_away_too(mem
     model = ScriptedChat(calls(*[("fetch", {"page": number}) for number in range(20)]), text("Read."))
     await agent_of(memory, model).say("Read all pages at once.")
     assert max(map(tokens_of, model.asked)) <= WINDOW
-    assert any("put away" not in each for each in results(model.last))
+    assert any("archived" not in each for each in results(model.last))
 
 
 async def test_steps_whose_calls_fill_the_window_are_left_out(memory: MemoryFace) -> None:

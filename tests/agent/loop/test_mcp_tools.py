@@ -60,7 +60,7 @@ async def test_a_failure_of_a_server_is_an_answer_to_the_model() -> None:
 
 @pytest.mark.parametrize("command", [("no-such-command-anywhere",), (sys.executable, "-c", "")])
 async def test_a_command_that_is_no_server_is_told_by_its_name(command: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidInput, match="MCP server 'broken' did not answer as an MCP server"):
+    with pytest.raises(InvalidInput, match="MCP server 'broken' did not answer like an MCP server"):
         async with mcp_tools([McpToolServer(name="broken", command=command)]):
             pytest.fail("it answered")
 

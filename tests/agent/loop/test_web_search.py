@@ -1,4 +1,4 @@
-"""Providers of web searches, over a server that answers as SearXNG does."""
+"""Providers of web searches, over a server that answers like SearXNG."""
 
 import json
 from collections.abc import Mapping
@@ -39,9 +39,9 @@ async def test_searxng_is_asked_for_json_and_its_pages_are_returned_best_first()
     [
         (Sent((b"no",), status=403, media_type=JSON), "search.formats"),
         (Sent((b"no",), status=502, media_type=JSON), "502"),
-        (Sent((b"<html>",)), "as SearXNG does"),
-        (Sent((b'{"results":[{"title":"no address"}]}',), media_type=JSON), "as SearXNG does"),
-        (Sent((b" " * (limits.WEB_ANSWER_BYTES + 1),), media_type=JSON), "more than is read"),
+        (Sent((b"<html>",)), "like SearXNG"),
+        (Sent((b'{"results":[{"title":"no address"}]}',), media_type=JSON), "like SearXNG"),
+        (Sent((b" " * (limits.WEB_ANSWER_BYTES + 1),), media_type=JSON), "that is too long"),
     ],
 )
 async def test_a_search_that_fails_says_why(answer: Sent, problem: str) -> None:
@@ -53,7 +53,7 @@ async def test_a_search_that_fails_says_why(answer: Sent, problem: str) -> None:
 async def test_a_search_that_is_not_there_says_so() -> None:
     async with serving() as server:
         url = server.url
-    with pytest.raises(ElytronError, match="cannot be reached"):
+    with pytest.raises(ElytronError, match="is unreachable"):
         await SearxngSearch(url).search("ferry", count=5, freshness=None, location=None)
 
 

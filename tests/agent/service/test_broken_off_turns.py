@@ -95,4 +95,4 @@ async def test_what_was_imported_is_shown_and_takes_no_notes() -> None:
         *("An old question.", "An old answer.", "And a new one.", "You said: And a new one.")
     ]
     assert (shown["text"], [item["id"] for item in behind]) == ("An old answer.", [item["id"] for item in items[2:]])
-    assert (refused.status_code, "take no notes" in refused.text, unchanged.status_code) == (404, True, 200)
+    assert (refused.status_code, "cannot be annotated" in refused.text, unchanged.status_code) == (404, True, 200)

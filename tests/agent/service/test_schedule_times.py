@@ -162,15 +162,15 @@ def test_a_rule_of_the_past_or_of_far_away_is_refused(rule: ScheduleRule, told: 
 @pytest.mark.parametrize(
     ("kind", "given_fields", "told"),
     [
-        (CronRule, {"line": "0 0 30 2 *"}, "line is no cron line of five fields that is ever due, such as `0 9"),
-        (CronRule, {"line": "61 * * * *"}, "line is no cron line"),
-        (CronRule, {"line": "@daily"}, "line is no cron line"),
-        (CronRule, {"line": "* * * * * *"}, "line is no cron line"),
-        (DailyRule, {"time": "9"}, "time is no time of day"),
-        (DailyRule, {"time": "24:00"}, "time is no time of day"),
+        (CronRule, {"line": "0 0 30 2 *"}, "line must be a cron line of five fields that is ever due, such as `0 9"),
+        (CronRule, {"line": "61 * * * *"}, "line must be a cron line"),
+        (CronRule, {"line": "@daily"}, "line must be a cron line"),
+        (CronRule, {"line": "* * * * * *"}, "line must be a cron line"),
+        (DailyRule, {"time": "9"}, "time must be a time of day"),
+        (DailyRule, {"time": "24:00"}, "time must be a time of day"),
         (WeeklyRule, {"days": ("mo",), "time": "09:00"}, "days.0 is not valid: input should be 'mon', 'tue'"),
         (WeeklyRule, {"days": (), "time": "09:00"}, "days is not valid"),
-        (OneOffRule, {"at": "tomorrow"}, "at is no date and time"),
+        (OneOffRule, {"at": "tomorrow"}, "at must be a date and time"),
         (IntervalRule, {"seconds": 59}, "seconds is not valid"),
     ],
 )

@@ -108,5 +108,5 @@ async def test_the_agent_lists_and_ends_schedules_by_what_it_listed() -> None:
     assert none == "There are no schedules."
     assert all(each["id"] in listed for each in (named, other))
     assert ended == ["Cancelled: plants", "Cancelled: Feed the cat."]
-    assert (again.startswith("There is no schedule of this id"), left) == (True, [])
+    assert (again.startswith("There is no schedule with this id"), left) == (True, [])
     assert "list_schedules" in json.dumps(server.model.asked[0].body["tools"])

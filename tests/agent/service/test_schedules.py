@@ -211,7 +211,7 @@ async def test_what_was_read_outside_makes_no_schedule() -> None:
         await ada.chat("How do I water the plants?")
         left = await ada.made("GET", "/schedules")
     assert left["data"] == []
-    assert "Text from outside was read in this turn" in str(server.model.asked[-1].body["messages"])
+    assert "This turn read text from outside" in str(server.model.asked[-1].body["messages"])
 
 
 async def test_a_schedule_makes_no_other_schedule() -> None:

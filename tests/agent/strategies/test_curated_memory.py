@@ -109,7 +109,7 @@ async def test_a_batch_is_done_whole_or_not_and_only_its_result_has_to_fit(memor
     wrong = [{"action": "remove", "old_text": "rye"}, {"action": "replace", "old_text": "absent", "content": "x"}]
     told = await call(target="user", operations=wrong)
     assert told["error"].startswith("Operation 2 (replace): No entry has this old_text")
-    assert told["error"].endswith("No operation was done: all are, or none.")
+    assert told["error"].endswith("No operation was applied: all are, or none.")
     assert "Likes rye, no tea now." in await system_of(strategy)
     assert "operations" in (await call(target="user", operations=[{"action": "sing"}]))["error"]
     assert "action is needed" in (await call(target="user"))["error"]
@@ -211,8 +211,8 @@ async def test_a_credential_is_blacked_out_and_a_separator_alone_refused(memory:
     _, call = await run_of(strategy)
     await call(action="add", content="The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD.")
     assert "abcdefgh" not in await system_of(strategy)
-    assert "parts entries" in (await call(action="add", content="a\n § \nb"))["error"]
-    assert "content is needed" in (await call(action="add", content=" "))["error"]
+    assert "separates entries" in (await call(action="add", content="a\n § \nb"))["error"]
+    assert "content is required" in (await call(action="add", content=" "))["error"]
 
 
 async def test_nothing_is_stored_after_a_run(memory: MemoryFace) -> None:

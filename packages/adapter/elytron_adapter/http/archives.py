@@ -193,12 +193,12 @@ def archive_surfaces(
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
     keeper = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
     fetch = SurfaceDescription(
-        "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
+        "fetch_archive", "Download the non-private part of the space, or all of it, as an archive.", None, MEDIA_TYPE,
         ("If-None-Match",), ("space", "include_private"),
-        answer=f"The archive; its ETag is the state of what it holds, {CONTENTS} counts what is in it and what is not.",
+        answer=f"The archive. `ETag` identifies its contents; `{CONTENTS}` counts what it includes and leaves out.",
     )  # fmt: skip
     send = SurfaceDescription(
-        "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
+        "send_archive", "Import an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
         ("If-Match",), ("space", "mode", "dry_run"),
     )  # fmt: skip
     return (

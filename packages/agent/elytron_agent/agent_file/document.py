@@ -111,9 +111,9 @@ def _parse_document(content: bytes | str) -> Json:
         if isinstance(document, str):  # some files hold their JSON as a text
             document = _parse_json(document.encode())
     except (InvalidJson, PayloadTooLarge):
-        raise InvalidInput(field="file", problem="is no JSON: give a file that Letta exported") from None
+        raise InvalidInput(field="file", problem="is not JSON: use a file exported by Letta") from None
     if not isinstance(document, dict):
-        raise InvalidInput(field="file", problem="is no JSON object: give a file that Letta exported")
+        raise InvalidInput(field="file", problem="is not a JSON object: use a file exported by Letta")
     return cast("Json", document)
 
 

@@ -60,7 +60,7 @@ async def export_agent_file(
     name.
     """
     if memory.scope is None:
-        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+        raise InvalidInput(field="memory", problem="has no space: open it with one")
     scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name, "chat": None})
     shell = ImportedShell(journal_of(memory, journal), name)
     head = await shell.get(HEAD)
@@ -286,9 +286,9 @@ async def import_agent_file(
     digest = strict_json.sha256_digest(strict_json.canonical_bytes(file.document))
     begun = await shell.get(BEGUN)
     if begun is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
-        raise InvalidInput(field="name", problem="is that of an agent with blocks: give another name, or delete it")
+        raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
     if begun is not None and begun.get("digest") != digest:
-        raise InvalidInput(field="name", problem="is that of another imported agent: give another name, or delete it")
+        raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
     # The mark first and the head last: an import that was cut short is known, and goes on.
     await shell.put(BEGUN, {"digest": digest})
     done = _FileImport(memory, shell, file)
@@ -362,7 +362,7 @@ class _FileImport:
             try:
                 await shelf.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
-                told = error.message if isinstance(error, ElytronError) else "it is no block"
+                told = error.message if isinstance(error, ElytronError) else "it is not a block"
                 self.left_out.append(f"block {label!r}: {told}")
                 continue
             held.add(label)
@@ -422,7 +422,7 @@ def _free_names(name: str) -> Iterator[str]:
 
 def _agent_scope(memory: MemoryFace, name: str) -> Scope:
     if memory.scope is None:
-        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+        raise InvalidInput(field="memory", problem="has no space: open it with one")
     return Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name, "chat": None})
 
 

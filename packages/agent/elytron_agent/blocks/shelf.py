@@ -63,7 +63,7 @@ PERSONA, HUMAN = "persona", "human"
 
 def _parted_label(label: str) -> str:
     if any(part in {"", ".", ".."} for part in label.split("/")):
-        raise ValueError("is no label: a part between slashes is empty or made of dots")
+        raise ValueError("is not a label: a part between slashes is empty or consists of dots")
     return label
 
 
@@ -104,7 +104,7 @@ DEFAULTS = (
 def replace_text(text: str, old: str, new: str, /) -> str:
     """Return `text` with every `old` replaced by `new`. Raises InvalidInput if it has none."""
     if not old or old not in text:
-        raise InvalidInput(field="old", problem="does not stand in the block: repeat its text exactly")
+        raise InvalidInput(field="old", problem="is not in the block: repeat its text exactly")
     return text.replace(old, new)
 
 
@@ -117,7 +117,7 @@ def insert_text(text: str, content: str, line: int, /) -> str:
     """Return `text` with `content` behind its line `line`: 0 is its beginning, -1 its end. Raises InvalidInput."""
     lines = text.split("\n") if text else []
     if not -1 <= line <= len(lines):
-        raise InvalidInput(field="line", problem=f"is not between 0 and {len(lines)}, nor -1 for the end")
+        raise InvalidInput(field="line", problem=f"must be between 0 and {len(lines)}, or -1 for the end")
     place = len(lines) if line == -1 else line
     return "\n".join((*lines[:place], content, *lines[place:]))
 

@@ -211,11 +211,11 @@ class BlockTools:
                 )
             except PreconditionFailed:
                 block = await self._shelf.read(label)
-                told = f"Block {label!r} was changed by others, and nothing was written. It says now:\n{block.value}"
+                told = f"Block {label!r} was changed by others, and nothing was written. It now says:\n{block.value}"
                 answer = ToolAnswer(text=told, is_error=True)
             except NotFound:
                 labels = ", ".join(block.label for block in await self._shelf.list())
-                return ToolAnswer(text=f"There is no block {label!r}. There are: {labels or 'none'}.", is_error=True)
+                return ToolAnswer(text=f"There is no block {label!r}. Available: {labels or 'none'}.", is_error=True)
             else:
                 answer = ToolAnswer(text=f"Block {label!r} was edited: {len(block.value)}/{block.limit} characters.")
             self._seen[label] = block.version

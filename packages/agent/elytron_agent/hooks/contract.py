@@ -89,7 +89,7 @@ def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHa
     if by is SessionHash.SHA256:
         return f"{PREFIX}{hashlib.sha256(data).digest()[:_DIGEST_BYTES].hex()}"
     if not secret:
-        problem = "is missing: give session_secret, or set session_hash to sha256"
+        problem = "is missing: set session_secret, or set session_hash to sha256"
         raise InvalidInput(field="session_secret", problem=problem)
     return f"{PREFIX}{hmac.digest(secret, data, 'sha256')[:_DIGEST_BYTES].hex()}"
 
@@ -99,7 +99,7 @@ def checked_project(project: str, /) -> str:
     if not project.strip():
         raise TurnInvalid(code=TurnCode.PROJECT_REQUIRED, field="project", problem="is required")
     if len(project) > limits.PROJECT_CHARS or _PROJECT.fullmatch(project) is None:
-        problem = f"has other characters than letters, digits, _ . -, or more than {limits.PROJECT_CHARS}"
+        problem = f"has characters other than letters, digits, _ . -, or more than {limits.PROJECT_CHARS}"
         raise TurnInvalid(code=TurnCode.PROJECT_INVALID, field="project", problem=problem)
     return project
 
@@ -120,7 +120,7 @@ def checked_turn(turn: str, /) -> str:
     if not turn.strip():
         raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem="is required")
     if len(turn) > limits.TURN_ID_CHARS or not turn.isprintable() or turn != turn.strip():
-        problem = f"has control characters, outer white space, or more than {limits.TURN_ID_CHARS} characters"
+        problem = f"has control characters, surrounding white space, or more than {limits.TURN_ID_CHARS} characters"
         raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem=problem)
     return turn
 
@@ -166,7 +166,7 @@ class CredentialMemories:
     async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
         """Yield the memory of a credential. Raises TurnInvalid without one, StoreError, Unreachable, Unauthorized."""
         if not credential:
-            problem = "is required: memory on an MCP file server is opened with it"
+            problem = "is required to open memory on an MCP file server"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
         held = self._held.setdefault(key, _HeldMemory())
@@ -291,7 +291,7 @@ class HookSettings(Request):
             return cls(**config)
         section = config[SECTION]
         if not isinstance(section, Mapping):
-            raise InvalidInput(field=SECTION, problem="is no section")
+            raise InvalidInput(field=SECTION, problem="is not a section")
         found = cast("Mapping[str, Any]", section)
         return cls(**{name: value for name, value in found.items() if name.startswith(_OURS)})
 
@@ -533,5 +533,5 @@ def _message_mapping(raw: object, number: int) -> Json:
     if isinstance(raw, BaseModel):
         return raw.model_dump(exclude_none=True)
     if not isinstance(raw, Mapping):
-        raise InvalidInput(field=f"messages.{number}", problem="is neither a mapping nor a message of a known library")
+        raise InvalidInput(field=f"messages.{number}", problem="must be a mapping or a message of a known library")
     return dict(cast("Mapping[str, Any]", raw))

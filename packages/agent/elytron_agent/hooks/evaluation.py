@@ -362,7 +362,7 @@ def read_script(path: Path, /) -> TurnScript:
     if len(lines) > limits.EVALUATED_LINES:
         raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_LINES:,} lines")
     if not any(isinstance(line, TurnLine) for line in lines):
-        raise UnreadableFile(name=path.name, problem="has no turn: give lines of the kind turn")
+        raise UnreadableFile(name=path.name, problem="has no turn: add lines of the kind turn")
     return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
 
 
@@ -377,7 +377,7 @@ def _parse_line(text: bytes) -> _Line:
     match line:
         case SetupLine(bars=bars):
             if bars.keys() - CEILINGS.keys() - FLOORS.keys():
-                problem = f"names no rate: there are {', '.join([*CEILINGS, *FLOORS])}"
+                problem = f"names no rate: use {', '.join([*CEILINGS, *FLOORS])}"
                 raise InvalidInput(field="bars", problem=problem)
         case TurnLine() | QuestionLine():
             checked_session(line.session)

@@ -63,7 +63,7 @@ def checked_path(path: str, /) -> str:
     parts = path.split("/")
     is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
     if not is_plain or len(path) > limits.TREE_PATH_CHARS:
-        problem = "is no path of the tree: absolute, without spaces, dot segments, double or trailing slashes"
+        problem = "must be an absolute path without spaces, dot segments, double or trailing slashes"
         raise InvalidInput(field="path", problem=problem)
     return path
 

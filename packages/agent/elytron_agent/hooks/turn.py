@@ -465,7 +465,7 @@ class TurnRecord:
                 answer = await self._asked(self._model, told, known)
             except (ElytronError, TimeoutError) as error:
                 key = error.key if isinstance(error, ElytronError) else "timeout"
-                logger.warning("the model drew no facts; rules did", extra={"error_key": key})
+                logger.warning("the model extracted no facts; rules did", extra={"error_key": key})
             else:
                 gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
                 source, facts = FactSource.MODEL, merge_facts(facts, told_facts(answer))

@@ -236,7 +236,7 @@ class TurnHooks:
     def tree(self, *, session_id: str | None = None, conversation: str | None = None) -> MemoryTree:
         """Return the session as folders and files to read. Raises Unsupported without a memory of all sessions."""
         if self._memory is None:
-            raise Unsupported("memory is opened for each credential: make TurnHooks of `memory_of(credential)`")
+            raise Unsupported("memory is opened for each credential: create TurnHooks from `memory_of(...)`")
         return MemoryTree(
             self._memory, self._scope_of(self._settings.memory_project, session_id, conversation), self._clock
         )
@@ -269,7 +269,7 @@ class TurnHooks:
             return None
         is_apart = settings.memory_storage is StorageKind.MCP
         if is_apart and memory is not None:
-            raise InvalidInput(field="memory", problem="is given beside memory_storage mcp, which opens its own")
+            raise InvalidInput(field="memory", problem="must be omitted: memory_storage mcp opens its own")
         if not is_apart and memory is None:
             raise InvalidInput(field="memory", problem="is required: open one, or set memory_storage to mcp")
         return CredentialMemories(settings.storage_url, clock=self._clock, ids=self._ids) if is_apart else None

@@ -39,7 +39,7 @@ from elytron_core.scope import Scope
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ThreadHead, WindowSummary, WindowTurn
 
-_MOVED: Final = "the thread, which goes on behind another turn by now,"
+_MOVED: Final = "the thread, which has continued after another turn,"
 
 
 class Agent:
@@ -75,7 +75,7 @@ class Agent:
         ids: IdSource | None = None,
     ) -> None:
         if memory.scope is None:
-            raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+            raise InvalidInput(field="memory", problem="has no space: open it with one")
         self.settings = settings or AgentSettings(enabled=True)
         self.name = name
         self._clock = clock or SystemClock()

@@ -77,7 +77,7 @@ async def delete_agent(
     agent. Raises NotFound if there is no such agent, and what the memory raises.
     """
     if memory.scope is None:
-        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+        raise InvalidInput(field="memory", problem="has no space: open it with one")
     removal = ThreadRemoval(memory, journal_of(memory, journal), memory.scope, reason)
     plan = await removal.plan(name, shared=shared)
     if not dry_run:

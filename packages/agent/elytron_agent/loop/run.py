@@ -91,7 +91,7 @@ logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
 TOO_LONG = "the request does not fit the model's window, and nothing of it may be left out"
 REFUSED_LONG = (
-    "the model server refuses about {tokens:,} tokens though the window is set to {window:,}: "
+    "the model server refuses about {tokens:,} tokens although the window is set to {window:,}: "
     "set max_context_tokens lower"
 )
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
@@ -552,7 +552,7 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
     try:
         given = await finish_work(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
     except (ElytronError, OSError, WorkCancelled) as error:
-        logger_assembly.warning("a strategy gives nothing: the run goes on without (%s)", type(error).__name__)
+        logger_assembly.warning("a strategy failed: the run continues without it (%s)", type(error).__name__)
         given = RunMemory()
     if not record.input.is_stored:
         return given
@@ -579,6 +579,6 @@ def by_name(tools: Iterable[Tool], /) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in found:
-            raise InvalidInput(field="tools", problem=f"are two of the name {tool.name!r}")
+            raise InvalidInput(field="tools", problem=f"include two named {tool.name!r}")
         found[tool.name] = tool
     return found

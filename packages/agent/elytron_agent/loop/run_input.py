@@ -55,11 +55,11 @@ async def known_run(
     that would be blacked out.
     """
     if run is not None and scrub_secrets(run).text != run:
-        raise InvalidInput(field="run_id", problem="looks like a credential, and would be blacked out: take another")
+        raise InvalidInput(field="run_id", problem="looks like a credential and would be redacted: choose another")
     found = await journal.load(run) if run is not None else None
     if found is None:
         if run is not None and await journal.has_begun(run):
-            problem = "its turn was erased since, and its words are not stored again: send them under a new name"
+            problem = "names a turn that was erased and is not stored again: use a new id"
             raise AlreadyExists(what="run", name=run, problem=problem)
         return None
     if not is_stored or not _is_same(found.input, text, images):
@@ -87,7 +87,7 @@ async def input_of(
         text = seen[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
-        raise InvalidInput(field="text", problem="holds nothing but what memory showed")
+        raise InvalidInput(field="text", problem="contains only what memory showed")
     return RunInput(
         run=run or parts.ids.new(),
         at=parts.clock.now(),
@@ -145,4 +145,4 @@ async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> Non
         await finish_work(strategy.after_run(record.input.thread, exchange))
     except (ElytronError, OSError, WorkCancelled) as error:
         # The end is stored: a strategy that fails here does not keep the thread from going on.
-        logger.warning("a strategy could not take the end of a run (%s)", type(error).__name__)
+        logger.warning("a strategy could not handle the end of a run (%s)", type(error).__name__)

@@ -173,7 +173,7 @@ def stop_of(failed: ReplyFailed | None, /) -> StopReason:
 
 
 DONE: Final = "done"
-DONE_TOGETHER: Final = "`done` was called beside other tools. Call it alone, when nothing else is left to do."
+DONE_TOGETHER: Final = "`done` was called with other tools. Call it alone, when nothing else is left to do."
 UNKNOWN: Final = (
     "Outcome unknown: the process ended in the middle of this call. It may or may not have had its effect. Do not "
     "assume either; look, or ask the user."
@@ -196,14 +196,14 @@ def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
     """Return the call with its arguments; what is nearly JSON is repaired."""
     if call.name not in tools:
         names = ", ".join(sorted(tools))
-        return ReadCall(call=call, problem=f"There is no tool of this name. There are: {names or 'none'}.")
+        return ReadCall(call=call, problem=f"There is no tool of this name. Available: {names or 'none'}.")
     try:
         # Some models send nothing at all for a tool without arguments.
         found: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
     except ElytronError:
         found = _repair_json(call.arguments)
     if not isinstance(found, dict):
-        problem = "The arguments are no JSON object. Call the tool again with one that fits its schema."
+        problem = "The arguments are not a JSON object. Call the tool again with one that fits its schema."
         return ReadCall(call=call, problem=problem, is_malformed=True)
     return ReadCall(call=call, arguments=cast("dict[str, Any]", found))
 
@@ -290,8 +290,8 @@ def _repair_json(text: str) -> object | None:
 
 _WORD: Final = re.compile(r"\w+")
 _ABOUT: Final = (
-    "Read results of this turn that were put away. With id: its text from offset on. With query: passages that have "
-    "its words, of all results or of the one. With neither: a list of the results."
+    "Read archived results of this turn. With id: its text from offset on. With query: passages with its words, in "
+    "all results or that one. With neither: a list of results."
 )
 
 
@@ -394,7 +394,7 @@ def _result_id(result: CallResult) -> str:
 
 def _result_line(result: CallResult) -> str:
     size = f"{len(result.text):,} characters"
-    return f"[`{result.tool}`: {size}, put away; `{READ_RESULT}` has them, id {_result_id(result)}]"
+    return f"[`{result.tool}`: {size}, archived; `{READ_RESULT}` reads them, id {_result_id(result)}]"
 
 
 def _result_page(result: CallResult, offset: int) -> str:

@@ -162,9 +162,9 @@ def subagent_tool(shelf: SubagentShelf, /) -> Tool:
 
     async def act(given: SubagentArguments, _key: CallKey, /) -> str:
         await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=SubagentCreator.AGENT))
-        return f"The subagent {given.name!r} is there. The user can talk with it in a thread of its own."
+        return f"The subagent {given.name!r} was created. The user can talk to it in its own thread."
 
-    about = "Make a subagent for a lasting purpose, with a conversation of its own with the user."
+    about = "Create a subagent for a lasting purpose, with its own conversation with the user."
     return typed_tool("spawn_subagent", about, SubagentArguments, act, may_repeat=True)
 
 
@@ -283,7 +283,7 @@ class SearxngSearch:
     def __init__(self, url: str, /) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InvalidInput(field="web search", problem="needs an address: searxng=http://127.0.0.1:8888")
+            raise InvalidInput(field="web search", problem="needs an address, such as searxng=http://127.0.0.1:8888")
         self._url = url.rstrip("/").removesuffix("/search") + "/search"
 
     async def search(
@@ -301,17 +301,17 @@ class SearxngSearch:
             try:
                 response = await request_within(client, "GET", self._url, limit=limits.WEB_ANSWER_BYTES, params=fields)
             except (httpx.HTTPError, httpx.InvalidURL):
-                raise Unreachable("the web search cannot be reached: check its address") from None
+                raise Unreachable("the web search is unreachable: check its address") from None
             except LimitExceeded:
-                raise Unreachable("the web search answered more than is read") from None
+                raise Unreachable("the web search returned an answer that is too long") from None
         if response.status_code == _FORBIDDEN:
-            raise Unreachable("the web search gives no JSON: add `json` to its `search.formats`")
+            raise Unreachable("the web search returned no JSON: add `json` to its `search.formats`")
         if response.status_code != _OK:
-            raise Unreachable(f"the web search cannot answer now ({response.status_code})")
+            raise Unreachable(f"the web search is unavailable ({response.status_code})")
         try:
             pages = _WebAnswer.model_validate_json(response.content).results
         except ValidationError:
-            raise Unreachable("the web search did not answer as SearXNG does: check its address") from None
+            raise Unreachable("the web search did not answer like SearXNG: check its address") from None
         return [
             WebResult(title=page.title or page.url, url=page.url, text=page.content or "") for page in pages[:count]
         ]
@@ -329,7 +329,7 @@ def open_web_search(text: str, /) -> WebSearch:
         providers = {each.name: each for each in entry_points(group=GROUP)}
         if name not in providers:
             names = ", ".join(sorted({*BUILT_IN, *providers}))
-            raise InvalidInput(field="web search", problem=f"{name!r} is not installed: there are {names}")
+            raise InvalidInput(field="web search", problem=f"{name!r} is not installed: use one of {names}")
         opener = cast("Opener", providers[name].load())
     return opener(place)
 
@@ -379,7 +379,7 @@ def mcp_server_of(text: str, /) -> McpToolServer:
     try:
         command = tuple(shlex.split(place))
     except ValueError:
-        raise InvalidInput(field="MCP server", problem=f"{name!r} has a quote without its end") from None
+        raise InvalidInput(field="MCP server", problem=f"{name!r} has an unclosed quote") from None
     is_url = place.startswith(("http://", "https://"))
     return _named_server(name, url=place) if is_url else _named_server(name, command=command)
 
@@ -415,7 +415,7 @@ async def mcp_tools(servers: Sequence[McpToolServer], /) -> AsyncGenerator[tuple
         for server in servers:
             tools += await _tools_of(server, stack)
         if len(tools) > limits.MCP_TOOLS:
-            raise InvalidInput(field="MCP servers", problem=f"have {len(tools)} tools: {limits.MCP_TOOLS} at most")
+            raise InvalidInput(field="MCP servers", problem=f"have {len(tools)} tools: the limit is {limits.MCP_TOOLS}")
         yield tuple(tools)
 
 
@@ -462,7 +462,7 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
                 listed = [*listed, *page.tools]
     except Exception as error:
         # Foreign code in another process: groups of exceptions, of its transport or its protocol.
-        problem = f"did not answer as an MCP server ({_error_reason(error)}): try its command in a shell"
+        problem = f"did not answer like an MCP server ({_error_reason(error)}): try its command in a shell"
         raise InvalidInput(field=f"MCP server {server.name!r}", problem=problem) from error
     return [_server_tool(server.name, client, each) for each in listed]
 
@@ -474,7 +474,7 @@ def _server_tool(server: str, client: "Client", found: "ServerTool") -> Tool:
     async def act(given: Arguments, _: CallKey, /) -> ToolAnswer:
         answer = await client.call_tool(found.name, dict(given))
         texts = [_block_text(block) for block in answer.content]
-        return ToolAnswer(text="\n".join(texts) or "The tool answered nothing.", is_error=answer.is_error)
+        return ToolAnswer(text="\n".join(texts) or "The tool returned nothing.", is_error=answer.is_error)
 
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{found.name}")[:_NAME_CHARS],

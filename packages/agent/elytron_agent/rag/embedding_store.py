@@ -55,7 +55,7 @@ from elytron_core.text import similarity
 from elytron_turn.sizes import within_tokens
 
 _RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE_FLAG, STORE_FLAG})
-_MESSAGES_GO_OTHERWISE: Final = "message is none that is put in or deleted here: messages go with their conversation"
+_MESSAGES_GO_OTHERWISE: Final = "message cannot be stored or deleted here: messages are deleted with their conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class EmbeddingStore:
         if asked.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         for name in sorted(_RESERVED & asked.metadata.keys()):
-            raise InvalidInput(field=f"metadata.{name}", problem="is the server's own: take another name")
+            raise InvalidInput(field=f"metadata.{name}", problem="is reserved for the server: choose another name")
         counted = size + self._parts.ledger.vector_bytes
         await self._parts.ledger.take(self._space, counted)
         is_new = False

@@ -29,12 +29,12 @@ MetadataValue = (
 
 def _require_values(given: dict[str, Any]) -> dict[str, Any]:
     if any(isinstance(value, tuple) for name, value in given.items() if name != _TAGS):
-        raise ValueError(f"holds a list other than {_TAGS}")
+        raise ValueError(f"contains a list other than {_TAGS}")
     return given
 
 
 class EmbeddingRequest(Request):
-    """Put in a text: it is stored, embedded and found. Tags may be in the metadata too, under `tags`."""
+    """Store and embed a text, so that it can be found. Tags may be in the metadata too, under `tags`."""
 
     text: Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
     source_type: SourceType = ARCHIVAL
@@ -90,7 +90,7 @@ class EmbeddingsDeleted(Value):
 
 
 class RagSearchRequest(Request):
-    """Find the rows that are nearest to a query, by cosine alone."""
+    """Find the rows nearest to a query, by cosine only."""
 
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
     top_k: Annotated[int, Field(ge=1, le=limits.RESULTS_MAX)] = limits.RESULTS

@@ -106,7 +106,7 @@ class RagRoutes:
     ) -> Surface:
         async def answered(request: Request) -> Response:
             if self._is_off:
-                raise AgentDisabled(way_out="the operator has embeddings off")
+                raise AgentDisabled(way_out="the operator has disabled embeddings")
             principal = principal_of(request.scope)
             scope = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
             if scope is None:
@@ -138,7 +138,7 @@ async def delete_embeddings(call: RagCall) -> Value:
     query = call.request.query_params
     dry_run = query.get("dry_run", "false")
     if dry_run not in {"true", "false"}:
-        raise InvalidInput(field="dry_run", problem="is neither true nor false")
+        raise InvalidInput(field="dry_run", problem="must be true or false")
     types = query.getlist("source_type")
     rows, messages = await call.embeddings.delete_all(types, dry_run=dry_run == "true")
     return wire.EmbeddingsDeleted(
@@ -161,13 +161,13 @@ _ROUTES: Final[tuple[tuple[str, str, RagHandler, SurfaceDescription], ...]] = (
      SurfaceDescription("insert_embedding", "Store and embed a text.", wire.EmbeddingRequest, wire.EmbeddingAnswer,
                         ("Idempotency-Key",))),
     ("DELETE", _EMBEDDINGS, delete_embeddings,
-     SurfaceDescription("delete_embeddings", "Erase all that was put in, or some source types of it.", None,
+     SurfaceDescription("delete_embeddings", "Erase all stored texts, or those of some source types.", None,
                         wire.EmbeddingsDeleted, query=("source_type", "dry_run"))),
     ("GET", f"{_EMBEDDINGS}/status", embeddings_status,
      SurfaceDescription("embeddings_status", "Count the rows by model, and show the quotas.", None, wire.RagStatus)),
     ("DELETE", f"{_EMBEDDINGS}/{{id:path}}", delete_embedding,
-     SurfaceDescription("delete_embedding", "Erase a row with its text.", None, wire.EmbeddingDeleted)),
+     SurfaceDescription("delete_embedding", "Erase a row and its text.", None, wire.EmbeddingDeleted)),
     ("POST", f"{ROOT}/search", search_embeddings,
-     SurfaceDescription("search_embeddings", "Find the rows nearest to a query, by cosine.", wire.RagSearchRequest,
+     SurfaceDescription("search_embeddings", "Find the rows nearest to a query by cosine.", wire.RagSearchRequest,
                         wire.RagSearchAnswer)),
 )  # fmt: skip

@@ -65,7 +65,7 @@ class SearchFigures:
     def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[RagFigure]:
         """Yield the figures as they are now."""
         times, counts, bounds = (self._cached, self._read), cache.counts, cache.bounds
-        yield RagFigure("elytron_rag_cached_search_seconds", "Searches in cached vectors.", times[0].total_s,
+        yield RagFigure("elytron_rag_cached_search_seconds", "Searches over cached vectors.", times[0].total_s,
                         times[0].buckets())  # fmt: skip
         yield RagFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
                         times[1].buckets())  # fmt: skip

@@ -18,8 +18,8 @@ from elytron_core.scope import Scope
 _PLACE: Final = ("elytron:rag",)
 _USAGE: Final = "usage"
 _HOUR_MS: Final = 3_600_000
-_WAY_OUT: Final = "it ends when rows are deleted: DELETE /v1/rag/embeddings"
-_PROJECT_WAY_OUT: Final = "it ends when users of this server delete rows, or its operator raises the limit"
+_WAY_OUT: Final = "delete rows to free space: DELETE /v1/rag/embeddings"
+_PROJECT_WAY_OUT: Final = "users of this server must delete rows, or its operator must raise the limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class UsageLedger:
             raise RateLimited(
                 limit=self.quotas.inserts_per_hour,
                 retry_after_s=self.hour_ends_in_s(),
-                what="embeddings put in",
+                what="new embeddings",
                 period="hour",
             )
         if usage.rows >= self.quotas.user_rows:

@@ -80,7 +80,7 @@ class ThreadCompactor:
             # What the model wrote is too long; the beginnings of sentences may still be shorter.
             made = made.model_copy(update={"text": self._extract(made.covers), "is_extract": True})
         if self._summary_bytes(made.text) >= saved:
-            logger.warning("a summary that is no shorter than its %d turns was discarded", len(made.covers))
+            logger.warning("a summary was discarded because it is no shorter than its %d turns", len(made.covers))
             return None
         await self._commit(made)
         return made
@@ -89,7 +89,7 @@ class ThreadCompactor:
         thread = self.agent.thread
         turns = tuple(turn for turn in thread.past if turn.run in planned.evicted)
         if tuple(turn.run for turn in turns) != planned.evicted:
-            raise InvalidInput(field="plan", problem="is of another window: make a new one")
+            raise InvalidInput(field="plan", problem="belongs to another window: create a new one")
         head = thread.head
         written = await self._written(turns, self._previous)
         return WindowSummary(

@@ -33,7 +33,7 @@ def locale_of(name: str, /) -> str:
     found = _LOCALE.fullmatch(name)
     if found is None or (len(found[1]) == 2 and found[1].lower() not in LANGUAGES):
         near = near_names(name[:2], LANGUAGES)
-        problem = f"is no language such as pt or pt-PT: the nearest are {near}"
+        problem = f"is not a language such as pt or pt-PT: the nearest are {near}"
         raise InvalidInput(field="locale", problem=problem)
     return name
 
@@ -229,7 +229,7 @@ class HostApprover:
             logger.warning("a call of a tool could not be approved (%s)", type(error).__name__)
             return HostApproval(is_granted=False, reason="the host could not be asked")
         return (
-            answer if isinstance(answer, HostApproval) else HostApproval(is_granted=answer, reason="the user said no")
+            answer if isinstance(answer, HostApproval) else HostApproval(is_granted=answer, reason="the user declined")
         )
 
     @staticmethod

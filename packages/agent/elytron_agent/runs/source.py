@@ -143,7 +143,7 @@ class AgentModels:
         context_tokens: int | None = None,
     ) -> None:
         if model is None:
-            raise InvalidInput(field="model", problem="is missing: give a chat model, or an address in the settings")
+            raise InvalidInput(field="model", problem="is missing: pass a chat model, or set its address")
         self._opened: list[ModelClient] = []
         self._context_tokens = context_tokens
         self.main = self._model(model)

@@ -201,7 +201,7 @@ class AgentThread:
         """Bring the turns of the latest summary back, and return it. Raises NotFound if there is none."""
         latest = self.summary
         if latest is None:
-            raise NotFound(what="summary", name="", way_out="nothing was summed up")
+            raise NotFound(what="summary", name="", way_out="there is no summary to undo")
         back = await self._turns(latest.covers)
         await self.store(uncompact_head(self.head, latest.model_copy(update={"covers": tuple(back)})))
         self.turns = back | self.turns

@@ -25,7 +25,7 @@ _REACTED: Final = "reacted"
 MARK: Final = "mark."
 """Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
 ITEM_MARK: Final = f"{MARK}item."
-MOVED_ON: Final = "the thread, with which another process went on,"
+MOVED_ON: Final = "the thread, which another process has continued,"
 _LABEL = "a document of an agent's run"
 ValueT = TypeVar("ValueT", bound=Value)
 

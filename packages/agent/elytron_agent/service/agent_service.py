@@ -106,7 +106,7 @@ class JobDesk:
                     is_first = False
                 await self._take_due()
             except ElytronError as error:
-                logger.warning("the jobs of agents were not looked at (%s)", error.key)
+                logger.warning("the jobs of agents could not be checked (%s)", error.key)
             pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
             try:
                 await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
@@ -166,7 +166,7 @@ class JobDesk:
                         await self._runners[known.job.kind].give_up(space, known.job.payload)
         except ElytronError as error:
             # A job that was held goes on when its lease ends.
-            logger.warning("the jobs of an agent were not done (%s)", error.key)
+            logger.warning("the jobs of an agent could not be run (%s)", error.key)
 
 
 ROOT: Final = "/v1/agent"
@@ -283,7 +283,7 @@ class AgentService:
 
     def figures(self) -> Iterable[AgentFigure]:
         """Return how many turns run or wait now."""
-        yield AgentFigure("elytron_agent_turns", "Turns of agents that run or wait.", self.lines.running)
+        yield AgentFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,14 +313,14 @@ class AgentCall:
         if text is None:
             return usual
         if not text.isascii() or not text.isdecimal() or len(text) > 6 or not 1 <= int(text) <= most:
-            raise InvalidInput(field=name, problem=f"is no number from 1 to {most}")
+            raise InvalidInput(field=name, problem=f"must be a number from 1 to {most}")
         return int(text)
 
     def flag(self, name: str, /) -> bool:
         """Return a yes or no of the query. Raises InvalidInput for another word."""
         text = self.request.query_params.get(name, "false")
         if text not in {"true", "false"}:
-            raise InvalidInput(field=name, problem="is neither true nor false")
+            raise InvalidInput(field=name, problem="must be true or false")
         return text == "true"
 
     @property
@@ -426,6 +426,6 @@ async def item_page(call: AgentCall, known: KnownAgent, /) -> ItemList:
     try:
         order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
     except ValueError:
-        raise InvalidInput(field="order", problem="is neither asc nor desc") from None
+        raise InvalidInput(field="order", problem="must be asc or desc") from None
     limit = call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX)
     return await call.user.items(known).page(limit=limit, after=query.get("after"), order=order)

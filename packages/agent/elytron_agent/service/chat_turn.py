@@ -40,7 +40,7 @@ def react_tool(items: ThreadItems, /) -> Tool:
         await items.react(item_name(key.run, 0), ItemReaction(emoji=given.emoji, by=ItemRole.ASSISTANT))
         return "Done."
 
-    about = "React to the user's message with an emoji, beside an answer or in the place of one. Use it rarely."
+    about = "React to the user's message with an emoji, with or instead of an answer. Use it rarely."
     return typed_tool(REACT, about, ReactArguments, act, may_repeat=True)
 
 
@@ -151,7 +151,7 @@ class AgentPool:
 
 
 logger = logging.getLogger(__name__)
-INTERNAL: Final = "something went wrong inside; the log has the place"
+INTERNAL: Final = "internal error; see the server's log"
 
 
 class TurnLog(Protocol):

@@ -104,7 +104,7 @@ class ServiceSettings:
     def require_on(self, part: AgentPart = AgentPart.ALL, /) -> None:
         """Raise AgentDisabled if the operator switched a part off."""
         if part in self.off or AgentPart.ALL in self.off:
-            raise AgentDisabled(way_out="the operator has it off")
+            raise AgentDisabled(way_out="the operator has disabled it")
 
 
 class StoredCompanion(Value):
@@ -175,7 +175,7 @@ class UserAgents:
         """Return the main agent. Raises NotFound before `init`."""
         found = await self.records.get(_config_place(), CONFIG)
         if found is None:
-            raise NotFound(what="agent", name=MAIN, way_out="POST /v1/agent/init makes it")
+            raise NotFound(what="agent", name=MAIN, way_out="create it with POST /v1/agent/init")
         stored = StoredCompanion.model_validate(found.value)
         return KnownAgent(stored.id, MAIN, stored, found.version)
 
@@ -183,7 +183,7 @@ class UserAgents:
         """Return the main agent. Raises AgentDisabled if its user has it off, NotFound."""
         main = await self.main()
         if not main.stored.enabled:
-            raise AgentDisabled(way_out='its user has it off: PUT /v1/agent/config with {"enabled": true}')
+            raise AgentDisabled(way_out='its user has disabled it: PUT /v1/agent/config with {"enabled": true}')
         return main
 
     async def answering(self) -> KnownAgent:
@@ -279,7 +279,7 @@ class UserAgents:
         known = tuple(map(shown_model, self.settings.models))
         if change.model and change.model not in known:
             there = ", ".join(known)
-            raise InvalidInput(field="model", problem=f"is none of this server's: there are {there}")
+            raise InvalidInput(field="model", problem=f"is not one of this server's models: use {there}")
         said = {name: value for name, value in change if value is not None}
         # An empty text takes a decision back.
         given = {name: value if value != "" else None for name, value in said.items()}

@@ -39,8 +39,8 @@ from elytron_core.errors import ElytronError, EventIdInvalid, NotFound, Precondi
 from elytron_core.model import Value
 
 _PROBLEMS: Final = {
-    StopReason.FAILED: "the model could not be asked: your words are kept, try again later",
-    StopReason.MALFORMED: "the model gave no answer that can be shown: your words are kept",
+    StopReason.FAILED: "the model could not be called: your message is stored, try again later",
+    StopReason.MALFORMED: "the model returned no usable answer: your message is stored",
     StopReason.WINDOW: "it does not fit the model's window",
     StopReason.REFUSED: "the model will not answer this",
     StopReason.CANCELLED: "the turn was cancelled",

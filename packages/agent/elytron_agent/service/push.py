@@ -76,9 +76,9 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
         or parts.scheme not in _SCHEMES
         or port == 0
     ):
-        raise InvalidInput(field="url", problem="is no address such as https://push.example/send")
+        raise InvalidInput(field="url", problem="must be an address such as https://push.example/send")
     if parts.scheme == "http" and host not in allowed:
-        raise InvalidInput(field="url", problem="needs https: others are for hosts that the operator names")
+        raise InvalidInput(field="url", problem="needs https: the operator must allow hosts without it")
     return parts
 
 
@@ -103,11 +103,11 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
             response = await client.send(request, stream=True)
             await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL):
-            raise Unreachable("a push service cannot be reached") from None
+            raise Unreachable("a push service is unreachable") from None
     if response.status_code in GONE:
         return False
     if response.status_code not in _OK:
-        raise Unreachable(f"a push service does not take a preview ({response.status_code})")
+        raise Unreachable(f"a push service rejected a preview ({response.status_code})")
     return True
 
 
@@ -138,7 +138,7 @@ def require_point(point: bytes, /, *, field: str) -> None:
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point)
     except ValueError:
-        raise InvalidInput(field=field, problem="is no public key of the curve P-256") from None
+        raise InvalidInput(field=field, problem="is not a public key of the curve P-256") from None
 
 
 def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.EllipticCurvePrivateKey, salt: bytes) -> bytes:
@@ -182,7 +182,7 @@ def decode_base64url(text: str, /, *, field: str, size: int) -> bytes:
     except ValueError:
         data = b""
     if len(data) != size:
-        raise InvalidInput(field=field, problem=f"is no base64url of {size} bytes")
+        raise InvalidInput(field=field, problem=f"must be base64url of {size} bytes")
     return data
 
 
@@ -213,7 +213,7 @@ class PushKeys(Request):
 
 
 class PushRequest(Request):
-    """Have previews sent: to a browser (`endpoint` and `keys`, as it gives them), or to a webhook (`url`)."""
+    """Subscribe to previews, in a browser (its `endpoint` and `keys`) or through a webhook (`url`)."""
 
     type: Literal["web_push", "webhook"]
     endpoint: Annotated[str, OpaqueId(), Field(max_length=limits.PUSH_URL_CHARS)] | None = None
@@ -227,7 +227,7 @@ class PushRequest(Request):
         address = self.endpoint if is_web else self.url
         if address is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
             needed = "endpoint and keys" if is_web else "url"
-            raise InvalidInput(field="type", problem=f"needs {needed}, and nothing else")
+            raise InvalidInput(field="type", problem=f"needs only {needed}")
         return address
 
 
@@ -392,7 +392,7 @@ class PushRunner:
         try:
             is_there = await shelf.is_usable(push) and await self._send(shelf, push, known, items[-1])
         except (PermissionRefused, Unsupported) as error:
-            push_logger.warning("a push subscription ends, and its device has to subscribe again: %s", error.key)
+            push_logger.warning("a push subscription ended, and its device must subscribe again: %s", error.key)
             is_there = False
         if not is_there:
             await shelf.remove(push.id)

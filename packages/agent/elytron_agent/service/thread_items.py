@@ -111,7 +111,7 @@ class ThreadItems:
             return item
         named = _OF_RUN.fullmatch(item_id)
         if named is None:
-            raise NotFound(what="item", name=item_id, way_out="items that were imported take no notes")
+            raise NotFound(what="item", name=item_id, way_out="imported items cannot be annotated")
         namespace, key = copies_of_turn(named[1], self._agent), f"{ITEM_MARK}{int(named[2]):0{_STEP_DIGITS}}"
         while True:
             known = await self._records.get(namespace, key)

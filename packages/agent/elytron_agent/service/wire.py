@@ -34,7 +34,7 @@ Locale = Annotated[str, Field(max_length=limits.LOCALE_CHARS), AfterValidator(lo
 
 
 class InitRequest(Request):
-    """Make the user's agent, or say what it is: a second call changes nothing."""
+    """Create the user's agent, or return the existing one unchanged."""
 
     timezone: Zone = "UTC"
     """Time zone of the IANA database."""
@@ -43,14 +43,14 @@ class InitRequest(Request):
 
 
 class PreferencesChange(Request):
-    """Change the user's preferences; what is left out stays."""
+    """Update the user's preferences; omitted fields stay."""
 
     timezone: Zone | None = None
     locale: Locale | None = None
 
 
 class ConfigChange(Request):
-    """Change an agent's settings; what is left out stays, and an empty text is the server's own again."""
+    """Update an agent's settings; omitted fields stay, and an empty text restores the server's default."""
 
     enabled: bool | None = None
     """False switches the user's agent off: its routes answer `agent_disabled`, and its schedules wait."""
@@ -126,13 +126,13 @@ def _image_url(url: str) -> str:
     head, _, data = url.partition(",")
     found = _IMAGE.fullmatch(head)
     if found is None:
-        raise ValueError("is no image: send data:image/png;base64,... or one of jpeg, gif and webp")
+        raise ValueError("is not an image: send data:image/png;base64,... or jpeg, gif or webp")
     try:
         content = a2b_base64(data.encode("ascii"), strict_mode=True)
     except ValueError:
-        raise ValueError("is no image: its base64 is damaged") from None
+        raise ValueError("is not an image: its base64 is damaged") from None
     if not any(content.startswith(begin) for begin in _BEGINNINGS[found[1]]):
-        raise ValueError(f"is no image of the type {found[1]}")
+        raise ValueError(f"is not an image of the type {found[1]}")
     return url
 
 
@@ -156,7 +156,7 @@ class ChatPart(Request):
     def _is_whole(self) -> Self:
         is_text = self.type in {"text", "input_text"}
         if is_text is (self.text is None) or is_text is (self.image_url is not None):
-            raise ValueError("has a text, or an image_url, as its type says")
+            raise ValueError("must have a text or an image_url, matching its type")
         return self
 
     @property
@@ -166,7 +166,7 @@ class ChatPart(Request):
 
 
 class ChatRequest(Request):
-    """Say something to an agent, as one of `input`, `text` and `parts`."""
+    """Send a message to an agent, as one of `input`, `text` and `parts`."""
 
     input: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
     text: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
@@ -177,7 +177,7 @@ class ChatRequest(Request):
     @model_validator(mode="after")
     def _is_said_once(self) -> Self:
         if sum(said is not None for said in (self.input, self.text, self.parts)) != 1:
-            raise ValueError("says one of `input`, `text` and `parts`")
+            raise ValueError("must have exactly one of `input`, `text` and `parts`")
         return self
 
     @property
@@ -241,7 +241,7 @@ class ReactionRequest(Request):
 
 
 class BlockChange(Request):
-    """Set a block's text, and what is said of it; a block that is not there is made."""
+    """Set a block's text and description; a missing block is created."""
 
     value: str | None = None
     description: Annotated[str, Field(max_length=limits.BLOCK_DESCRIPTION_CHARS)] | None = None
@@ -295,7 +295,7 @@ class SearchSource(StrEnum):
 
 
 class AgentSearchRequest(Request):
-    """Search archival memory, and what was said."""
+    """Search archival memory and past messages."""
 
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
     top_k: Annotated[int, Field(ge=1, le=limits.SEARCH_RESULTS_MAX)] = limits.SEARCH_RESULTS
@@ -357,7 +357,7 @@ class AgentConversations(Value):
 
 
 class SubagentRequest(Request):
-    """Make an agent with a purpose and a thread of its own."""
+    """Create an agent with its own purpose and thread."""
 
     name: Annotated[Name, OpaqueId(), Field(max_length=limits.SUBAGENT_NAME_CHARS)]
     """Names its thread, as it is given."""

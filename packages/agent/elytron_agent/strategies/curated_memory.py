@@ -106,7 +106,7 @@ def apply_operations(
 
 
 def _of_batch(refusal: EntryRefusal, number: int, operation: EntryOperation) -> EntryRefusal:
-    error = f"Operation {number} ({operation.action}): {refusal.error} No operation was done: all are, or none."
+    error = f"Operation {number} ({operation.action}): {refusal.error} No operation was applied: all are, or none."
     return refusal._replace(error=error, shows_entries=True)
 
 
@@ -135,9 +135,9 @@ def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefu
 
 def _refused_content(content: str) -> EntryRefusal | None:
     if not content:
-        return EntryRefusal("content is needed and is empty.")
+        return EntryRefusal("content is required.")
     if any(line.strip() == _MARK for line in content.split("\n")):
-        return EntryRefusal(f"content has a line of {_MARK} alone, which parts entries.")
+        return EntryRefusal(f"content has a line with only {_MARK}, which separates entries.")
     refusal = refusal_of(content)
     return EntryRefusal(f"content was refused: {refusal}.") if refusal is not None else None
 
@@ -155,7 +155,7 @@ def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | Entr
     different = list(dict.fromkeys(working[place] for place in places))
     if len(different) > 1:
         previews = tuple(_entry_preview(entry) for entry in different)
-        return EntryRefusal("Several entries have this old_text: give more of the one that is meant.", previews)
+        return EntryRefusal("Several entries have this old_text: quote more of the intended one.", previews)
     return places[0]
 
 
@@ -236,7 +236,7 @@ class EntryFiles:
             return path
         if S_ISREG(mode):
             return path
-        kind = "a symbolic link" if S_ISLNK(mode) else "no plain file"
+        kind = "a symbolic link" if S_ISLNK(mode) else "no regular file"
         problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
         raise InvalidInput(field="directory", problem=problem)
 
@@ -337,8 +337,8 @@ class EntryStore:
         if by_hand and found is not None and not _only_adds(found, operations):
             name = await asyncio.to_thread(files.back_up, target, found.data)
             return EntryRefusal(
-                f"{target.file_name} was edited by hand and is no list of entries, so it is not written over. "
-                f"A copy is in {name}. Only adding single entries is possible until a person brings it into order."
+                f"{target.file_name} was edited by hand and is not a list of entries, so it is not overwritten. "
+                f"A copy is in {name}. Until a person repairs it, only single entries can be added."
             )
         made = await self._applied(target, entries, operations)
         if isinstance(made, EntryRefusal):
@@ -352,7 +352,7 @@ class EntryStore:
             return await self._put(target, known, made, call)
         except ElytronError as error:
             # The file is written, and counts: the next change takes it over.
-            logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
+            logger.warning("the record of %s is older than its file (%s)", target.file_name, type(error).__name__)
             return made
 
     async def _applied(
@@ -463,7 +463,7 @@ class CuratedStrategy:
                 return snapshot_of(target, await self._store.read(target), self._store.limit_of(target))
         except (ElytronError, OSError) as error:
             name = target.file_name
-            logger.warning("%s cannot be read: the run goes on without it (%s)", name, type(error).__name__)
+            logger.warning("%s cannot be read: the run continues without it (%s)", name, type(error).__name__)
             return ""
 
     async def after_run(self, _conversation: str, _exchange: TurnExchange, /) -> None:

@@ -105,7 +105,7 @@ AnswerT = TypeVar("AnswerT", bound=Value)
 
 def _service_address(base_url: str) -> str:
     if not is_address(base_url):
-        raise ValueError("is no address of a server that begins with http:// or https://")
+        raise ValueError("must be the address of a server and begin with http:// or https://")
     return base_url
 
 

@@ -118,7 +118,7 @@ class SessionSearchArguments(ToolArguments):
         Field(
             default=None,
             validation_alias=AliasChoices("session_id", "conversation_id"),
-            description="Search this session alone.",
+            description="Search only this session.",
         ),
     ]
 

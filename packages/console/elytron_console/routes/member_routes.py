@@ -47,7 +47,7 @@ _ACTIONS = frozenset(action.value for action in JournalAction)
 
 
 class SkillEdit(OperationRequest):
-    """Revise a learned skill; what is left out stays."""
+    """Revise a learned skill; omitted fields stay."""
 
     title: skills.Title | None = None
     topic: skills.Title | None = None
@@ -57,7 +57,7 @@ class SkillEdit(OperationRequest):
 
 
 class SkillSwitch(OperationRequest):
-    """Let recall show a learned skill, or not."""
+    """Enable or disable a learned skill in recall."""
 
     enabled: bool
     reason: Reason = ""
@@ -100,14 +100,14 @@ def session_surfaces(
 
     return (
         door.surface(
-            "GET", "/session", shown, _describe_route("console_session", "Say who is signed in.", given=SessionReport)
+            "GET", "/session", shown, _describe_route("console_session", "Show the session.", given=SessionReport)
         ),
         door.surface(
             "POST",
             "/session",
             begun,
             _describe_route(
-                "console_sign_in", "Begin a session of a page: its cookie opens the console alone.", given=SessionReport
+                "console_sign_in", "Start a session whose cookie only the console accepts.", given=SessionReport
             ),
             is_repeatable=True,
         ),
@@ -169,7 +169,7 @@ def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterab
         if name not in _NAMES:
             raise NotFound(what="operation", name=name)
         if name == "erase":
-            raise Unsupported(f"the console erases by POST {ROOT}/erasures, with the count of the preview")
+            raise Unsupported(f"the console erases through POST {ROOT}/erasures, with the count of the preview")
         answer = await entrance.call(
             principal_of(request.scope),
             transport=CallTransport.CONSOLE,
@@ -201,9 +201,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
         space = journal.space_of(principal_of(request.scope), query_scope(query))
         actions = frozenset(part for part in query.get("actions", "").split(",") if part)
         if not actions <= _ACTIONS:
-            raise InvalidInput(
-                field="actions", problem=f"has one that is none: there are {', '.join(sorted(_ACTIONS))}"
-            )
+            raise InvalidInput(field="actions", problem=f"has an unknown action: use {', '.join(sorted(_ACTIONS))}")
         before = _whole_number(query.get("before"), "before", least=1, most=10**15)
         limit = _whole_number(query.get("limit"), "limit", least=1, most=limits.JOURNAL_PAGE) or 50
         return value_response(await journal.page(space, before=before, limit=limit, actions=actions))
@@ -216,7 +214,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
         space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
         return value_response(await journal.contents(space))
 
-    counted = _describe_route("console_contents", "Count what a space holds.", given=SpaceContents, query=("space",))
+    counted = _describe_route("console_contents", "Count a space's contents.", given=SpaceContents, query=("space",))
     return (
         door.surface("GET", "/contents", contents, counted),
         door.surface(
@@ -233,7 +231,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
             entries,
             _describe_route(
                 "console_journal",
-                "Read a space's journal, newest entries first.",
+                "List a space's journal entries, newest first.",
                 given=JournalPage,
                 query=("space", "before", "limit", "actions"),
             ),
@@ -288,14 +286,13 @@ def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[S
         return await call(request, "delete_runtime_skill", _build_request(RuntimeSkillDeleteRequest, named(request)))
 
     at, change = "/skills/{name}", RuntimeSkillMutationReport
+    enabling = _describe_skill("enable", "Enable or disable a skill.", change, SkillSwitch)
     return (
         door.surface("GET", "/skills", listed, _describe_skill("list", "List learned skills.", RuntimeSkillListReport)),
-        door.surface("GET", at, one, _describe_skill("detail", "Read one skill.", RuntimeSkillDetailReport)),
+        door.surface("GET", at, one, _describe_skill("detail", "Retrieve a skill.", RuntimeSkillDetailReport)),
         door.surface("PATCH", at, edited, _describe_skill("edit", "Revise a skill.", change, SkillEdit)),
-        door.surface(
-            "PATCH", f"{at}/enabled", switched, _describe_skill("enable", "Switch a skill.", change, SkillSwitch)
-        ),
-        door.surface("DELETE", at, deleted, _describe_skill("delete", "Remove a skill.", change)),
+        door.surface("PATCH", f"{at}/enabled", switched, enabling),
+        door.surface("DELETE", at, deleted, _describe_skill("delete", "Delete a skill.", change)),
     )
 
 
@@ -318,7 +315,7 @@ def _whole_number(given: str | None, field: str, *, least: int, most: int) -> in
         return None
     # `int` would take digits of other scripts, and refuses very long numbers by an error of its own.
     if not given.isascii() or not given.isdecimal() or len(given) > 16 or not least <= int(given) <= most:
-        raise InvalidInput(field=field, problem=f"is no number from {least} to {most}")
+        raise InvalidInput(field=field, problem=f"must be a number from {least} to {most}")
     return int(given)
 
 
@@ -389,7 +386,7 @@ class AppResponse(Response):
 
 
 _PRESENCE: Final = SurfaceDescription(
-    "console_agents", "Say whether the space has an agent.", None, AgentPresence, (), ("space",), group=GROUP
+    "console_agents", "Check whether the space has an agent.", None, AgentPresence, (), ("space",), group=GROUP
 )
 
 

@@ -73,7 +73,7 @@ def ego_graph_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface
         return render_answer(graph) if isinstance(graph, RejectedAnswer) else value_response(graph)
 
     description = SurfaceDescription(
-        "console_around", "Show what one memory rests on, its versions, and what rests on it.", None, EgoGraph, (),
+        "console_around", "Show a memory's sources and versions, and the memories derived from it.", None, EgoGraph, (),
         ("space", "id"), group=GROUP,
     )  # fmt: skip
     return door.surface("GET", "/around", shown, description)
@@ -151,7 +151,7 @@ def _ego_node(name: str, text: str) -> EgoNode:
 
 
 class CountedErasure(OperationRequest):
-    """Erase memories, or a whole space, whose documents were counted before.
+    """Erase memories, or a whole space, as counted by a preview.
 
     Without `count` nothing is erased: the answer is the preview with its count. With another count than that of now, it
     is refused.
@@ -185,13 +185,13 @@ def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
         if erasure.count is None:
             return value_response(preview)
         if erasure.count != preview.count:
-            raise InvalidInput(field="count", problem=f"is {preview.count} now: look at the preview again")
+            raise InvalidInput(field="count", problem=f"is now {preview.count}: review the preview again")
         done = await _erase_memories(entrance, request, erasure, dry_run=False)
         return render_answer(done) if isinstance(done, RejectedAnswer) else value_response(_counted_report(done))
 
     description = SurfaceDescription(
         "console_erasure",
-        "Count what an erasure removes, or erase what was counted.",
+        "Preview an erasure, or run a previewed one.",
         CountedErasure,
         CountedReceipt,
         group=GROUP,
@@ -280,15 +280,15 @@ def transfer_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
         return value_response(report)
 
     fetch = SurfaceDescription(
-        "console_fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None,
+        "console_fetch_archive", "Download the non-private part of the space, or all of it, as an archive.", None,
         MEDIA_TYPE, ("If-None-Match",), ("space", "include_private"), group=GROUP, answer="The archive.",
     )  # fmt: skip
     send = SurfaceDescription(
-        "console_send_archive", "Read an archive file into the space, or say what that would bring.", MEDIA_TYPE,
+        "console_send_archive", "Import an archive file into the space, or preview the import.", MEDIA_TYPE,
         MemoryImportReport, ("If-Match",), ("space", "mode", "dry_run"), group=GROUP,
     )  # fmt: skip
     messages = SurfaceDescription(
-        "console_send_transcript", "Read the messages of another program's export, or say what that would bring.",
+        "console_send_transcript", "Import messages exported by another program, or preview the import.",
         _FILE_TYPE, TranscriptImportReport, (), ("space", "name", "dry_run", "date_order"), group=GROUP,
     )  # fmt: skip
     return (
@@ -303,5 +303,5 @@ def _file_name(request: Request) -> str:
     name = request.query_params.get("name", "")
     is_one = name == PurePosixPath(name).name and name not in {"", ".", ".."} and "\\" not in name
     if not is_one or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:
-        raise InvalidInput(field="name", problem=f"is no name of a file, of at most {_NAME_BYTES} bytes")
+        raise InvalidInput(field="name", problem=f"must be a file name of at most {_NAME_BYTES} bytes")
     return name

@@ -142,11 +142,11 @@ def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
         return value_response(StoreSpending(items=items, counted=counted, clipped=clipped))
 
     own = SurfaceDescription(
-        "console_spending", "Give by day what maintenance used of models, and its budget.", None, SpendingReport, (),
+        "console_spending", "Report maintenance's model usage by day, and its budget.", None, SpendingReport, (),
         ("space",), group=GROUP,
     )  # fmt: skip
     every = SurfaceDescription(
-        "console_spending_by_space", "List the spaces that used the most of models.", None, StoreSpending, group=GROUP
+        "console_spending_by_space", "List the spaces with the highest model usage.", None, StoreSpending, group=GROUP
     )
     return (
         door.surface("GET", "/spending", shown, own),
@@ -202,7 +202,7 @@ class DeviceList(Value):
 
 
 class DeviceDraft(OperationRequest):
-    """Make a key: a device's, unless `kind` says another."""
+    """Create a key: a device's, unless `kind` names another."""
 
     label: Name
     space: Space | None = None
@@ -210,7 +210,7 @@ class DeviceDraft(OperationRequest):
 
 
 class DeviceChange(OperationRequest):
-    """Change a key's label, or let it open nothing any more; that cannot be undone."""
+    """Update a key's label, or permanently revoke it."""
 
     label: Name | None = None
     state: str | None = None
@@ -236,7 +236,7 @@ class TransportList(Value):
 
 
 class TransportChange(OperationRequest):
-    """Switch a transport on or off, or set its endpoint, at once and for later starts. An empty endpoint removes it."""
+    """Enable, disable or set the endpoint of a transport, now and for later starts. An empty endpoint removes it."""
 
     enabled: bool | None = None
     endpoint: Annotated[str, Field(max_length=limits.ENDPOINT_CHARS)] | None = None
@@ -246,7 +246,7 @@ class TransportChange(OperationRequest):
         if self.enabled is None and self.endpoint is None:
             raise ValueError("has neither `enabled` nor `endpoint`")
         if self.endpoint and not _ENDPOINT.fullmatch(self.endpoint):
-            raise ValueError("has an endpoint that is no http, https, ws or wss address without a password")
+            raise ValueError("has an endpoint that is not an http, https, ws or wss address without a password")
         return self
 
 
@@ -292,7 +292,7 @@ def server_surfaces(
         name = request.path_params["id"]
         change = await _sent_value(request, TransportChange)
         if name == _CONSOLE:
-            raise InvalidInput(field="id", problem="is the console, which does not switch itself off")
+            raise InvalidInput(field="id", problem="is the console, which cannot disable itself")
         if name not in entrance.transports.paths:
             raise NotFound(what="transport", name=name)
         if change.endpoint is not None:
@@ -309,24 +309,24 @@ def server_surfaces(
     async def models_changed(request: Request) -> Response:
         change = await _sent_value(request, ModelConfigChange)
         if host.models is None:
-            raise Unsupported("the program that serves this console does not let its models be changed")
+            raise Unsupported("the program that serves this console does not allow changing its models")
         host.models.change(change)
         return value_response(host.models.read())
 
     return (
         _operator_surface(door, "GET", "/overview", overview,
-                  SurfaceDescription("console_overview", "Give the figures of the server.", None, OverviewReport, (),
+                  SurfaceDescription("console_overview", "Report the server's figures.", None, OverviewReport, (),
                                      ("space",), group=GROUP)),
         _operator_surface(door, "GET", "/transports", transports,
                   SurfaceDescription("console_transports", "List the transports.", None, TransportList, group=GROUP)),
         _operator_surface(door, "PATCH", "/transports/{id}", switched,
-                  SurfaceDescription("console_switch_transport", "Switch a transport, or set its endpoint.",
+                  SurfaceDescription("console_switch_transport", "Enable or disable a transport, or set its endpoint.",
                                      TransportChange, TransportReport, group=GROUP)),
         _operator_surface(door, "GET", "/model-config", models,
                   SurfaceDescription("console_models", "Show the models and their settings.", None, ModelConfig,
                                      group=GROUP)),
         _operator_surface(door, "PATCH", "/model-config", models_changed,
-                  SurfaceDescription("console_change_models", "Set the models of the next start.", ModelConfigChange,
+                  SurfaceDescription("console_change_models", "Set the models for the next start.", ModelConfigChange,
                                      ModelConfig, group=GROUP)),
     )  # fmt: skip
 
@@ -361,7 +361,7 @@ def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHos
 
     return (
         _operator_surface(door, "GET", "/llm-gateway", shown,
-                  SurfaceDescription("console_llm_gateway", "Show the ways in for models' programs.", None,
+                  SurfaceDescription("console_llm_gateway", "List the endpoints for model clients.", None,
                                      LlmGatewayReport, group=GROUP)),
         _operator_surface(door, "POST", "/llm-gateway/smoke-checks/{id}/run", run,
                   SurfaceDescription("console_smoke_check", "Run a fixed smoke check.", None, SmokeCheckReport,
@@ -387,9 +387,9 @@ def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]
         found = await keys.find(AccessKeyRequest(id=key_id))
         # Refused before the label is changed.
         if change.state not in {None, "active", "revoked"}:
-            raise InvalidInput(field="state", problem="is neither active nor revoked")
+            raise InvalidInput(field="state", problem="must be active or revoked")
         if change.state == "active" and found.revoked_at is not None:
-            raise InvalidInput(field="state", problem="stays revoked: make another key for this device")
+            raise InvalidInput(field="state", problem="stays revoked: create another key for this device")
         if change.label is not None:
             found = await keys.set_label(AccessLabelRequest(id=key_id, label=change.label))
         if change.state == "revoked":
@@ -408,16 +408,16 @@ def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]
                   SurfaceDescription("console_devices", "List keys by fingerprint.", None, DeviceList, (),
                                      ("cursor",), group=GROUP)),
         _operator_surface(door, "POST", "/devices", added,
-                  SurfaceDescription("console_add_device", "Make a key, shown this once.", DeviceDraft, DeviceIssued,
+                  SurfaceDescription("console_add_device", "Create a key, shown only once.", DeviceDraft, DeviceIssued,
                                      group=GROUP)),
         _operator_surface(door, "PATCH", one, changed,
-                  SurfaceDescription("console_change_device", "Change a key's label or state.", DeviceChange,
+                  SurfaceDescription("console_change_device", "Update a key's label or state.", DeviceChange,
                                      DeviceReport, group=GROUP)),
         _operator_surface(door, "POST", f"{one}/rotate-key", rotated,
-                  SurfaceDescription("console_rotate_device", "Give a key a new secret, shown this once.", None,
+                  SurfaceDescription("console_rotate_device", "Rotate a key's secret, shown only once.", None,
                                      DeviceIssued, group=GROUP)),
         _operator_surface(door, "DELETE", one, revoked,
-                  SurfaceDescription("console_revoke_device", "Let a key open nothing more.", None, DeviceReport,
+                  SurfaceDescription("console_revoke_device", "Revoke a key.", None, DeviceReport,
                                      group=GROUP)),
     )  # fmt: skip
 

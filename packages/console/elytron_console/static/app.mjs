@@ -3,7 +3,7 @@ import { Failure, Page, Select, Session, Waiting, ask, cx, forgetKnown, html, ke
 
 // Of each page: its name, its title, and what of the session it needs.
 const PAGES = [
-  ["Look", [
+  ["Browse", [
     ["overview", "Overview"],
     ["people", "People"],
     ["memories", "Memories"],
@@ -15,14 +15,14 @@ const PAGES = [
     ["recall", "Recall lab"],
     ["projection", "Projection"],
   ]],
-  ["Decide", [
+  ["Manage", [
     ["review", "Review queue"],
     ["skills", "Skills"],
     ["tools", "Tools"],
     ["erasures", "Erasures"],
     ["transfer", "Import and export"],
   ]],
-  ["Follow", [
+  ["Monitor", [
     ["agents", "Agents", "agents"],
     ["jobs", "Jobs"],
     ["spending", "Spending"],
@@ -58,12 +58,12 @@ function SignIn({ onIn, note }) {
       <form onSubmit=${(event) => { event.preventDefault(); run(); }}>
         <${Brand} />
         <h1>Sign in</h1>
-        <p class="soft">${note ?? "With an access key of this server. An operator makes one with: elytron access add."}</p>
+        <p class="soft">${note ?? "Use an access key of this server. An operator creates one with: elytron access add."}</p>
         <label for="key">Access key</label>
         <input id="key" ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="ely_…"
           value=${key} onInput=${(event) => setKey(event.currentTarget.value)} />
         <button class="primary" type="submit" disabled=${busy || !key.trim()}>${busy ? "Signing in…" : "Sign in"}</button>
-        ${error && html`<div class="note bad" role="alert">${error.status === 401 ? "This key opens nothing here." : error.message}</div>`}
+        ${error && html`<div class="note bad" role="alert">${error.status === 401 ? "This access key is not valid here." : error.message}</div>`}
       </form>
     </main>`;
 }
@@ -78,11 +78,11 @@ function Spaces({ session, space, onSpace }) {
   if (other || !names.length) {
     return html`
       <form class="space-form" onSubmit=${(event) => { event.preventDefault(); const name = new FormData(event.currentTarget).get("space").trim(); if (name) { setOther(false); onSpace(name); } }}>
-        <input name="space" aria-label="Name of a space" placeholder="Name of a space" autocomplete="off" />
+        <input name="space" aria-label="Space name" placeholder="Space name" autocomplete="off" />
         <button type="submit">Show</button>
       </form>`;
   }
-  const options = [...names.map((name) => [name, name]), ["", session.spaces_clipped ? "Another (not all are listed)…" : "Another…"]];
+  const options = [...names.map((name) => [name, name]), ["", session.spaces_clipped ? "Other (list is incomplete)…" : "Other…"]];
   return html`<${Select} aria-label="Space" class="space-select" value=${space} options=${options} onChange=${(name) => (name ? onSpace(name) : setOther(true))} />`;
 }
 
@@ -92,8 +92,8 @@ function Theme() {
     document.documentElement.style.colorScheme = theme === "auto" ? "light dark" : theme;
     keep(THEME, theme);
   }, [theme]);
-  return html`<${Select} aria-label="Colours" class="theme" value=${theme} onChange=${setTheme}
-    options=${[["auto", "System colours"], ["light", "Light"], ["dark", "Dark"]]} />`;
+  return html`<${Select} aria-label="Colour theme" class="theme" value=${theme} onChange=${setTheme}
+    options=${[["auto", "System theme"], ["light", "Light"], ["dark", "Dark"]]} />`;
 }
 
 function Loaded({ page }) {
@@ -105,11 +105,11 @@ function Loaded({ page }) {
     let gone = false;
     import(`./pages/${page}.mjs`).then(
       (module) => gone || setFound({ page, View: module.default, error: null }),
-      () => gone || setFound({ page, View: null, error: { message: "This part of the console cannot be read.", status: 0 } }),
+      () => gone || setFound({ page, View: null, error: { message: "This part of the console could not be loaded.", status: 0 } }),
     );
     return () => { gone = true; };
   }, [page]);
-  if (broken) return html`<${Page} title=${KNOWN.get(page)[1]} error=${{ status: 0, message: `this address cannot be shown: ${broken.message}` }}><p><a href=${linkTo(page)}>Open the page without its settings</a></p><//>`;
+  if (broken) return html`<${Page} title=${KNOWN.get(page)[1]} error=${{ status: 0, message: `This address could not be displayed: ${broken.message}` }}><p><a href=${linkTo(page)}>Open the page with default settings</a></p><//>`;
   if (found.page !== page) return html`<${Waiting} />`;
   return found.View ? html`<${found.View} />` : html`<${Failure} error=${found.error} />`;
 }
@@ -138,7 +138,7 @@ function Frame({ session, onOut }) {
   const allowed = known && (!known[2] || session[known[2]]);
   return html`
     <${Session.Provider} value=${value}>
-      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current?.focus(); }}>Skip to content</a>
       <header class="top">
         <button type="button" class="icon menu" aria-expanded=${open ? "true" : "false"} aria-controls="nav" aria-label="Pages" onClick=${() => setOpen(!open)}>☰</button>
         <${Brand} />
@@ -160,13 +160,13 @@ function Frame({ session, onOut }) {
       </nav>
       <main id="main" ref=${main} tabindex="-1">
         ${(clocks.asOf !== null || clocks.knownAt !== null) && page !== "timeline" && html`
-          <div class="note clocks" role="status"><span>Lists show what held ${clocks.asOf ? html`on <strong>${moment(clocks.asOf)}</strong>` : "now"}${clocks.knownAt ? html`, as it was known on <strong>${moment(clocks.knownAt)}</strong>` : ""}.</span>
-            <span class="row"><a href=${linkTo("timeline")}>Change the clocks</a><button type="button" class="quiet" onClick=${() => setClocks(NOW)}>Back to now</button></span></div>`}
-        ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
-          : !allowed && known[2] === "agents" ? html`<${Page} title=${known[1]}><p class="empty-title">This server has no agents.</p><p class="soft">They come with: elytron serve --agent-model.</p><//>`
-          : foreign ? html`<${Page} title=${known[1]}><p class="empty-title">This key does not open the space <bdi>${foreign}</bdi>.</p><p class="soft">It opens <a href=${linkTo(page)}><bdi>${space}</bdi></a>.</p><//>`
+          <div class="note clocks" role="status"><span>Lists show what was true ${clocks.asOf ? html`on <strong>${moment(clocks.asOf)}</strong>` : "now"}${clocks.knownAt ? html`, as known on <strong>${moment(clocks.knownAt)}</strong>` : ""}.</span>
+            <span class="row"><a href=${linkTo("timeline")}>Change dates</a><button type="button" class="quiet" onClick=${() => setClocks(NOW)}>Back to now</button></span></div>`}
+        ${!known ? html`<${Page} title="Page not found"><p>The console has no page at this address.</p><//>`
+          : !allowed && known[2] === "agents" ? html`<${Page} title=${known[1]}><p class="empty-title">This server has no agents.</p><p class="soft">To enable them, start it with: elytron serve --agent-model.</p><//>`
+          : foreign ? html`<${Page} title=${known[1]}><p class="empty-title">This key has no access to the space <bdi>${foreign}</bdi>.</p><p class="soft">Its space is <a href=${linkTo(page)}><bdi>${space}</bdi></a>.</p><//>`
           : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
-          : !space && known[2] !== "operator" && page !== "overview" && page !== "docs" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
+          : !space && known[2] !== "operator" && page !== "overview" && page !== "docs" ? html`<${Page} title=${known[1]}><p class="empty-title">Select a space first.</p><p class="soft">This key has access to every space of the server. Select one above.</p><//>`
           : html`<${Loaded} key=${`${page} ${space}`} page=${page} />`}
       </main>
     <//>`;
@@ -176,14 +176,14 @@ function App() {
   const [state, setState] = useState({ phase: "asking" });
   const enter = useCallback((session) => { keepToken(session.token); setState({ phase: "in", session }); }, []);
   useEffect(() => {
-    whenSignedOut(() => { forgetKnown(); setState((before) => ({ phase: "out", note: before.phase === "in" ? "Your session has ended. Sign in again; the page stays." : undefined })); });
+    whenSignedOut(() => { forgetKnown(); setState((before) => ({ phase: "out", note: before.phase === "in" ? "Your session has ended. Sign in again to return to this page." : undefined })); });
     ask("GET", "/session").then(enter, (error) => { if (error.status !== 401) setState({ phase: "broken", error }); });
   }, []);
   const leave = async () => {
     try { await ask("DELETE", "/session"); } catch { /* it is over here in any case */ }
     keepToken("");
     forgetKnown();
-    setState({ phase: "out", note: "You are signed out." });
+    setState({ phase: "out", note: "You have signed out." });
   };
   if (state.phase === "in") return html`<${Frame} session=${state.session} onOut=${leave} />`;
   if (state.phase === "out") return html`<${SignIn} onIn=${enter} note=${state.note} />`;

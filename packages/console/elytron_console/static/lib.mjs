@@ -38,7 +38,7 @@ const isDown = (error) => error.code === "unreachable" || error.status >= 500;
 
 export class Refusal extends Error {
   constructor(problem) {
-    super(problem.detail ?? problem.title ?? "the server refused");
+    super(problem.detail ?? problem.title ?? "The server refused the request");
     Object.assign(this, { status: problem.status ?? 0, code: problem.code ?? "", details: problem.details ?? {} });
   }
 }
@@ -48,7 +48,7 @@ export async function ask(method, path, body, options = {}) {
   const answer = await request(method, path, body, options);
   if (CLEARED.test(path)) forgetKnown();
   const text = await answer.body.text();
-  try { return text ? JSON.parse(text) : {}; } catch { return { detail: "The answer cannot be read." }; }
+  try { return text ? JSON.parse(text) : {}; } catch { return { detail: "The response could not be read." }; }
 }
 
 const CONTENTS = "X-Archive-Contents";
@@ -73,7 +73,7 @@ async function request(method, path, body, options = {}) {
   if (answer.ok) return answer;
   if (answer.status === 401 && options.key === undefined) onSignedOut();
   let problem = {};
-  try { problem = JSON.parse(await answer.body.text()); } catch { problem = { detail: "The answer cannot be read." }; }
+  try { problem = JSON.parse(await answer.body.text()); } catch { problem = { detail: "The response could not be read." }; }
   throw new Refusal({ status: answer.status, ...problem });
 }
 
@@ -94,7 +94,7 @@ export const LONG_MS = 30 * 60_000;
 async function send(method, path, body, { key, signal, type = "application/json", deadline = body instanceof Blob ? LONG_MS : DEADLINE_MS }) {
   const headers = {};
   // A browser sends no other characters in a header; no key has them.
-  if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is no access key." });
+  if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is not an access key." });
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
   if (token) headers[TOKEN] = token;
   if (body !== undefined) headers["Content-Type"] = type;
@@ -109,10 +109,10 @@ async function send(method, path, body, { key, signal, type = "application/json"
     return { ok: answer.ok, status: answer.status, headers: answer.headers, body: await answer.blob() };
   } catch (error) {
     if (signal?.aborted) throw error;
-    if (!limit.signal.aborted) throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
+    if (!limit.signal.aborted) throw new Refusal({ detail: "The server is not responding.", code: "unreachable" });
     // What a page reads has a signal; anything else may be a change, whose outcome is open.
-    const open = signal ? "" : " A change that was sent may still have been made.";
-    throw new Refusal({ detail: `The server did not answer within ${span(deadline)}.${open}`, code: "unreachable" });
+    const open = signal ? "" : " A submitted change may still have taken effect.";
+    throw new Refusal({ detail: `The server did not respond within ${span(deadline)}.${open}`, code: "unreachable" });
   } finally {
     clearTimeout(timer);
   }
@@ -131,7 +131,7 @@ export function OtherSpaces() {
 
 /** Say which other spaces of the same user an export or erasure of one space leaves out. */
 export const FurtherSpaces = ({ names }) =>
-  names?.length ? html`<p class="note warn">This user has other spaces, which are not included: <bdi>${names.join(", ")}</bdi>.</p>` : null;
+  names?.length ? html`<p class="note warn">This user's other spaces are not included: <bdi>${names.join(", ")}</bdi>.</p>` : null;
 
 /** Return a function that performs an operation in the space that the page shows. */
 export function useOperation() {
@@ -340,12 +340,12 @@ export function Page({ title, question, actions, children, loading, error, at })
 
 export function Failure({ error, at }) {
   if (!error) return null;
-  const title = error.status === 403 ? "This is not for your key" : isDown(error) ? "No answer" : "Refused";
-  const known = at ? ` Shown is what was known at ${moment(at)} (${clock(at)}).` : isDown(error) ? " Nothing of this was known before." : "";
+  const title = error.status === 403 ? "Access denied" : isDown(error) ? "No response" : "Request refused";
+  const known = at ? ` Showing data from ${moment(at)} (${clock(at)}).` : isDown(error) ? " No earlier data is available." : "";
   return html`
     <div class="note bad" role="alert">
-      <span><strong>${title}.</strong> ${error.status === 403 && !error.message ? "An operator's key opens it." : sentence(error.message)}${known}</span>
-      ${isDown(error) && html`<button type="button" onClick=${askAgain}>Ask again</button>`}
+      <span><strong>${title}.</strong> ${error.status === 403 && !error.message ? "This page requires an operator's key." : sentence(error.message)}${known}</span>
+      ${isDown(error) && html`<button type="button" onClick=${askAgain}>Retry</button>`}
     </div>`;
 }
 
@@ -363,7 +363,7 @@ export const Panel = ({ title, aside, children, flush, label }) => html`
 export const Empty = ({ children, title }) => html`
   <div class="empty"><p class="empty-title">${title}</p>${children && html`<p>${children}</p>`}</div>`;
 
-export const Waiting = ({ children = "Reading…" }) => html`<p class="waiting" role="status">${children}</p>`;
+export const Waiting = ({ children = "Loading…" }) => html`<p class="waiting" role="status">${children}</p>`;
 
 export const Badge = ({ tone, children, title }) => html`<span class=${cx("badge", tone)} title=${title}>${children}</span>`;
 

@@ -33,10 +33,10 @@ Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$
 
 
 class MemorySpaceExportRequest(ScopedRequest["MemorySpaceExportReport"]):
-    """Write what of the space may leave its owner's hands to the archive file `path`.
+    """Export the non-private part of the space to the archive file `path`.
 
     Raw transcripts, chat aliases, links between transcripts and memories, private facts and every other private plane
-    stay out, and so do the journal and the space's keys. With `include_private`, everything goes in.
+    are left out, as are the journal and the space's keys. `include_private` includes everything.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class ImportMode(StrEnum):
 
 
 class ArchiveWord(StrEnum):
-    """Trust in an archive's statements of its memories' origin."""
+    """Trust in what an archive states about the origin of its memories."""
 
     KEPT = "kept"
     """Every memory has the authority that the archive names: it comes from the store's operator."""
@@ -64,7 +64,7 @@ class ArchiveWord(StrEnum):
 
 
 class MemoryImportRequest(ScopedRequest["MemoryImportReport"]):
-    """Read the archive file `path` into the space. A damaged, foreign or newer archive changes nothing."""
+    """Import the archive file `path` into the space. A damaged, foreign or newer archive changes nothing."""
 
     path: Path
     mode: ImportMode = ImportMode.FULL_RESTORE
@@ -114,7 +114,7 @@ class ArchiveManifest(Value):
 
 
 class MemorySpaceExportReport(Value):
-    """Contents of an archive, and by collection what was left out."""
+    """Contents of an archive, and what was left out, by collection."""
 
     space: str
     path: str
@@ -157,10 +157,10 @@ Key = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS, pattern=r"
 
 
 class MemoryErasuresKeepRequest(ScopedRequest["MemoryErasuresKeepReport"]):
-    """Write the space's erasures to the file `path`, beside those already there of it and of other spaces.
+    """Add the space's erasures to the file `path`, which may list those of other spaces too.
 
-    The file holds no content: ids, and the names of spaces. With `whole_space`, which repeats the space's name, it
-    records that the space itself was erased; it must have the space already.
+    The file has no content, only ids and names of spaces. With `whole_space`, which repeats the space's name, it
+    records that the space itself was erased; the space must already be in it.
     """
 
     path: Path
@@ -177,9 +177,9 @@ class MemoryErasuresKeepReport(Value):
 
 
 class MemoryErasuresApplyRequest(ScopedRequest["MemoryErasuresApplyReport"]):
-    """Erase in the space what the file `path` lists as erased and is there again. Doing it twice is harmless.
+    """Re-apply to the space the erasures that the file `path` lists. Repeating it is harmless.
 
-    Documents written again under the same id since stay, and so does another space of the same name.
+    Documents since rewritten under the same id stay, as does another space of the same name.
     """
 
     path: Path
@@ -197,7 +197,7 @@ class ErasuresOutcome(StrEnum):
 
 
 class MemoryErasuresApplyReport(Value):
-    """Memories erased again, or with `dry_run` to erase, by plane."""
+    """Memories re-erased, or to be erased with `dry_run`, by plane."""
 
     space: str
     outcome: ErasuresOutcome

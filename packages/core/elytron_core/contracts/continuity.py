@@ -49,7 +49,7 @@ __all__ = [
 
 
 class CapsuleDraft(Value):
-    """Draft of a capsule. The same kind and topic in the same conversation is replaced, not doubled."""
+    """Draft of a capsule. It replaces one of the same kind and topic in the same conversation."""
 
     capsule_kind: continuity.CapsuleKind
     topic: facts.Topic
@@ -104,14 +104,14 @@ class SummaryDraft(Value):
 
 
 class SummaryWrite(Value):
-    """The summary of the scope's conversation. One that covers less than the kept one is refused."""
+    """The summary of the scope's conversation. One that covers less than the stored one is refused."""
 
     kind: Literal["summary"] = "summary"
     summary: SummaryDraft
 
 
 class NoteDraft(Value):
-    """Draft of a note on a day or a month; the same period in the same conversation is replaced."""
+    """Draft of a note on a day or month; it replaces that of the same period and conversation."""
 
     period: continuity.Period
     text: continuity.NoteText
@@ -126,7 +126,7 @@ class NotesWrite(Value):
 
 
 class GardenDraft(Value):
-    """One private document; the same name in the same conversation is written over."""
+    """One private document; it replaces one of the same name in the same conversation."""
 
     role: continuity.GardenRole
     name: Name
@@ -161,7 +161,7 @@ class EdgeDraft(Value):
 
 
 class SubjectsWrite(Value):
-    """Subjects, then edges between subjects of the space that stand, then edges that end."""
+    """Subjects, then edges to add between subjects of the space, then edges to end."""
 
     kind: Literal["subjects"] = "subjects"
     subjects: Annotated[tuple[SubjectDraft, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
@@ -174,7 +174,7 @@ SNAPSHOT_VERSION = 1
 
 
 class ContinuityRequest(ScopedRequest["ContinuityReport"]):
-    """Read the state of the scope's conversation; `query` names the matter that is taken up, so that it comes first."""
+    """Read the state of the scope's conversation; `query` names the current matter, which then comes first."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
 
@@ -182,7 +182,7 @@ class ContinuityRequest(ScopedRequest["ContinuityReport"]):
 class ContinuityReport(ConversationReport):
     """State of a conversation.
 
-    `selected` are up to three of its newest capsules, best first, and `block` has their text in at most 900 characters.
+    `selected` are up to three of its newest capsules, best first; `block` is their text in at most 900 characters.
     """
 
     state: continuity.ExecutionState | None = None
@@ -228,7 +228,7 @@ class SnapshotManifest(Value):
 
 
 class SnapshotLayers(Value):
-    """Contents of a snapshot: drafts, so that an import judges them like any other."""
+    """Contents of a snapshot: drafts, which an import judges like any others."""
 
     facts: Annotated[tuple[FactDraft, ...], Field(max_length=limits.SNAPSHOT_FACTS_FULL)] = ()
     state: ExecutionDraft | None = None
@@ -240,14 +240,14 @@ class SnapshotLayers(Value):
 
 
 class ContinuitySnapshot(Value):
-    """The continuity of one conversation, to be taken in elsewhere. Private facts and documents are never in it."""
+    """The continuity of one conversation, for import elsewhere. It never has private facts or documents."""
 
     manifest: SnapshotManifest
     layers: SnapshotLayers
 
 
 class ContinuityExportRequest(ScopedRequest["ContinuityExportReport"]):
-    """Take the continuity of the scope's conversation along."""
+    """Export the continuity of the scope's conversation."""
 
     mode: SnapshotMode = SnapshotMode.FULL_RESTORE
 
@@ -262,7 +262,7 @@ class ContinuityExportReport(Value):
 
 
 class ContinuityImportRequest(ScopedRequest["ContinuityImportReport"]):
-    """Take a snapshot into the scope's conversation, whichever it was made in. The newer word wins, layer by layer."""
+    """Import a snapshot of any conversation into the scope's. The newer version wins, layer by layer."""
 
     snapshot: ContinuitySnapshot
     mode: SnapshotMode = SnapshotMode.BOOTSTRAP
@@ -280,7 +280,7 @@ class LayerOutcome(StrEnum):
 
 
 class LayerDecision(Value):
-    """One layer: how many of its memories were taken, how many were not, and why."""
+    """One layer: how many of its memories were imported, how many were not, and why."""
 
     layer: SnapshotLayer
     outcome: LayerOutcome
@@ -302,21 +302,21 @@ class ContinuityImportReport(ConversationReport):
 
 
 class SubjectAudience(StrEnum):
-    """View of the caller: hosts see visible subjects, an operator's audit all of them."""
+    """View of the caller: hosts see visible subjects, an operator's audit sees all."""
 
     HOST = "host"
     AUDIT = "audit"
 
 
 class SubjectsRequest(ScopedRequest["SubjectsReport"]):
-    """Read the subjects of a space and how they stand to each other."""
+    """List the subjects of a space and their relations."""
 
     audience: SubjectAudience = SubjectAudience.HOST
     kinds: Annotated[tuple[SubjectKind, ...], Field(max_length=limits.TAGS)] = ()
 
 
 class SubjectsReport(Value):
-    """The subjects that the audience may see, by name; edges only between these."""
+    """The subjects that the audience may see, by name, and the edges between them."""
 
     space: str
     subjects: tuple[Subject, ...]
@@ -327,7 +327,7 @@ class SubjectsReport(Value):
 
 
 class GardenAudience(StrEnum):
-    """For whom private documents are read."""
+    """The audience of the private documents."""
 
     OWNER = "owner"
     """The persona itself: all of them."""
@@ -344,7 +344,7 @@ class GardenRequest(ScopedRequest["GardenReport"]):
 
 
 class GardenReport(ConversationReport):
-    """The documents that the audience may see, by name, and how many it may not."""
+    """The documents that the audience may see, by name, and the number it may not."""
 
     documents: tuple[GardenDocument, ...]
     withheld: int = 0

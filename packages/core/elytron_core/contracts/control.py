@@ -41,7 +41,7 @@ class MemoryGetRequest(ScopedRequest[RecallHit]):
 
 
 class HiddenFilter(StrEnum):
-    """True if a list also has memories that recall does not show: forgotten, archived, masked, replaced or retired."""
+    """True to include memories hidden from recall: forgotten, archived, masked, replaced or retired."""
 
     LEFT_OUT = "left_out"
     LISTED = "listed"
@@ -49,7 +49,7 @@ class HiddenFilter(StrEnum):
 
 
 class ListOrder(StrEnum):
-    """In which order a list gives memories."""
+    """The order of the listed memories."""
 
     STORED = "stored"
     """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
@@ -58,7 +58,7 @@ class ListOrder(StrEnum):
 
 
 class MemoryListRequest(ScopedRequest["MemoryListReport"]):
-    """Read memories a page at a time, in storing order: messages, then facts, then skills."""
+    """List memories a page at a time, in storage order: messages, then facts, then skills."""
 
     limit: PageLimit = 100
     cursor: Cursor | None = None
@@ -69,7 +69,7 @@ class MemoryListRequest(ScopedRequest["MemoryListReport"]):
 
 
 class MemoryListReport(Value):
-    """A page of memories; `next_cursor` continues behind it."""
+    """A page of memories; `next_cursor` continues after it."""
 
     space: str
     items: tuple[RecallHit, ...]
@@ -136,7 +136,7 @@ class HistoryItem(Value):
 class MemoryHistoryRequest(ScopedRequest["MemoryHistoryReport"]):
     """Read the history of one memory, oldest first; for a fact, the whole history of its slot.
 
-    The id `space` is the space as a whole: when it was recovered, by whom and why.
+    The id `space` stands for the space itself: when it was recovered, by whom and why.
     """
 
     id: MemoryId
@@ -152,7 +152,7 @@ class MemoryHistoryReport(Value):
 
 
 class MemoryForgetRequest(ScopedRequest["MemoryControlReport"]):
-    """Hide memories from recall and projection; evidence and history stay, `undo` brings them back."""
+    """Hide memories from recall and projection; evidence and history stay, and `undo` restores them."""
 
     ids: Annotated[tuple[MemoryId, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
     reason: Reason = ""
@@ -161,9 +161,9 @@ class MemoryForgetRequest(ScopedRequest["MemoryControlReport"]):
 
 
 class MemoryCorrectRequest(ScopedRequest["MemoryControlReport"]):
-    """Replace the content of a fact or a message: the old version stays in history.
+    """Replace the content of a fact or message; the old version stays in history.
 
-    The edit of a message is of its speaker and at its time, and has its id as `edit_of` in its metadata.
+    An edited message keeps its speaker and time, and has the original's id as `edit_of` in its metadata.
     """
 
     id: MemoryId
@@ -173,7 +173,7 @@ class MemoryCorrectRequest(ScopedRequest["MemoryControlReport"]):
 
 
 class OriginKind(StrEnum):
-    """Through what memories came."""
+    """The channel that memories came through."""
 
     TOOL = "tool"
     """A tool, by the name that observations of it and its messages bear."""
@@ -191,11 +191,11 @@ class OutsideOrigin(Value):
 
 
 class MemoryEraseRequest(ScopedRequest["MemoryControlReport"]):
-    """Remove memories physically, from documents, index and journal digests. There is no way back.
+    """Permanently erase memories from documents, index and journal digests. This cannot be undone.
 
-    Exactly one of `ids`, `origin` and `whole_space` says what goes, a message in all its versions; `whole_space`
-    repeats the space's name, so that leaving something out never erases one. For an `origin`, a dry run names what goes
-    and returns a token. The real call takes the token, and erases these memories or none.
+    Exactly one of `ids`, `origin` and `whole_space` selects what to erase, a message in all its versions; `whole_space`
+    repeats the space's name, so an omission never erases a space. For an `origin`, a dry run lists what would go and
+    returns a token. The real call takes the token, and erases these memories or none.
     """
 
     ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
@@ -239,9 +239,9 @@ class ControlDecision(Value):
 class MemoryControlReport(Value):
     """Result of a forget, correct or erase, or with `dry_run` its preview.
 
-    For an erasure, `removed` counts removed documents by collection. `derived` names the memories that rest on erased
-    or forgotten messages and are still there: name them too if they must go. `token` is of a dry run by origin, whose
-    `decisions` have no more than one request could name.
+    For an erasure, `removed` counts removed documents by collection. `derived` lists the memories that rest on erased
+    or forgotten messages and remain: name them too if they must go. `token` comes from a dry run by origin, whose
+    `decisions` list no more than one request can name.
     """
 
     space: str

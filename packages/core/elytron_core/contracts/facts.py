@@ -48,7 +48,7 @@ __all__ = [
 
 
 class FactDraft(Value):
-    """A proposed fact. Admission judges it; it is not a fact before."""
+    """A proposed fact. It becomes a fact only once admitted."""
 
     operation: FactOperation = FactOperation.UPSERT
     fact_kind: facts.FactKind = facts.FactKind.FACT
@@ -79,7 +79,7 @@ Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
 
 
 class FactEntry(Value):
-    """A fact in full: what it says, what it is worth, on what it rests, and what became of it."""
+    """A fact in full: its content, confidence, sources and history."""
 
     id: str
     kind: facts.FactKind
@@ -119,9 +119,9 @@ class FactEntry(Value):
 
 
 class FactListRequest(ScopedRequest["FactListReport"]):
-    """Read facts a page at a time, oldest first: those that hold now, or those in the given states at any time.
+    """List facts a page at a time, oldest first: those that hold now, or those in the given states at any time.
 
-    With `query`, only facts that hold each of its words in topic, content, keywords or entities.
+    With `query`, only facts with each of its words in topic, content, keywords or entities.
     """
 
     query: Query = ""
@@ -134,7 +134,7 @@ class FactListRequest(ScopedRequest["FactListReport"]):
 
 
 class FactListReport(Value):
-    """A page of facts; `next_cursor` continues behind it. `learning` says which topics are not learned."""
+    """A page of facts; `next_cursor` continues after it. `learning` lists topics that are not learned."""
 
     space: str
     items: tuple[FactEntry, ...]
@@ -196,7 +196,7 @@ class FactChangeRequest(ScopedRequest["FactChangeReport"]):
 class FactChangeReport(Value):
     """Outcome of the fact. `new_id` is the version that replaced it.
 
-    `remaining` are, after a deletion, the other versions that recall gives for other times. Each can be deleted too.
+    After a deletion, `remaining` are the versions that recall gives for other times. Each can be deleted too.
     """
 
     space: str
@@ -214,11 +214,11 @@ class FactChangeReport(Value):
 
 
 class FactForgetRequest(ScopedRequest["FactForgetReport"]):
-    """Forget every fact that recall may give, for any time, and that holds each word of `query`.
+    """Forget every fact that recall may return, for any time, with each word of `query`.
 
-    They are not learned again until allowed.
+    They are not relearned until allowed.
 
-    A dry run names the facts and returns a token. The real call takes the token, and forgets these facts or none.
+    A dry run lists the facts and returns a token. The real call takes the token and forgets all of these or none.
     """
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
@@ -231,7 +231,7 @@ class FactForgetRequest(ScopedRequest["FactForgetReport"]):
 
 
 class FactForgetReport(Value):
-    """The forgotten facts, or with a dry run those to forget, as they were; at most as many as one call takes."""
+    """The forgotten facts, or in a dry run those to forget, as they were; at most as many as one call takes."""
 
     space: str
     items: tuple[FactEntry, ...]
@@ -246,7 +246,7 @@ class FactForgetReport(Value):
 
 
 class LearningRequest(ScopedRequest["LearningReport"]):
-    """Pause or resume learning, of everything or of one topic; suppress or allow one topic."""
+    """Pause or resume learning, wholly or for one topic; suppress or allow one topic."""
 
     action: LearningAction
     topic: facts.Topic | None = None
@@ -286,8 +286,8 @@ class ProfileBearing(StrEnum):
 class ProfileRequest(ScopedRequest["ProfileReport"]):
     """Return the current facts about a person.
 
-    Without a name it is the space's user: every fact that counts for the user. `as_of` selects facts that held at a
-    time, `known_at` those that were believed then. A chat's own facts are shown in that chat alone.
+    Without a name, it is the space's user: every fact that applies to the user. `as_of` selects facts that held at a
+    time, `known_at` those believed then. A chat's own facts are shown only in that chat.
     """
 
     person: Person = ""
@@ -324,14 +324,14 @@ class ProfileGroup(Value):
 
 
 class ProfileSentence(Value):
-    """A sentence of a written profile, and the facts that it rests on."""
+    """A sentence of a written profile, and the facts it rests on."""
 
     text: str
     citations: tuple[str, ...]
 
 
 class ProfileReport(Value):
-    """Current facts about a person. `names` are the names that were searched for."""
+    """Current facts about a person. `names` are the names searched for."""
 
     space: str
     person: str
@@ -357,7 +357,7 @@ CandidateName = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)
 
 
 class CandidatesWrite(Value):
-    """Proposed beliefs. Each is accepted, rejected, deferred or handed over, and the report says why."""
+    """Proposed beliefs. Each is accepted, rejected, deferred or handed over, with a reason in the report."""
 
     kind: Literal["candidates"] = "candidates"
     candidates: Annotated[
@@ -366,7 +366,7 @@ class CandidatesWrite(Value):
 
 
 class CandidateListRequest(ScopedRequest["CandidateListReport"]):
-    """Read kept candidates a page at a time, oldest first; without `states`, those that still wait."""
+    """List candidates a page at a time, oldest first; without `states`, those that are pending."""
 
     states: Annotated[tuple[candidates.CandidateState, ...], Field(max_length=limits.TAGS)] = (
         candidates.CandidateState.DEFERRED,
@@ -380,7 +380,7 @@ class CandidateListRequest(ScopedRequest["CandidateListReport"]):
 
 
 class CandidateListReport(Value):
-    """A page of candidates; `next_cursor` continues behind it."""
+    """A page of candidates; `next_cursor` continues after it."""
 
     space: str
     items: tuple[candidates.Candidate, ...]
@@ -391,7 +391,7 @@ class CandidateListReport(Value):
 
 
 class CandidateResolution(StrEnum):
-    """Decision on a candidate that waits."""
+    """Decision on a pending candidate."""
 
     ACCEPT = "accept"
     """It becomes a belief, where the merge guards let it; a handed over one counts as taken by its keeper."""
@@ -399,7 +399,7 @@ class CandidateResolution(StrEnum):
 
 
 class CandidateResolveRequest(ScopedRequest["CandidateResolveReport"]):
-    """Decide on one candidate that waits."""
+    """Resolve one pending candidate."""
 
     id: CandidateName
     resolution: CandidateResolution
@@ -408,7 +408,7 @@ class CandidateResolveRequest(ScopedRequest["CandidateResolveReport"]):
 
 
 class CandidateResolveReport(Value):
-    """Outcome of the candidate. If a guard refused the acceptance, it still waits and `reason` says why."""
+    """Outcome of the candidate. If a guard refused the acceptance, it stays pending and `reason` says why."""
 
     space: str
     id: str
@@ -421,9 +421,9 @@ class CandidateResolveReport(Value):
 
 
 class MemoryMergeRequest(ScopedRequest["MemoryMergeReport"]):
-    """Fold facts that say nearly the same into the surest of them, or with `undo` bring folded ones back.
+    """Merge near-duplicate facts into the most certain one, or with `undo` restore merged ones.
 
-    Without `undo`, at most `limit` pairs are folded in one call; run it again until nothing changes.
+    Without `undo`, one call merges at most `limit` pairs; repeat it until nothing changes.
     """
 
     undo: Annotated[tuple[CandidateName, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
@@ -432,7 +432,7 @@ class MemoryMergeRequest(ScopedRequest["MemoryMergeReport"]):
 
 
 class MergedPair(Value):
-    """One fact folded into another, or brought back from it; `likeness` is 0 to 1."""
+    """One fact merged into another, or restored from it; `likeness` is 0 to 1."""
 
     kept: str
     folded: str
@@ -442,7 +442,7 @@ class MergedPair(Value):
 
 
 class MemoryMergeReport(Value):
-    """Facts that were folded or brought back."""
+    """Facts that were merged or restored."""
 
     space: str
     pairs: tuple[MergedPair, ...]

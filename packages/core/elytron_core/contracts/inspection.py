@@ -68,7 +68,7 @@ class CapabilityState(Value):
 
 
 class AdapterCapabilities(Value):
-    """The protocols that speak to a memory."""
+    """The protocols of a memory."""
 
     cli: CapabilityState
     http: CapabilityState
@@ -80,7 +80,7 @@ class AdapterCapabilities(Value):
 
 
 class EntryCapabilities(Value):
-    """The processes that listen or call for a memory."""
+    """The processes that serve or call for a memory."""
 
     cli: CapabilityState
     http_server: CapabilityState
@@ -119,7 +119,7 @@ class LifecycleCapabilities(Value):
 
 
 class ValidationCapabilities(Value):
-    """Capabilities that prove a memory, and that propose changes to it."""
+    """Capabilities that validate a memory or propose changes to it."""
 
     compact_fixture: CapabilityState
     harness: CapabilityState
@@ -132,7 +132,7 @@ class ValidationCapabilities(Value):
 
 
 class MemoryCapabilityCatalog(Value):
-    """Everything a memory might do, and whether it can here."""
+    """Everything a memory might do, and whether it is available here."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
@@ -157,7 +157,7 @@ class MemoryCapabilityCatalog(Value):
 
 
 class MemoryCapabilitiesRequest(ScopedRequest[MemoryCapabilityCatalog]):
-    """Say what this memory can do; of the scope nothing is read."""
+    """List what this memory can do; the scope is ignored."""
 
 
 class PlatformCapabilitySnapshot(Value):
@@ -172,9 +172,9 @@ HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
 class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
-    """Count a space's contents. `check` also reads every stored byte of the store and reports damage.
+    """Count a space's contents. `check` also reads every byte of the store and reports damage.
 
-    With `head`, the report compares the space with a head of an earlier report.
+    With `head`, the report compares the space with the head in an earlier report.
     """
 
     check: bool = False
@@ -190,7 +190,7 @@ class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
 
 
 class ConversationSummary(Value):
-    """One conversation as its head knows it."""
+    """One conversation, from its head."""
 
     channel: str
     conversation: str
@@ -223,7 +223,7 @@ class StoreCheck(Value):
 
 
 class HeadStanding(StrEnum):
-    """Relation of a space to a journal's head that was kept elsewhere."""
+    """Relation of a space to a journal head stored elsewhere."""
 
     CURRENT = "current"
     """It is at that head: nothing was written since."""
@@ -247,7 +247,7 @@ class HeadStanding(StrEnum):
 
 
 class JournalAccount(Value):
-    """Result of comparing a space's documents with its journal; counts alone."""
+    """Result of comparing a space's documents with its journal, as counts."""
 
     told: int
     """Documents that the journal names and that are there."""
@@ -320,7 +320,7 @@ class MemoryInspectionReport(Value):
 
 
 class LedgerOrder(StrEnum):
-    """From which end a ledger is read. Each page has its turns in the conversation's order."""
+    """The end from which a ledger is read. Each page has its turns in conversation order."""
 
     LATEST = "latest"
     """The last turns; the cursor leads to those before."""
@@ -361,7 +361,7 @@ class LedgerTurn(Value):
 
 
 class MemoryReplayReport(ConversationReport):
-    """A page of turns in their conversation's order."""
+    """A page of turns in conversation order."""
 
     turns: tuple[LedgerTurn, ...]
     total_turns: int
@@ -378,7 +378,7 @@ class RuntimePhase(StrEnum):
 
 
 class MemoryRecoverRequest(ScopedRequest["MemoryLifecycleReport"]):
-    """Bring a space back to a state that can be trusted: check its links, rebuild its index, report."""
+    """Return a space to a trusted state: check its links, rebuild its index, report."""
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
     mode_input: ModeInput | None = None
@@ -405,14 +405,14 @@ class MemoryLifecycleReport(Value):
 
 
 class MemorySpacesRequest(ScopedRequest["MemorySpacesReport"]):
-    """List the spaces of the store by name, a page at a time; of the scope nothing is read."""
+    """List the spaces of the store by name, a page at a time; the scope is ignored."""
 
     limit: PageLimit = 100
     cursor: Cursor | None = Field(default=None, min_length=1)
 
 
 class SpaceSummary(Value):
-    """One space. Of a space that is damaged or sealed with another key only the name is given."""
+    """One space. For one that is damaged or sealed with another key, only the name is given."""
 
     space: str
     readable: bool = True
@@ -431,7 +431,7 @@ class MemorySpacesReport(Value):
 
 
 class ShutdownRequest(Request):
-    """End the server: it finishes what it accepted and takes nothing more."""
+    """Shut down the server: it finishes accepted work and takes no more."""
 
     reason: Reason = ""
 

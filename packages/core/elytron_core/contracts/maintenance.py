@@ -42,7 +42,7 @@ JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
 
 
 class ExtractionMethod(StrEnum):
-    """Method of drawing lasting facts from turns."""
+    """Method of extracting lasting facts from turns."""
 
     OFF = "off"
     RULES = "rules"
@@ -75,7 +75,7 @@ class PassStatus(StrEnum):
 
 
 class PassOutcome(Value):
-    """One part of maintenance: what it came to, what it counted, and what that cost."""
+    """One part of maintenance: its outcome, counts and cost."""
 
     of: MaintenancePass
     status: PassStatus
@@ -85,7 +85,7 @@ class PassOutcome(Value):
 
 
 class MaintenanceRefusal(StrEnum):
-    """Why maintenance did not run at all."""
+    """Why maintenance did not run."""
 
     SAFE_MODE = "safe_mode"
     BOOTING = "booting"
@@ -98,7 +98,7 @@ class MaintenanceRefusal(StrEnum):
 
 
 class MemoryMaintainRequest(ScopedRequest["MemoryMaintenanceReport"]):
-    """Maintain the scope's conversation and its space now: up to `turns_max` turns that were not processed yet.
+    """Run maintenance on the scope's conversation and space now, for up to `turns_max` unprocessed turns.
 
     With `extraction` "model", a runtime without a language model refuses the call.
     """
@@ -113,7 +113,7 @@ class MemoryMaintainRequest(ScopedRequest["MemoryMaintenanceReport"]):
 
 
 class MemoryMaintenanceReport(ConversationReport):
-    """One outcome for each part of maintenance, in their order. `has_more` says that turns are left to look at."""
+    """One outcome per part of maintenance, in order. `has_more` is true if turns remain."""
 
     passes: tuple[PassOutcome, ...] = ()
     refused: MaintenanceRefusal | None = None
@@ -145,7 +145,7 @@ class CommitStatus(StrEnum):
 class MemoryFinalizeTurnRequest(ScopedRequest["MemoryFinalizeTurnReport"]):
     """Commit a finished turn as evidence, then maintain memory with it.
 
-    The evidence is durable when this returns, and no model is asked on the way: what needs one becomes a durable job.
+    The evidence is durable when this returns. No model is called: work that needs one becomes a durable job.
     """
 
     delta: CanonicalTurnDelta
@@ -156,10 +156,10 @@ class MemoryFinalizeTurnRequest(ScopedRequest["MemoryFinalizeTurnReport"]):
 
 
 class MemoryFinalizeTurnReport(ConversationReport):
-    """The receipt of a turn: both commits, and what maintenance came to.
+    """The receipt of a turn: both commits, and the result of maintenance.
 
-    `session_commit` is about the conversation's turn ledger, `transcript_commit` about the governed evidence. Here both
-    are the same documents, so they agree; hosts that ask for either find it.
+    `session_commit` covers the conversation's turn ledger, `transcript_commit` the governed evidence. Here both
+    are the same documents, so they agree; hosts may read either.
     """
 
     host_turn_id: str
@@ -188,7 +188,7 @@ PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
 
 
 class JobView(Value):
-    """A job as people see it: no word of what was said."""
+    """A job for people to see, without conversation content."""
 
     id: JobId
     kind: str = MAINTENANCE
@@ -207,7 +207,7 @@ class JobView(Value):
 
 
 class JobListRequest(ScopedRequest["JobListReport"]):
-    """Read the jobs of a space: those that are not over, oldest first, then those that are, newest first."""
+    """List the jobs of a space: unfinished ones, oldest first, then finished ones, newest first."""
 
     states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
     """Only jobs in these states; without any, all."""
@@ -224,7 +224,7 @@ class WorkHealth(StrEnum):
 
 
 class JobListReport(Value):
-    """The jobs of a space, how many there are in each state, and what models have cost today."""
+    """The jobs of a space, their number by state, and today's model cost."""
 
     space: str
     health: WorkHealth
@@ -237,14 +237,14 @@ class JobListReport(Value):
 
 
 class JobRunRequest(ScopedRequest["JobRunReport"]):
-    """Do up to `limit` jobs that are due, one after the other; with `id`, that one job if it is due."""
+    """Run up to `limit` due jobs, one after the other; with `id`, that job if it is due."""
 
     limit: Annotated[int, Field(ge=1, le=limits.JOBS_RUN_MAX)] = limits.JOBS_RUN_MAX
     id: JobName | None = None
 
 
 class JobRunReport(Value):
-    """Each job that was taken, in its state after it, and the cost of all of them."""
+    """Each job that ran, in its new state, and their total cost."""
 
     space: str
     jobs: tuple[JobView, ...]
@@ -255,19 +255,19 @@ class JobRunReport(Value):
 
 
 class JobRetryRequest(ScopedRequest["JobReport"]):
-    """Let a job be tried again at once, also one that was given up."""
+    """Make a job due for another try now, even one that was given up."""
 
     id: JobName
 
 
 class JobCancelRequest(ScopedRequest["JobReport"]):
-    """Give a job up. One that is being worked on ends at its next step; what it did already stays."""
+    """Cancel a job. A running one ends at its next step; work already done stays."""
 
     id: JobName
 
 
 class JobReport(Value):
-    """A job in its current state, and whether it was changed."""
+    """A job in its current state, and whether it changed."""
 
     space: str
     job: JobView
@@ -278,15 +278,15 @@ Texts = Annotated[int, Field(ge=1, le=limits.EMBED_TEXTS_PER_CALL)]
 
 
 class MemoryEmbedRequest(ScopedRequest["MemoryEmbedReport"]):
-    """Make vectors of up to `texts` texts that have none of the model that recall compares."""
+    """Embed up to `texts` texts that have no vector of the model that recall compares."""
 
     texts: Texts = limits.EMBED_TEXTS_PER_CALL
 
 
 class ModelSwitchRequest(ScopedRequest["MemoryEmbedReport"]):
-    """Go on making vectors by the runtime's embedder; when none is missing, recall compares these alone.
+    """Embed with the runtime's embedder; once complete, recall compares only its vectors.
 
-    Until then recall goes on as before. Called again, it goes on where it stopped.
+    Until then recall works as before. A repeated call continues where it stopped.
     """
 
     texts: Texts = limits.EMBED_TEXTS_PER_CALL
@@ -311,8 +311,8 @@ class EmbeddingOutcome(StrEnum):
 class MemoryEmbedReport(Value):
     """Number of embedded texts, and progress of the space.
 
-    `compared` is the model that recall compares, `model` the one that worked. `reused` documents got vectors back that
-    were in the store, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
+    `compared` is the model that recall compares, `model` the one that embedded. `reused` documents got vectors that
+    were already stored, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
     documents of former models' vectors were removed.
     """
 
@@ -334,12 +334,12 @@ class MemoryEmbedReport(Value):
 class JournalCompactRequest(ScopedRequest["JournalCompactReport"]):
     """Compact the journal of the space as much as possible.
 
-    The names of what was erased go with it: keep the erasures before (`keep_erasures`).
+    This drops the names of erased memories: save them first (`keep_erasures`).
     """
 
 
 class JournalCompactReport(Value):
-    """The number of entries that are gone, and the sequence of the journal, which stays."""
+    """The number of removed entries, and the journal's sequence, which is unchanged."""
 
     space: str
     removed: int

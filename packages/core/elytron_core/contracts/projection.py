@@ -51,7 +51,7 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
 
 
 class SectionName(StrEnum):
-    """The parts of a projection, in the order in which they stand."""
+    """The parts of a projection, in order."""
 
     DISCLOSURE = "disclosure"
     """The rule about private context; there only with it."""
@@ -75,7 +75,7 @@ class SectionName(StrEnum):
 
 
 class ProjectionLayer(StrEnum):
-    """Distance of a section to the session."""
+    """Distance of a section from the session."""
 
     L1 = "L1"
     """Rules, who speaks, and what was just said."""
@@ -86,7 +86,7 @@ class ProjectionLayer(StrEnum):
 
 
 class ProjectionSection(Value):
-    """Outcome of one part: its characters in the block, and the memories that it shows."""
+    """Outcome of one part: its characters in the block, and the memories it shows."""
 
     name: SectionName
     layer: ProjectionLayer = ProjectionLayer.L1
@@ -107,7 +107,7 @@ class MissReason(StrEnum):
 
 
 class PrivateGate(Value):
-    """Outcome of private memories."""
+    """Whether private memories were shown."""
 
     context: PrivateContext = PrivateContext.WITHHELD
     withheld: int = 0
@@ -127,9 +127,9 @@ class ProjectionChecks(Value):
 
 
 class MemoryProjectionReport(Value):
-    """The block and the account of it. `system_memory_block` never has more than `budget` characters.
+    """The block and an account of it. `system_memory_block` never exceeds `budget` characters.
 
-    The first `stable_chars` characters stay the same while policy and standing facts do, so a provider's prompt
+    The first `stable_chars` characters change only with policy and standing facts, so a provider's prompt
     cache holds; recalled memories of this turn come last, escaped, inside a fence with a fresh mark.
     """
 

@@ -56,8 +56,8 @@ class ComparisonOperator(StrEnum):
 class FieldCondition(Value):
     """One comparison of the metadata under `field` with `values`: one of them, for `in` and `nin` any number.
 
-    What has no such field passes `ne` and `nin` alone; `negated` turns the outcome round. Values of different kinds are
-    never equal and in no order, but whole and broken numbers are one kind.
+    Items without the field pass only `ne` and `nin`; `negated` inverts the outcome. Values of different types are
+    never equal and have no order, but integers and floats are one type.
     """
 
     field: Name
@@ -67,7 +67,7 @@ class FieldCondition(Value):
 
 
 class AnyOf(Value):
-    """Conditions of which one must hold."""
+    """Conditions of which at least one must hold."""
 
     conditions: Annotated[tuple[FieldCondition, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
 
@@ -81,7 +81,7 @@ MemoryId = Annotated[str, Field(max_length=2 * limits.KEY_CHARS)]
 
 
 class RecallPlane(StrEnum):
-    """The kinds of memory. Private garden, subjects and candidates are read by id and by their own operations alone."""
+    """The kinds of memory. Private garden, subjects and candidates are read only by id and by their own operations."""
 
     TRANSCRIPT = "transcript"
     LONG_TERM = "long_term"
@@ -100,7 +100,7 @@ class RecallPlane(StrEnum):
 
 
 class RecallFilters(Value):
-    """Narrow recall before anything is ranked. Each part given must hold; several values of one part are any-of."""
+    """Narrow recall before ranking. Every given part must match; several values of one part are alternatives."""
 
     planes: tuple[RecallPlane, ...] = ()
     agents: Values = ()
@@ -173,7 +173,7 @@ class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
 
 
 class RecallOutcome(StrEnum):
-    """Estimate that one of the best hits answers the query, in words; by the estimate of decision 0015."""
+    """Whether one of the best hits answers the query, in words; by the estimate of decision 0015."""
 
     FOUND = "found"
     """One of them probably does."""
@@ -223,7 +223,7 @@ class RerankUse(StrEnum):
 
 
 class NearbyTurn(Value):
-    """A message beside a hit in its conversation."""
+    """A message next to a hit in its conversation."""
 
     id: str
     text: str
@@ -255,7 +255,7 @@ class AbsenceReason(StrEnum):
 
 
 class WhyNot(Value):
-    """Why one memory is not among the hits; its place in the whole order and its score, if any."""
+    """Why one memory is not among the hits; its overall rank and score, if any."""
 
     id: str
     absence: AbsenceReason
@@ -265,9 +265,9 @@ class WhyNot(Value):
 
 
 class RecallHit(Value):
-    """One memory. `signals` say what spoke for it.
+    """One memory. `signals` explain why it matched.
 
-    `score` is an estimate, 0 to 1, that the memory answers; it compares between queries and spaces.
+    `score` estimates, from 0 to 1, that the memory answers; it is comparable across queries and spaces.
     """
 
     id: str
@@ -312,7 +312,7 @@ class RecallHit(Value):
 
 
 class MemoryRecallReport(Value):
-    """Hits, best first. `considered` candidates passed the filters; `sequence` is the journal position recall saw."""
+    """Hits, best first. `considered` candidates passed the filters; `sequence` is the recall's journal position."""
 
     space: str
     query: str

@@ -45,7 +45,7 @@ class _ValueHolder(Value):
 
 
 class RecordItem(_ValueHolder):
-    """A record as a caller sees it."""
+    """A record as callers see it."""
 
     id: str
     """The memory id: `get`, `forget` and `erase` take it."""
@@ -64,8 +64,8 @@ class RecordItem(_ValueHolder):
 class RecordPutRequest(ScopedRequest["RecordPutReport"], _ValueHolder):
     """Store a value under a namespace and a key; it replaces an existing one.
 
-    With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after that time. `text`
-    is what a search by words reads; without it, the record is found by namespace, key and fields alone.
+    With `expected_version`, only if the record has that version. With `ttl_s`, it expires after that time. `text`
+    is what word search reads; without it, the record is found only by namespace, key and fields.
     """
 
     namespace: Namespace
@@ -115,7 +115,7 @@ class RecordDeleteRequest(ScopedRequest["RecordDeleteReport"]):
 
 
 class RecordDeleteReport(Value):
-    """Result of a deletion, and whether there was a record. `version` is that of the deletion."""
+    """Result of a deletion, and whether the record existed. `version` is that of the deletion."""
 
     space: str
     id: str
@@ -128,8 +128,8 @@ class RecordDeleteReport(Value):
 class RecordSearchRequest(ScopedRequest["RecordSearchReport"]):
     """Find records whose namespace begins with `namespace` and whose value meets `where`.
 
-    With `query`, those whose text answers it, best first; without it, all, by namespace and key. Conditions name fields
-    of the value; a field of an inner object is named with a dot (`owner.name`).
+    With `query`, those whose text answers it, best first; otherwise all, by namespace and key. Conditions name fields
+    of the value; nested fields use a dot (`owner.name`).
     """
 
     namespace: NamespacePrefix = ()
@@ -149,14 +149,14 @@ class RecordSearchReport(Value):
 
 
 class RecordNamespace(Value):
-    """A namespace and how many records it holds; one that was cut at `max_depth` counts all below it."""
+    """A namespace and its number of records; one cut at `max_depth` counts all below it."""
 
     namespace: tuple[str, ...]
     records: int
 
 
 class RecordNamespaceListRequest(ScopedRequest["RecordNamespaceListReport"]):
-    """List the namespaces that begin with `prefix`, in their order; with `max_depth`, cut to that many parts."""
+    """List the namespaces that begin with `prefix`, in order; with `max_depth`, cut to that many parts."""
 
     prefix: NamespacePrefix = ()
     max_depth: Annotated[int, Field(ge=1, le=limits.RECORD_NAMESPACE_PARTS)] | None = None
@@ -174,7 +174,7 @@ class RecordNamespaceListReport(Value):
 
 
 class RecordHistoryRequest(ScopedRequest["RecordHistoryReport"]):
-    """Read the versions of one record that are kept, oldest first; also of a deleted one."""
+    """List the stored versions of one record, oldest first, even of a deleted one."""
 
     namespace: Namespace
     key: Name

@@ -33,7 +33,7 @@ Summary = Annotated[str, Field(max_length=limits.FACT_CHARS)]
 
 
 class RuntimeSkillListRequest(ScopedRequest["RuntimeSkillListReport"]):
-    """Read what runtime skills there are, best first; with `query`, those that match it."""
+    """List runtime skills, best first; with `query`, those that match it."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] | None = None
     include_disabled: bool = False
@@ -42,7 +42,7 @@ class RuntimeSkillListRequest(ScopedRequest["RuntimeSkillListReport"]):
 
 
 class RuntimeSkillSummary(Value):
-    """A runtime skill in brief. `state` is what it would be called now, `quality` at most 100."""
+    """A runtime skill in brief. `state` is its current state, `quality` at most 100."""
 
     name: str
     topic: str
@@ -68,7 +68,7 @@ class RuntimeSkillSummary(Value):
 
 
 class RuntimeSkillListReport(Value):
-    """The requested skills. The counts are of all, also of those that the request leaves out."""
+    """The requested skills. The counts cover all skills."""
 
     space: str
     total: int
@@ -82,7 +82,7 @@ class RuntimeSkillListReport(Value):
 
 
 class RuntimeSkillCounts(Value):
-    """Number of runtime skills in each state. The states count enabled and disabled ones alike."""
+    """Number of runtime skills by state, enabled or not."""
 
     total: int = 0
     active: int = 0
@@ -118,7 +118,7 @@ class RuntimeSkillDetailReport(Value):
 
 
 class RuntimeSkillEditRequest(ScopedRequest["RuntimeSkillMutationReport"]):
-    """Revise an existing runtime skill; what is left out stays. The change is kept as a diff."""
+    """Revise an existing runtime skill; omitted fields stay. The change is stored as a diff."""
 
     name: RuntimeSkillName
     title: skills.Title | None = None
@@ -129,7 +129,7 @@ class RuntimeSkillEditRequest(ScopedRequest["RuntimeSkillMutationReport"]):
 
 
 class RuntimeSkillSetEnabledRequest(ScopedRequest["RuntimeSkillMutationReport"]):
-    """Let recall show a runtime skill, or not. Enabling also brings a retired one back; no content changes."""
+    """Enable or disable a runtime skill in recall. Enabling also restores a retired one; no content changes."""
 
     name: RuntimeSkillName
     enabled: bool
@@ -137,7 +137,7 @@ class RuntimeSkillSetEnabledRequest(ScopedRequest["RuntimeSkillMutationReport"])
 
 
 class RuntimeSkillDeleteRequest(ScopedRequest["RuntimeSkillMutationReport"]):
-    """Remove a runtime skill. Nothing keeps it from being learned again; its history says who removed it, and why."""
+    """Remove a runtime skill. It may be relearned; its history records who removed it and why."""
 
     name: RuntimeSkillName
     reason: Reason = ""
@@ -152,7 +152,7 @@ class SkillRefusal(StrEnum):
 
 
 class RuntimeSkillMutationReport(Value):
-    """Change of one runtime skill; `skill` is its current state, None if it is gone."""
+    """Change of one runtime skill; `skill` is its current state, None if removed."""
 
     space: str
     name: str
@@ -165,7 +165,7 @@ class RuntimeSkillMutationReport(Value):
 
 
 class RuntimeSkillReuseRequest(ScopedRequest["RuntimeSkillReuseReport"]):
-    """Say how it went with the runtime skills that a reply used."""
+    """Record the outcome of the runtime skills that a reply used."""
 
     names: Annotated[tuple[RuntimeSkillName, ...], Field(min_length=1, max_length=limits.SKILLS_PER_OUTCOME)]
     outcome: skills.ReuseOutcome
@@ -173,7 +173,7 @@ class RuntimeSkillReuseRequest(ScopedRequest["RuntimeSkillReuseReport"]):
 
 
 class RuntimeSkillReuseReport(Value):
-    """Skills whose counts were changed, and unknown names."""
+    """Skills whose counts changed, and unknown names."""
 
     space: str
     changed: bool
@@ -207,7 +207,7 @@ class RuntimeSkillGovernReport(Value):
 
 
 class SkipReason(StrEnum):
-    """Why something in an agent skill directory was not taken."""
+    """Why something in an agent skill directory was skipped."""
 
     MISSING = "missing"
     UNREADABLE = "unreadable"
@@ -224,7 +224,7 @@ class SkipReason(StrEnum):
 
 
 class AgentSkillSummary(Value):
-    """A SKILL.md in brief. `place` is its path below its directory; no file beside it was opened."""
+    """A SKILL.md in brief. `place` is its path in the directory; no other file was opened."""
 
     name: str
     description: str
@@ -236,14 +236,14 @@ class AgentSkillSummary(Value):
 
 
 class SkippedPath(Value):
-    """Something in an agent skill directory that was left out."""
+    """Something in an agent skill directory that was skipped."""
 
     place: str
     reason: SkipReason
 
 
 class AgentSkillDirectoryReport(Value):
-    """Contents of the agent skill directories. They are only read."""
+    """Contents of the agent skill directories, which are never written."""
 
     directories: int
     skills: tuple[AgentSkillSummary, ...] = ()
@@ -255,13 +255,13 @@ class AgentSkillDirectoryReport(Value):
 
 
 class AgentSkillDirAddRequest(ScopedRequest[AgentSkillDirectoryReport]):
-    """Have one more directory of agent skills read by this runtime, until it closes."""
+    """Add a directory of agent skills for this runtime to read until it closes."""
 
     path: Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
 class AgentSkillHit(Value):
-    """An agent skill that fits a query. Its host reads and runs it; memory has only its summary."""
+    """An agent skill that matches a query. Its host reads and runs it; memory has only its summary."""
 
     name: str
     description: str

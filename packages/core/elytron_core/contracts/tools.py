@@ -32,13 +32,13 @@ RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_lengt
 
 
 class AgentToolRegistryUpsertRequest(ScopedRequest["AgentToolRegistryUpsertReport"]):
-    """Register a snapshot, or put it in the place of the one of the same id."""
+    """Register a snapshot, replacing one of the same id."""
 
     snapshot: tools.AgentToolRegistrySnapshot
 
 
 class RegistryRefusal(StrEnum):
-    """Why a snapshot was not taken."""
+    """Why a snapshot was refused."""
 
     FINGERPRINT_MISMATCH = "agent_tool_registry_fingerprint_mismatch"
     DESCRIPTOR_MISMATCH = "agent_tool_descriptor_fingerprint_mismatch"
@@ -48,7 +48,7 @@ class RegistryRefusal(StrEnum):
 
 
 class AgentToolRegistryUpsertReport(Value):
-    """Outcome of a snapshot. `fingerprint` is the one that was computed from it."""
+    """Outcome of a snapshot. `fingerprint` is computed from it."""
 
     space: str
     registry_id: str
@@ -64,7 +64,7 @@ class AgentToolRegistryUpsertReport(Value):
 
 
 class AgentToolRegistryListRequest(ScopedRequest["AgentToolRegistryListReport"]):
-    """Read every registry of the space."""
+    """List every registry of the space."""
 
 
 class AgentToolRegistryReport(Value):
@@ -104,13 +104,13 @@ class AgentToolRegistryGetReport(Value):
 
 
 class AgentToolRegistryDeleteRequest(ScopedRequest["AgentToolRegistryDeleteReport"]):
-    """Remove a registry. What was learned of its tools stays, and gives no hints while it is gone."""
+    """Remove a registry. Experience with its tools stays, but gives no hints until it returns."""
 
     registry_id: Name
 
 
 class AgentToolRegistryDeleteReport(Value):
-    """True if there was such a registry."""
+    """True if the registry existed."""
 
     space: str
     registry_id: str
@@ -153,7 +153,7 @@ class AgentToolUsageFeedback(Value):
 
 
 class AgentToolUsageFeedbackWrite(Value):
-    """Feedback that governed experience may be made of."""
+    """Feedback that may become governed experience."""
 
     kind: Literal["agent_tool_usage_feedback"] = "agent_tool_usage_feedback"
     feedback: AgentToolUsageFeedback
@@ -170,7 +170,7 @@ class ExperienceDecision(StrEnum):
 
 
 class AgentToolHint(Value):
-    """A tool that has served before. It is no permission: the host checks, confirms and executes."""
+    """A tool that has worked before. It is not a permission: the host checks, confirms and executes."""
 
     registry_id: str
     registry_ref: tools.AgentToolRegistryRef
@@ -200,7 +200,7 @@ class HintRejection(StrEnum):
 
 
 class AgentToolRejection(Value):
-    """An experience that was there and gives no hint now; without a tool, all of its registry."""
+    """An existing experience that gives no hint now; without a tool, its whole registry."""
 
     registry_id: str
     tool_id: str | None = None
@@ -216,7 +216,7 @@ class ExperienceReason(StrEnum):
 
 
 class ToolExperienceStatus(Value):
-    """Availability of hints. Without them the host itself decides which tools a model is shown."""
+    """Availability of hints. Without them the host decides which tools to show a model."""
 
     reason: ExperienceReason = ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE
     available: bool = False

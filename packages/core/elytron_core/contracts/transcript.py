@@ -71,7 +71,7 @@ __all__ = [
 
 
 class TurnDraft(Value):
-    """Messages that belong together. With `host_id`, the same turn is committed once, however often it is sent."""
+    """Messages that belong together. With `host_id`, a turn sent repeatedly is committed once."""
 
     messages: Annotated[tuple[transcript.Message, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
     host_id: Name | None = None
@@ -109,7 +109,7 @@ class ImportComparison(Value):
 
 
 class ComparedConversation(Value):
-    """The stored conversation with which an import was compared, and the differences of time between them."""
+    """The stored conversation that an import was compared with, and their time differences."""
 
     channel: str
     conversation: str
@@ -145,7 +145,7 @@ class LongTermExtraction(Value):
 
 
 class RuntimeSkillWrite(Value):
-    """A procedure to keep. The stored name gets the prefix `runtime_skill__` where it lacks it."""
+    """A procedure to store. Its stored name gets the prefix `runtime_skill__` if missing."""
 
     name: Name
     topic: skills.Title
@@ -175,9 +175,9 @@ MemoryWrite = (
 
 
 class MemoryWriteRequest(ScopedRequest["MemoryWriteReport"]):
-    """Store evidence, beliefs, candidates, or what the other planes keep.
+    """Store evidence, beliefs, candidates, or items of the other planes.
 
-    With `idempotency_key`, a repeat gets the first answer, no change.
+    With `idempotency_key`, a repeat returns the first answer and changes nothing.
     """
 
     write: Annotated[MemoryWrite, Field(discriminator="kind")]
@@ -201,7 +201,7 @@ class WriteOutcome(StrEnum):
 
 
 class WriteDecision(Value):
-    """One written thing: what it is known by now, what was done, and why."""
+    """One written item: its id, what was done, and why."""
 
     plane: str
     id: str | None = None
@@ -214,7 +214,7 @@ class WriteDecision(Value):
 
 
 class MemoryWriteReport(Value):
-    """The receipt of a write. `sequence` is the space's journal sequence after it; durable when you hold it."""
+    """The receipt of a write. `sequence` is the space's journal sequence after it; the write is durable."""
 
     space: str
     decisions: tuple[WriteDecision, ...]
@@ -244,10 +244,10 @@ TurnIdText = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 
 class CanonicalTurnDelta(Value):
-    """One finished turn, as the host saw it: only what is new, never the history before it.
+    """One finished turn, as the host saw it: only what is new, never earlier history.
 
-    `turn_id` is the host's own; the same turn is committed once, however often it is sent. With `sequence`, the turn
-    must become that one of its conversation.
+    `turn_id` is the host's own; a turn sent repeatedly is committed once. With `sequence`, the turn
+    must get that number in its conversation.
     """
 
     turn_id: Name
@@ -321,7 +321,7 @@ class CanonicalTurnDelta(Value):
 class MemoryTranscriptCommitRequest(ScopedRequest["MemoryTranscriptCommitReport"]):
     """Commit a delivered turn as evidence to the scope's conversation.
 
-    Where the scope names a chat and a conversation, the chat is that conversation for this subject from now on.
+    If the scope names a chat and a conversation, the chat means that conversation for this subject from now on.
     """
 
     delta: CanonicalTurnDelta
@@ -331,7 +331,7 @@ class MemoryTranscriptCommitRequest(ScopedRequest["MemoryTranscriptCommitReport"
 
 
 class MemoryTranscriptCommitReport(ConversationReport):
-    """The receipt of a commit. `committed` says that the turn is stored, by this call or an earlier one."""
+    """The receipt of a commit. `committed` is true if this call or an earlier one stored the turn."""
 
     host_turn_id: str
     turn_id: TurnId | None = None
@@ -349,7 +349,7 @@ class MemoryTranscriptCommitReport(ConversationReport):
 
 
 class TranscriptReplayView(StrEnum):
-    """For whose eyes a transcript is cut."""
+    """The audience that a transcript is cut for."""
 
     RAW_OWNER_ONLY = "raw_owner_only"
     MODEL_CONTEXT = "model_context"
@@ -363,7 +363,7 @@ OPERATOR_VIEWS = frozenset({TranscriptReplayView.RAW_OWNER_ONLY, TranscriptRepla
 
 
 class TranscriptRedactionReason(StrEnum):
-    """Why something that is there is not shown."""
+    """Why something is not shown."""
 
     LIFECYCLE_MASKED = "lifecycle_masked"
     RAW_DELETED = "raw_deleted"
@@ -405,7 +405,7 @@ class RedactedTranscriptMessage(Value):
 
 
 class RedactedTranscriptTurn(Value):
-    """A turn as a view shows it; what the view does not know stays empty."""
+    """A turn as a view shows it; parts outside the view stay empty."""
 
     id: TurnId
     sequence: int
@@ -429,7 +429,7 @@ class RedactedTranscriptTurn(Value):
 
 
 class TranscriptReplayAudit(Value):
-    """Counts of a view: what it was given and what it shows."""
+    """Counts of a view: its input and what it shows."""
 
     view: TranscriptReplayView
     source_turns: int = 0
@@ -442,7 +442,7 @@ class TranscriptReplayAudit(Value):
 
 
 class RedactedTranscriptSlice(ConversationReport):
-    """Turns of one conversation, cut for one view; `redactions` names what was left out."""
+    """Turns of one conversation, cut for one view; `redactions` lists what was left out."""
 
     view: TranscriptReplayView
     turns: tuple[RedactedTranscriptTurn, ...] = ()
@@ -462,7 +462,7 @@ class MemoryTranscriptReplayRequest(ScopedRequest["MemoryTranscriptReplayReport"
 
 
 class MemoryTranscriptReplayReport(Value):
-    """A page of a conversation. `profile_budget_applied` says that the profile's budget cut something; `clipped` what.
+    """A page of a conversation. `profile_budget_applied` is true if the profile's budget cut what `clipped` lists.
 
     With an untrusted alias nothing is shown.
     """
@@ -502,9 +502,9 @@ class TranscriptLifecycleTransition(StrEnum):
 
 
 class MemoryTranscriptLifecycleRequest(ScopedRequest["MemoryTranscriptLifecycleReport"]):
-    """Change the life of turns of the scope's conversation: of those in `turn_ids`, else of all.
+    """Change the lifecycle of turns of the scope's conversation: those in `turn_ids`, or all.
 
-    A turn is named by its id or by the host's own, as it was committed. History keeps reason and requester.
+    A turn is named by its id or the host's own. History records reason and requester.
     """
 
     transition: TranscriptLifecycleTransition
@@ -548,7 +548,7 @@ class MemoryTranscriptLifecycleReport(ConversationReport):
 
 
 class TranscriptRepairIssueKind(StrEnum):
-    """Kind of an issue with the links of a transcript."""
+    """Kind of a broken link of a transcript."""
 
     MISSING_SOURCE_TURN = "missing_source_turn"
     MISSING_SOURCE_MESSAGE = "missing_source_message"
@@ -577,11 +577,11 @@ class TranscriptRepairIssue(Value):
 
 
 class MemoryTranscriptRepairRequest(ScopedRequest["MemoryTranscriptRepairReport"]):
-    """Check every link of the scope's conversation. Nothing is changed, and no host is asked."""
+    """Check every link of the scope's conversation. Nothing is changed, and no host is contacted."""
 
 
 class MemoryTranscriptRepairReport(ConversationReport):
-    """Result of a check of the links. After any issue, memories that rest on the conversation are not to be trusted."""
+    """Result of a link check. After any issue, memories that rest on the conversation cannot be trusted."""
 
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     checked_turns: int = 0

@@ -38,7 +38,7 @@ class AdmissionVerdict(StrEnum):
 
 
 class OriginTag(StrEnum):
-    """Source of the text that a candidate was drawn from."""
+    """Source of the text that a candidate was extracted from."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -53,7 +53,7 @@ class OriginTag(StrEnum):
 
 
 class FactProposal(Value):
-    """A fact, held to the sizes that a fact drawn from talk may have."""
+    """A fact, within the size limits of facts extracted from conversation."""
 
     target: Literal[CandidateTarget.LONG_TERM]
     operation: facts.FactOperation = facts.FactOperation.UPSERT
@@ -91,7 +91,7 @@ class GardenProposal(Value):
 
 
 class SoulProposal(Value):
-    """A change of who a persona is: handed over, never made here."""
+    """A change to a persona's identity: handed over, never made here."""
 
     target: Literal[CandidateTarget.SOUL]
     surface: subjects.SoulSurface
@@ -119,7 +119,7 @@ class CandidateJudgement(Value):
 
 
 class CandidateDraft(Value):
-    """A proposed belief with all that its admission looks at."""
+    """A proposed belief with everything its admission considers."""
 
     proposal: Proposal
     authority: EvidenceAuthority
@@ -141,7 +141,7 @@ class CandidateState(StrEnum):
 
 
 class Candidate(Value):
-    """A candidate that waits, or that was decided on."""
+    """A pending or resolved candidate."""
 
     id: CandidateId
     draft: CandidateDraft

@@ -33,7 +33,7 @@ class CapsuleKind(StrEnum):
 
 
 class CapsuleState(StrEnum):
-    """State of a capsule. An active one that was not changed for 14 days is stale."""
+    """State of a capsule. An active one unchanged for 14 days is stale."""
 
     ACTIVE = "active"
     DONE = "done"
@@ -42,7 +42,7 @@ class CapsuleState(StrEnum):
 
 
 class ContinuityCapsule(Value):
-    """Current state of one matter of a conversation. There is one per conversation, kind and topic."""
+    """Current state of one matter of a conversation: one per conversation, kind and topic."""
 
     id: CapsuleId
     kind: CapsuleKind
@@ -149,7 +149,7 @@ SummaryText = Annotated[str, Field(min_length=1, max_length=limits.SUMMARY_CHARS
 
 
 class SessionSummary(Value):
-    """The summary of one conversation: one, always the newest. `messages` says how many it has taken in."""
+    """The newest summary of a conversation. `messages` is the number of messages it covers."""
 
     id: SummaryId
     text: SummaryText

@@ -40,7 +40,7 @@ class FactKind(StrEnum):
 
 
 class FactPrivacy(StrEnum):
-    """Privacy of a fact: who may be shown it."""
+    """Privacy of a fact: who may see it."""
 
     PUBLIC = "public"
     SHARED = "shared"
@@ -78,7 +78,7 @@ _DRAWN = frozenset({FactAuthority.EXTRACTED, FactAuthority.ASSISTANT_SELF_CLAIM}
 
 
 class FactReach(StrEnum):
-    """Scope of a fact: where it counts."""
+    """Scope of a fact: where it applies."""
 
     CHAT = "chat"
     """In the conversation that it was written in, and nowhere else."""
@@ -313,7 +313,7 @@ class FreshnessState(StrEnum):
 
 
 class FreshnessHint(StrEnum):
-    """Hint on what a reader of the memory should do first."""
+    """Hint on what a reader should do before using the memory."""
 
     NONE = "none"
     REVIEW = "review"
@@ -355,7 +355,7 @@ class LearningState(StrEnum):
 
 
 class LearningRule(Value):
-    """A topic that is not learned. Without a topic, nothing is."""
+    """A topic that is not learned. Without a topic, nothing is learned."""
 
     state: LearningState
     topic: Topic | None = None
@@ -375,7 +375,7 @@ class LearningEvent(Value):
 
 
 class LearningRules(Value):
-    """The rules that stand, and the newest calls that made or ended such rules, oldest first."""
+    """The rules in force, and the newest calls that made or ended rules, oldest first."""
 
     rules: Annotated[tuple[LearningRule, ...], Field(max_length=limits.LEARNING_RULES)] = ()
     log: Annotated[tuple[LearningEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()

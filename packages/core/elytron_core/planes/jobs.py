@@ -30,7 +30,7 @@ JobId = NewType("JobId", str)
 
 
 class MaintenancePass(StrEnum):
-    """The parts of maintenance, in the order in which they run."""
+    """The parts of maintenance, in the order they run."""
 
     SUMMARY = "summary"
     EXECUTION_STATE = "execution_state"
@@ -61,7 +61,7 @@ class JobState(StrEnum):
 
 
 class ModelUsage(Value):
-    """Usage of calls of a model. `cost` is in millionths of the provider's currency, 0 where unknown."""
+    """Usage of model calls. `cost` is in millionths of the provider's currency, 0 if unknown."""
 
     calls: int = 0
     prompt_tokens: int = 0

@@ -90,7 +90,7 @@ class SoulBinding(Value):
 class Subject(Value):
     """A person, agent or thing that acts in a space, by its name ("agent:ada").
 
-    `other_names` are what it is called besides, in any script: a query that holds one names the speaker of another.
+    `other_names` are its further names, in any script: a query with one refers to the same speaker.
     """
 
     id: SubjectId
@@ -106,7 +106,7 @@ class Subject(Value):
 
 
 class SubjectEdge(Value):
-    """One subject's standing to another, both by name."""
+    """One subject's relation to another, both by name."""
 
     source: Name
     kind: EdgeKind

@@ -34,7 +34,7 @@ class RegistryOwner(StrEnum):
 
 
 class RegistryScope(StrEnum):
-    """For what part of the host's world a registry holds."""
+    """The part of the host that a registry applies to."""
 
     GLOBAL = "global"
     OWNER = "owner"
@@ -67,7 +67,7 @@ class AgentToolRegistryRef(_ScopedTool):
 
 
 class AgentToolDescriptor(Value):
-    """A tool in brief: what it is called and which contract it now has, not the contract itself."""
+    """A tool in brief: its name and its contract's fingerprint, not the contract itself."""
 
     tool_id: Name
     display_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""

@@ -28,7 +28,7 @@ from elytron_core.time_kinds import ClaimedTime
 
 
 class ActorAttribution(Value):
-    """Actors of a turn, by the host's own ids; a part that is not known stays empty."""
+    """Actors of a turn, by the host's own ids; unknown parts stay empty."""
 
     speaker_id: Name | None = None
     speaker_kind: Name | None = None
@@ -59,7 +59,7 @@ class HostRefRelation(StrEnum):
 
 
 class HostRefVisibility(StrEnum):
-    """In which view it may appear."""
+    """The view in which it may appear."""
 
     INTERNAL = "internal"
     HOST_UI = "host_ui"
@@ -69,7 +69,7 @@ class HostRefVisibility(StrEnum):
 
 
 class HostOpaqueRef(Value):
-    """A host's thing by its kind and id. Nothing in Elytron reads more into these texts than that they are equal."""
+    """A host's object by kind and id. Elytron only compares these texts for equality."""
 
     host_kind: Name
     business_ref_type: Name
@@ -90,8 +90,8 @@ def _opaque_json(body: str) -> str:
 class OpaqueItem(Value):
     """One item of a host, as JSON text: an output item of a model API, a framework's message, a tool call.
 
-    `kind` and `issuer` are names that the host gives. The text of `body` comes back byte for byte, except that
-    credentials in it are blacked out. It is neither indexed nor shown to a model, and is erased with its turn.
+    `kind` and `issuer` are named by the host. The text of `body` is returned byte for byte, except that
+    credentials in it are redacted. It is neither indexed nor shown to a model, and is erased with its turn.
     """
 
     kind: Name
@@ -157,7 +157,7 @@ class TurnLifecycle(StrEnum):
 
 
 class TextRedaction(StrEnum):
-    """Part of a turn's raw text that is left, shown or not."""
+    """Part of a turn's raw text that remains, shown or not."""
 
     RAW_AVAILABLE = "raw_available"
     MASKED = "masked"
@@ -199,7 +199,7 @@ class TurnSource(Value):
 
 
 class ToolObservation(Value):
-    """That a tool was used and what came of it, in short; never its raw result."""
+    """A brief record of a tool's use and outcome; never its raw result."""
 
     observation_id: Name
     tool_name: Name
@@ -341,7 +341,7 @@ class Conversation(Value):
 
 
 class AliasTrust(StrEnum):
-    """State of a chat's name."""
+    """State of a chat's alias."""
 
     TRUSTED = "trusted"
     UNKNOWN_SUBJECT = "unknown_subject"
@@ -536,7 +536,7 @@ class TranscriptEvidenceRef(Value):
 
 
 class DerivedMemoryPlane(StrEnum):
-    """Reference of a memory that rests on a transcript."""
+    """Plane of a memory that rests on a transcript."""
 
     LONG_TERM = "long_term"
     SHARED_FACT = "shared_fact"

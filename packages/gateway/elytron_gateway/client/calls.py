@@ -83,7 +83,7 @@ def add_with_files(
 def flush_session(
     session_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT
 ) -> GatewayCall[wire.FlushAnswer]:
-    """Hand what was added to a session to extraction."""
+    """Extract memories from what was added to a session."""
     return GatewayCall(
         "POST", "/memories/flush", wire.FlushAnswer, _place_fields(app_id, project_id) | {"session_id": session_id}
     )
@@ -112,7 +112,7 @@ def search_memories(
 def override_memory(
     memory_id: str, /, *, session_id: str, text: str, app_id: str = DEFAULT, project_id: str = DEFAULT
 ) -> GatewayCall[wire.EditAnswer]:
-    """Let search show another text for a memory."""
+    """Override the text that search shows for a memory."""
     fields = {**_edit_fields(memory_id, session_id, app_id, project_id), "text": text}
     return GatewayCall("POST", "/memories/override", wire.EditAnswer, fields)
 
@@ -127,7 +127,7 @@ def delete_memory(
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
 ) -> GatewayCall[wire.EditAnswer]:
-    """Let search no longer show a memory; with `purge`, erase it for good."""
+    """Hide a memory from search; with `purge`, permanently erase it."""
     fields = {**_edit_fields(memory_id, session_id, app_id, project_id), "reason": reason, "purge": purge}
     return GatewayCall("POST", "/memories/delete", wire.EditAnswer, fields)
 
@@ -169,7 +169,7 @@ def register_resource(
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
 ) -> GatewayCall[wire.ResourceAnswer]:
-    """Take in a resource from an address that the server may read."""
+    """Register a resource at an address that the server may read."""
     fields = {**_place_fields(app_id, project_id), "uri": uri, "title": title, "description": description}
     return GatewayCall("POST", "/resources/external", wire.ResourceAnswer, fields)
 

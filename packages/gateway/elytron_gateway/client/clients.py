@@ -72,10 +72,10 @@ class GatewayAccount:
 
     def __post_init__(self) -> None:
         if not is_address(self.base_url):
-            raise InvalidInput(field="base_url", problem="is no address that begins with http:// or https://")
+            raise InvalidInput(field="base_url", problem="must begin with http:// or https://")
         if not 0 < self.timeout_s <= gateway_limits.TIMEOUT_MAX_S:
             most = gateway_limits.TIMEOUT_MAX_S
-            raise InvalidInput(field="timeout", problem=f"is not above 0 and at most {most:.0f} seconds")
+            raise InvalidInput(field="timeout", problem=f"must be above 0 and at most {most:.0f} seconds")
         proxy_of(self.proxy)
 
 
@@ -140,7 +140,7 @@ class _BaseClient:
         """Return the arguments of the HTTP client's request."""
         account = self.account
         if call.is_placed and not (account.user_id and account.user_key):
-            raise InvalidInput(field="user_id and user_key", problem="are missing: this call needs both")
+            raise InvalidInput(field="user_id and user_key", problem="are missing: this call requires both")
         headers = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
         fields = dict(call.fields)
         if not call.is_placed:
@@ -177,7 +177,7 @@ class _BaseClient:
         except (ValidationError, ValueError) as error:
             is_json = isinstance(error, ValidationError | _NoObject)
             failure = CallFailure.INVALID_SHAPE if is_json else CallFailure.INVALID_JSON
-            raise NoAnswer("Memory Gateway gave an answer that cannot be read", failure=failure) from None
+            raise NoAnswer("Memory Gateway returned an unreadable answer", failure=failure) from None
         return found if call.keeps_raw else _without_raw(found)
 
     def _detail(self, response: "httpx.Response") -> str:
@@ -194,11 +194,11 @@ class _BaseClient:
 
     def _failed(self, error: "httpx.HTTPError | httpx.InvalidURL | LimitExceeded") -> NoAnswer:
         if isinstance(error, LimitExceeded):
-            message = "Memory Gateway answered more than is read"
+            message = "Memory Gateway returned an answer that is too long"
             return NoAnswer(message, failure=CallFailure.INVALID_SHAPE)
         is_late = isinstance(error, http_library(self._settings()).TimeoutException)
         failure = CallFailure.TIMEOUT if is_late else CallFailure.CONNECTION
-        return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
+        return NoAnswer(f"Memory Gateway did not respond: {type(error).__name__}", failure=failure)
 
     health = _ClientCall(calls.check_health)
     create_user = _ClientCall(calls.create_user)
@@ -303,7 +303,7 @@ def _within_bounds(call: GatewayCall[Any], body: dict[str, Any]) -> dict[str, An
     bounds = AnswerBounds(call.fields["top_k"], limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
     bounded = bound_items(cast("list[Any]", results), bounds, size=_result_size, clip=_clip_result)
     if bounded.dropped:
-        logger.warning("the gateway answered more results than were asked for: %d dropped", bounded.dropped)
+        logger.warning("the gateway returned more results than requested: %d dropped", bounded.dropped)
     return {**body, "results": list(bounded.items)}
 
 

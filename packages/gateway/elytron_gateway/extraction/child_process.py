@@ -42,7 +42,7 @@ class FileExtraction:
             async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
                 await self._places.acquire()
         except TimeoutError:
-            raise UnreadableUpload("waited too long for its turn to be read: try it again") from None
+            raise UnreadableUpload("waited too long to be read: try again") from None
         try:
             return await read_chunks(data, media_type)
         finally:
@@ -88,14 +88,14 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
         case 0:
             pass
         case 4:
-            raise UnreadableUpload("holds more text than the server takes")
+            raise UnreadableUpload("contains more text than the server accepts")
         case 3:
-            raise UnreadableUpload("could not be read: it is damaged, locked, or not what it seems")
+            raise UnreadableUpload("could not be read: it is damaged, locked, or of another type")
         case _:
             raise UnreadableUpload("took more time or memory to read than the server allows")
     chunks = tuple(FileChunk(**json.loads(line)) for line in out.splitlines())
     if not chunks:
-        raise UnreadableUpload("holds no text")
+        raise UnreadableUpload("contains no text")
     return chunks
 
 

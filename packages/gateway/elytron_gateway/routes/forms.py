@@ -70,7 +70,7 @@ class UploadForm:
             # Starlette refuses a bad form with 400. Other refusals come from `_receive`.
             if isinstance(error, HTTPException) and error.status_code != 400:
                 raise
-            raise InvalidInput(field="body", problem="is no multipart form, or has too many parts") from None
+            raise InvalidInput(field="body", problem="is not a multipart form, or has too many parts") from None
         return self
 
     async def __aexit__(
@@ -87,7 +87,7 @@ class UploadForm:
             if isinstance(value, UploadFile):
                 continue
             if name not in known or name in found:
-                raise InvalidInput(field="body", problem=f"takes each of {', '.join(known)} once, and no other field")
+                raise InvalidInput(field="body", problem=f"may have {', '.join(known)} once each, and no other field")
             found[name] = value
         return found
 
@@ -96,7 +96,7 @@ class UploadForm:
         assert self._form is not None
         files = [(key, value) for key, value in self._form.multi_items() if isinstance(value, UploadFile)]
         if len(files) != 1 or files[0][0] != name:
-            raise InvalidInput(field=name, problem="is not the one file of the form")
+            raise InvalidInput(field=name, problem="must be the form's only file")
         return files[0][1]
 
     async def uploads(self) -> dict[str, MessageUpload]:
@@ -106,7 +106,7 @@ class UploadForm:
         for name, value in self._form.multi_items():
             if isinstance(value, UploadFile):
                 if name in found:
-                    raise InvalidInput(field="files", problem="has two files of one name")
+                    raise InvalidInput(field="files", problem="has two files with the same name")
                 found[name] = MessageUpload((value.filename or "")[:128], value.content_type or "", await value.read())
         return found
 
@@ -115,7 +115,7 @@ class UploadForm:
         try:
             fields = parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
         except ValueError:
-            raise InvalidInput(field="body", problem="is no form of text, or has too many fields") from None
+            raise InvalidInput(field="body", problem="is not a text form, or has too many fields") from None
         return FormData([*fields])
 
     async def _receive(self) -> Message:

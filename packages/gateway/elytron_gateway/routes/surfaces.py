@@ -42,7 +42,7 @@ from elytron_gateway.service import MemoryGateway
 FORM = "multipart/form-data"
 TRANSPORT = "gateway"
 _NO_USER = "invalid user credentials"
-_NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
+_NO_OPERATOR = "invalid provisioning credential: this requires an operator's key"
 
 PlacedT = TypeVar("PlacedT", bound=wire.CallerCredentials)
 Handler = Callable[[Request], Awaitable[Value]]
@@ -89,7 +89,7 @@ class CallPlaces:
         """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
         principal = await self._entrance.authenticate(request.headers.get("authorization"))
         if principal.kind not in OPERATORS:
-            raise PermissionRefused("making users is an operator's: use the provisioning credential")
+            raise PermissionRefused("only an operator may create users: use the provisioning credential")
         async with self._entrance.shedding.place(principal):
             with acting_as(principal):
                 yield
@@ -142,9 +142,9 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
 
-    told = SurfaceDescription("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
+    told = SurfaceDescription("gateway_health", "Check whether the gateway answers.", given=wire.HealthAnswer)
     yield _route_surface("GET", "/health", health, told)
-    told = SurfaceDescription("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
+    told = SurfaceDescription("create_user", "Create a user.", wire.UserRequest, wire.UserAnswer)
     yield _route_surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
     keyed = (IDEMPOTENCY_KEY,)
     told = SurfaceDescription("add_memories", "Add messages.", wire.GatewayAddRequest, wire.AddAnswer, keyed)
@@ -152,17 +152,18 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
     told = SurfaceDescription("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
     yield _route_surface("POST", "/memories/add/multipart", add_multipart, told)
     rows: tuple[tuple[str, type[wire.PlacedRequest], type[Value], Call, str, str], ...] = (
-        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, MemoryGateway.flush, "flush_memories", "Extract."),
+        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, MemoryGateway.flush, "flush_memories",
+         "Extract memories from a session."),
         ("/memories/search", wire.GatewaySearchRequest, wire.SearchAnswer, MemoryGateway.search, "search_memories",
-         "Search."),
+         "Search a user's memories."),
         ("/memories/override", wire.OverrideRequest, wire.EditAnswer, MemoryGateway.override, "override_memory",
-         "Override."),
+         "Override a memory's text."),
         ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, MemoryGateway.delete, "delete_memory",
-         "Hide or erase."),
+         "Hide or erase a memory."),
         ("/memories/edits", wire.PlacedRequest, wire.EditsAnswer, MemoryGateway.edits, "list_edits", "List edits."),
-        ("/memories/undo", wire.EditRequest, wire.EditAnswer, MemoryGateway.undo, "undo_edit", "Take an edit off."),
+        ("/memories/undo", wire.EditRequest, wire.EditAnswer, MemoryGateway.undo, "undo_edit", "Undo a memory's edit."),
         ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, MemoryGateway.register, "register_resource",
-         "Take in a resource from an address."),
+         "Register a resource by its address."),
     )  # fmt: skip
     for path, taken, given, call, name, summary in rows:
         yield _route_surface(
@@ -202,14 +203,14 @@ def _resource_routes(places: CallPlaces) -> Iterable[Surface]:
     place = "/resources/{resource_id}"
     rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
         ("POST", "/resources", upload,
-         SurfaceDescription("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer)),
+         SurfaceDescription("upload_resource", "Upload a file.", FORM, wire.ResourceAnswer)),
         ("GET", "/resources", listed,
          SurfaceDescription("list_resources", "List resources.", given=wire.ResourcesAnswer)),
-        ("GET", place, one, SurfaceDescription("get_resource", "Show a resource.", given=wire.ResourcesAnswer)),
+        ("GET", place, one, SurfaceDescription("get_resource", "Retrieve a resource.", given=wire.ResourcesAnswer)),
         ("DELETE", place, delete,
-         SurfaceDescription("delete_resource", "Remove a resource.", given=wire.DeletedAnswer)),
+         SurfaceDescription("delete_resource", "Delete a resource.", given=wire.DeletedAnswer)),
         ("POST", f"{place}/retry", retry,
-         SurfaceDescription("retry_resource", "Read a resource again.", wire.PlacedRequest, wire.ResourceAnswer)),
+         SurfaceDescription("retry_resource", "Retry reading a resource.", wire.PlacedRequest, wire.ResourceAnswer)),
     )  # fmt: skip
     for row in rows:
         yield _route_surface(*row)
@@ -241,14 +242,14 @@ def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Sur
     place = "/users/{user_id}"
     rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
         ("GET", "/users", listed, SurfaceDescription("list_users", "List users.", given=wire.UsersAnswer)),
-        ("GET", place, usage, SurfaceDescription("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
-        ("DELETE", place, erase, SurfaceDescription("erase_user", "Erase a user for good.", given=SignedReport)),
+        ("GET", place, usage, SurfaceDescription("user_usage", "Report a user's usage.", given=wire.UsageAnswer)),
+        ("DELETE", place, erase, SurfaceDescription("erase_user", "Permanently erase a user.", given=SignedReport)),
         ("POST", f"{place}/rotate", rotate,
-         SurfaceDescription("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
+         SurfaceDescription("rotate_user_key", "Rotate a user's key.", given=wire.UserAnswer)),
         ("POST", f"{place}/revoke", revoke,
-         SurfaceDescription("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
+         SurfaceDescription("revoke_user_key", "Revoke a user's key.", given=wire.UsageAnswer)),
         ("POST", "/backlog/drain", drain,
-         SurfaceDescription("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer)),
+         SurfaceDescription("drain_backlog", "Send queued additions to the upstream.", given=wire.DrainAnswer)),
     )  # fmt: skip
     for method, path, handler, told in rows:
         yield _route_surface(method, path, _placed_handler(handler, places), told, access=SurfaceAccess.OPERATOR)

@@ -66,7 +66,7 @@ class UpstreamBacklog:
                     left.pop(0)
                 return AddedMessages()
         except Unreachable as error:
-            logger.info("messages wait for the upstream: %s", error.message)
+            logger.info("messages are queued for the upstream: %s", error.message)
         await self._keep(owner, session, left)
         return AddedMessages(is_queued=True)
 
@@ -162,7 +162,7 @@ class UpstreamBacklog:
             try:
                 await self._tell(kept.value)
             except GatewayRefused as error:
-                logger.warning("the upstream refused an addition that waited: %s", error.message)
+                logger.warning("the upstream refused a queued addition: %s", error.message)
                 await self._settle(owner, kept, problem=error.message[: limits.REASON_CHARS])
                 continue
             # Only when it was sent: after a crash it goes once more, under the same keys.
@@ -180,7 +180,7 @@ class UpstreamBacklog:
             async with asyncio.timeout(gateway_limits.TELL_S):
                 await self._upstream.add(owner, value.session_id, messages)
         except TimeoutError:
-            raise Unreachable("the upstream takes too long to take an addition") from None
+            raise Unreachable("the upstream takes too long to accept an addition") from None
 
     async def _items(self, owner: MemoryOwner, items: Sequence[MessageItem]) -> tuple[UpstreamItem, ...]:
         """Return a message's items; none if a file of it is gone, so that only its text is sent."""

@@ -71,7 +71,7 @@ class EverOsUpstream:
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-            raise InvalidInput(field="upstream", problem="is no address that begins with http:// or https://")
+            raise InvalidInput(field="upstream", problem="must begin with http:// or https://")
         settings = ClientSettings(extra="client", purpose="an EverOS upstream", url=url, timeout_s=timeout_s)
         self._client = http_client(settings)
         self._clock = clock
@@ -137,7 +137,7 @@ class EverOsUpstream:
         """Do nothing: overrides are applied to its hits."""
 
     async def erase(self, owner: MemoryOwner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it is unknown
-        raise Unsupported("an EverOS upstream erases nothing through its API: delete the memory instead")
+        raise Unsupported("an EverOS upstream cannot erase through its API: delete the memory instead")
 
     async def healthy(self) -> bool:
         import httpx
@@ -161,7 +161,7 @@ class EverOsUpstream:
     async def _post(self, path: str, body: Json, *, is_repeatable: bool, key: str | None = None) -> Json:
         """Return the data of an answer, after as many attempts as the patience allows."""
         if self._clock.now() < self._paused_until:
-            raise Unreachable("the upstream failed again and again and is left alone for a while")
+            raise Unreachable("the upstream failed repeatedly and is not called for a while")
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
@@ -184,18 +184,18 @@ class EverOsUpstream:
             most = gateway_limits.UPSTREAM_ANSWER_BYTES
             response = await request_within(self._client, "POST", PREFIX + path, limit=most, json=body, headers=headers)
         except LimitExceeded:
-            raise _FailedCall("the upstream answered more than is read", was_refused=False) from None
+            raise _FailedCall("the upstream returned an answer that is too long", was_refused=False) from None
         except httpx.ConnectError:
             # Nothing was sent, so nothing was done.
             raise _FailedCall("the upstream cannot be reached", was_refused=True) from None
         except httpx.HTTPError as error:
-            raise _FailedCall(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None
+            raise _FailedCall(f"the upstream does not respond: {type(error).__name__}", was_refused=False) from None
         told = _parse_response(response)
         if response.status_code == OK:
             data = told.get("data")
             if not isinstance(data, dict):
                 # Something else answers in its place, so that nothing is known to have been done.
-                raise _FailedCall("the upstream's answer is none of an EverOS server", was_refused=False)
+                raise _FailedCall("the upstream's answer is not that of an EverOS server", was_refused=False)
             return cast("Json", data)
         code = str(_json_object(told.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:

@@ -103,7 +103,7 @@ function within(given, all) {
 
 function bounds(schema) {
   const found = [];
-  if ("x-default" in schema) found.push(`else ${JSON.stringify(schema["x-default"])}`);
+  if ("x-default" in schema) found.push(`default ${JSON.stringify(schema["x-default"])}`);
   if ("minimum" in schema) found.push(`at least ${schema.minimum}`);
   if ("maximum" in schema) found.push(`at most ${schema.maximum}`);
   if ("maxLength" in schema) found.push(`at most ${schema.maxLength} characters`);
@@ -128,7 +128,7 @@ function fields(schema, all) {
     if (needed.has(name)) term.append(made("span", { class: "needed" }, "  required"));
     list.append(term, made("dd", {}, [told, bounds(field)].filter(Boolean).join(" ")));
     for (const inner of within(field, all))
-      list.append(made("dd", {}, folded(inner.title || "its fields", () => fields(inner, all))));
+      list.append(made("dd", {}, folded(inner.title || "fields", () => fields(inner, all))));
   }
   if (!list.children.length) list.append(made("dd", {}, schema.description || shape(schema, all)));
   return list;
@@ -165,7 +165,7 @@ function form(method, path, operation, all) {
     box.append(body);
     if (content.schema) box.append(shown("Request", content.schema, all));
   } else if (type) {
-    box.append(made("p", { class: "hint" }, `Takes ${type}: send it with a client.`));
+    box.append(made("p", { class: "hint" }, `This operation takes ${type}: send it with a client.`));
   }
   const answer = Object.values((Object.entries(operation.responses).find(([code]) => code < "300") || [])[1]?.content || {})[0];
   if (answer && answer.schema) box.append(shown("Answer", answer.schema, all));
@@ -207,7 +207,7 @@ async function described() {
   const headers = key.value ? { Authorization: `Bearer ${key.value.trim()}` } : {};
   const answer = await fetch("/openapi/all.json", { headers });
   if (answer.ok) return answer.json();
-  root.replaceChildren(made("p", { class: "status" }, "Enter an access key above to see what it opens."));
+  root.replaceChildren(made("p", { class: "status" }, "Enter an access key above to see its operations."));
   await new Promise((entered) => key.addEventListener("change", entered, { once: true }));
   return described();
 }

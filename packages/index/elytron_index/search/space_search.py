@@ -233,7 +233,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
     """
     if not 1 <= query.limit <= limits.RECALL_MAX:
-        raise InvalidInput(field="limit", problem=f"is not 1 to {limits.RECALL_MAX}")
+        raise InvalidInput(field="limit", problem=f"must be 1 to {limits.RECALL_MAX}")
     if len(query.text) > limits.QUERY_CHARS:
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
     sight = state.sights.of(query.filters)

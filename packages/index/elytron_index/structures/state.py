@@ -131,7 +131,7 @@ class IndexState:
         if self.columns.size + len(units) > ROWS_MAX:
             raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
         if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
-            raise InvalidInput(field="unit", problem="belongs to another document than its change")
+            raise InvalidInput(field="unit", problem="belongs to a document other than its change")
         # All that can be refused is parsed before the first change, so that a refused batch leaves no trace.
         known: dict[str, int] = {}
         vectors = [

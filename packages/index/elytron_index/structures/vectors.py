@@ -112,14 +112,14 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
     Raises InvalidInput if there are none or too many, if one is not finite, and if all are 0.
     """
     if not data or len(data) % 4 or len(data) > 4 * limits.VECTOR_DIMENSIONS:
-        raise InvalidInput(field=field, problem=f"is not 1 to {limits.VECTOR_DIMENSIONS} float32 numbers")
+        raise InvalidInput(field=field, problem=f"must be 1 to {limits.VECTOR_DIMENSIONS} float32 numbers")
     # Squares of large float32 numbers overflow in single precision.
     numbers = np.frombuffer(data, "<f4").astype(np.float64)
     length = math.sqrt(float(np.dot(numbers, numbers)))
     if not math.isfinite(length):
-        raise InvalidInput(field=field, problem="holds a number that is not finite")
+        raise InvalidInput(field=field, problem="contains a number that is not finite")
     if length == 0.0:
-        raise InvalidInput(field=field, problem="has length 0: no direction to compare")
+        raise InvalidInput(field=field, problem="has length 0, so it has no direction to compare")
     return (numbers / length).astype(np.float32)
 
 
@@ -413,7 +413,7 @@ class SpaceVectors:
         kept = self.models.get(model)
         dimension = kept.dimension if kept is not None else known.setdefault(model, len(vector))
         if len(vector) != dimension:
-            raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, this model's vectors {dimension}")
+            raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, not the model's {dimension}")
         return code_vector(vector)
 
     def put(self, row: int, model: str, vector: CodedVector, /) -> None:

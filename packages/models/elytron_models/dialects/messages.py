@@ -52,7 +52,7 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     Raises InvalidInput for `top_p`, and an effort that it does not know.
     """
     if request.top_p is not None:
-        raise InvalidInput(field="top_p", problem="is not in the dialect of this model")
+        raise InvalidInput(field="top_p", problem="is not supported by this model's dialect")
     require_effort(request, _EFFORTS)
     body = present_fields(
         model=target.model,

@@ -40,7 +40,7 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     """
     effort = require_effort(request, _EFFORTS)
     if request.parallel_calls is False and request.tools:
-        raise InvalidInput(field="parallel_tool_calls", problem="cannot be false: Ollama has no such choice")
+        raise InvalidInput(field="parallel_tool_calls", problem="cannot be false: Ollama has no such option")
     tools = () if request.tool_choice is chat.ToolChoice.NONE else request.tools
     return present_fields(
         model=target.model,
@@ -93,7 +93,7 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
 def _encode_image(part: chat.ImagePart) -> str:
     data = data_of(part)
     if data is None:
-        raise InvalidInput(field="image", problem="is an address, and Ollama takes only the bytes: give a data: URL")
+        raise InvalidInput(field="image", problem="is an address, but Ollama takes only bytes: give a data: URL")
     return data[1]
 
 

@@ -55,7 +55,7 @@ def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlac
                 return {**body, "system": f"{system}{BETWEEN}{block}"}
             if isinstance(system, list):
                 return {**body, "system": [*items_of(body, "system"), {"type": "text", "text": block}]}
-            raise InvalidInput(field="system", problem="is neither a text nor a list of blocks")
+            raise InvalidInput(field="system", problem="must be a text or a list of blocks")
 
 
 def stream_whole(answer: Fields, /) -> bytes:

@@ -105,7 +105,7 @@ def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: B
         if instructions is None:
             return {**body, "instructions": block}
         if not isinstance(instructions, str):
-            raise InvalidInput(field="instructions", problem="is no text: memory is appended to it")
+            raise InvalidInput(field="instructions", problem="is not a text: memory is appended to it")
         return {**body, "instructions": f"{instructions}{BETWEEN}{block}"}
     told = body.get("input")
     if isinstance(told, str):

@@ -158,13 +158,13 @@ def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
 
 
 Pause = Callable[[float], Awaitable[None]]
-_UNREACHABLE: Final = CallRefusal(502, "upstream_unreachable", "the model server cannot be reached: check --upstream")
-_TIMEOUT: Final = CallRefusal(504, "upstream_timeout", "the model server did not answer in time")
+_UNREACHABLE: Final = CallRefusal(502, "upstream_unreachable", "the model server is unreachable: check --upstream")
+_TIMEOUT: Final = CallRefusal(504, "upstream_timeout", "the model server did not respond in time")
 _ENCODED: Final = CallRefusal(
-    502, "upstream_encoded", "the model server sent an encoding that was not asked for and cannot be read"
+    502, "upstream_encoded", "the model server sent an encoding that was not requested and cannot be read"
 )
 UNDECODED: Final = CallRefusal(502, "upstream_encoded", "the model server's packed answer is damaged, or too long")
-_STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered with a status that HTTP does not have")
+_STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered with an invalid HTTP status")
 
 
 class UnansweredCall(Exception):

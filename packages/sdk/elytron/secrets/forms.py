@@ -53,7 +53,7 @@ class SecretWords(Value):
 
 
 class SecretRequest(Value):
-    """A user's words, or passphrase, and for how many minutes the space is then open in this process."""
+    """A user's words or passphrase, and the number of minutes for which it unlocks the space in this process."""
 
     words: SecretText | None = None
     passphrase: SecretText | None = None
@@ -68,7 +68,7 @@ class SecretRotateRequest(Value):
 
 
 class SecretChangeRequest(Value):
-    """A user's secret, and the one in its place."""
+    """A user's secret and its replacement."""
 
     words: SecretText | None = None
     passphrase: SecretText | None = None
@@ -77,6 +77,6 @@ class SecretChangeRequest(Value):
 
 
 class GrantRequest(Value):
-    """For how many minutes work in the background may open the space."""
+    """The number of minutes for which background work may unlock the space."""
 
     minutes: GrantMinutes = GRANT_MINUTES

@@ -148,13 +148,13 @@ def while_writing(doing: str, /) -> Generator[None]:
         yield
     except PermissionError as error:
         raise PermissionRefused(
-            "the file store may not be written by this user: give the folder to the user who runs elytron"
+            "this user may not write to the file store: make the user who runs elytron the owner of the folder"
         ) from error
     except OSError as error:
         if error.errno in FULL:
             raise StoreFull(engine=ENGINE) from error
         if error.errno == errno.EROFS:
-            raise StoreUnavailable("a file store writes its locks, and this place is read-only: copy it") from error
+            raise StoreUnavailable("a file store writes locks, but this location is read-only: copy it") from error
         raise StoreFailed(engine=ENGINE, doing=doing) from error
 
 
@@ -165,10 +165,10 @@ def while_reading(what: str, /) -> Generator[None]:
         yield
     except PermissionError as error:
         raise PermissionRefused(
-            f"{what} may not be read by this user: give the folder to the user who runs elytron"
+            f"{what} may not be read by this user: make the user who runs elytron the owner of the folder"
         ) from error
     except OSError as error:
-        raise StoreUnavailable(f"{what} cannot be read now: check the device and try again") from error
+        raise StoreUnavailable(f"{what} cannot be read: check the device and try again") from error
 
 
 _FIRST_PAUSE_S = 0.0005

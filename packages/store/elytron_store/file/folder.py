@@ -67,7 +67,7 @@ def _folder_errors(where: StorePaths) -> Generator[None]:
         yield
     except PermissionError as error:
         raise PermissionRefused(
-            f"the folder {root!r} may not be used by this user: choose another or change its owner"
+            f"the folder {root!r} is not accessible to this user: choose another or change its owner"
         ) from error
     except OSError as error:
         reason = error.strerror or "unknown failure"
@@ -82,7 +82,7 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
         data = _read_manifest(where)
         if data is None:
             raise StoreForeign(
-                f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
+                f"the folder {str(where.root)!r} contains files but no elytron store: choose an empty or new folder"
             )
     if data is None:
         return None
@@ -121,7 +121,7 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     there, here = StorePaths(source), StorePaths(target)
     with while_reading("the store"):
         if not is_there(there.manifest):
-            raise StoreForeign("this folder holds no store yet: there is nothing to copy")
+            raise StoreForeign("this folder contains no store yet: there is nothing to copy")
         found = manifest.read_manifest(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)

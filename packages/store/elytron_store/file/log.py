@@ -284,7 +284,7 @@ class GenerationLog:
                 # A space without a log is empty; a store without its folder is not, so the two are kept apart.
                 if not is_folder(path.parent.parent):
                     raise StoreUnavailable(
-                        "the folder of this file store was moved or removed: put it back, or open it at its new place"
+                        "the folder of this file store was moved or removed: restore it, or open it at its new location"
                     ) from None
                 return None
             header = _read_header(file)
@@ -556,7 +556,7 @@ def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
     """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
     answer = open_answer(key, read_sealed(log, span))
     if answer is None:
-        raise StoreCorrupt(what="the answer kept for an idempotency key")
+        raise StoreCorrupt(what="the stored answer of an idempotency key")
     return answer
 
 

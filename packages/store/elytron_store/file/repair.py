@@ -202,7 +202,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     with while_reading("the store"):
         names = sorted(place.name for place in where.spaces.iterdir()) if is_folder(where.spaces) else []
     if not names:
-        raise StoreForeign("nothing in this folder is a store's: restore it from a backup")
+        raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
         kept = where.manifest.read_bytes() if where.manifest.exists() else b""
@@ -265,7 +265,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     for broken in _broken_documents(log, contents):
         troubles.append(SpaceDamage(DamageKind.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
     for answered in _broken_answers(log, contents):
-        request = f"the answer kept for the request of entries {answered.first} to {answered.last}"
+        request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
         troubles.append(SpaceDamage(DamageKind.ENGINE, request))
 
 

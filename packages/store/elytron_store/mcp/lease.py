@@ -17,7 +17,7 @@ from elytron_core.errors import NotFound, StoreBusy, StoreFailed
 from elytron_store import limits as store_limits
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 
-_OTHERS = "another writer held it"
+_OTHERS = "another writer had locked it"
 
 
 class LeaseClaim(BaseModel):

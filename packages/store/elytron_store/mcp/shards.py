@@ -323,7 +323,7 @@ async def read_text(files: ToolFiles, path: str, size: int, /) -> str:
     while at < size:
         part = await files.read(path, offset=at, length=min(store_limits.MCP_WRITE_CHARS, size - at))
         if not part:
-            raise StoreUnavailable("a file on the MCP file server is shorter than the server says: try again")
+            raise StoreUnavailable("a file on the MCP file server is shorter than the server reported: try again")
         parts.append(part)
         at += len(part.encode())
     return "".join(parts)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _REFUSED = frozenset({401, 403})
-_WAY_OUT = "give the key that the file server knows (api_key, ELYTRON_API_KEY)"
+_WAY_OUT = "set the file server's key (api_key, ELYTRON_API_KEY)"
 
 
 class StorageToolAnswer(Protocol):
@@ -146,7 +146,7 @@ class ToolSession:
     def _lost(self, when: str) -> ElytronError:
         if self._is_refused():
             return Unauthorized(_WAY_OUT)
-        return Unreachable(f"the MCP file server does not answer {when}")
+        return Unreachable(f"the MCP file server does not respond {when}")
 
 
 def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_limits.MCP_CALL_S) -> ToolSession:
@@ -298,7 +298,7 @@ class ToolFiles:
             found = await self.stat(path)
             size = 0 if found is None else found.size
             if size not in {offset, offset + len(text.encode())}:
-                raise Unreachable("the MCP file server broke off in the middle of an appending")
+                raise Unreachable("the MCP file server failed during an append")
             return size != offset
 
         await self._call("file_write", arguments, is_done=is_done if mode is WriteMode.APPEND else None)
@@ -316,7 +316,7 @@ class ToolFiles:
         except NotFound:
             return ()
         if found.has_more:
-            raise StoreUnavailable(f"a folder on the MCP file server holds more than {limit} entries: tidy it up")
+            raise StoreUnavailable(f"a folder on the MCP file server has more than {limit} entries: clean it up")
         return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in found.entries)
 
     async def search(
@@ -368,7 +368,7 @@ def require_path(path: str, /, *, is_root_fine: bool = False) -> str:
     )
     if not is_one:
         most = store_limits.MCP_PATH_CHARS
-        problem = f"is no absolute path of up to {most} characters without spaces and empty, . or .. parts"
+        problem = f"is not an absolute path of up to {most} characters without spaces and empty, . or .. parts"
         raise InvalidInput(field="path", problem=problem)
     return path
 
@@ -381,7 +381,7 @@ def _parse_part(model: type[PartT], text: str) -> PartT:
     try:
         return model.model_validate_json(text)
     except ValidationError:
-        raise Unreachable("what answers there is no MCP file server: its tools answer in another form") from None
+        raise Unreachable("the server at this address is not an MCP file server: its tools differ") from None
 
 
 def _parse_failure(text: str) -> _ToolFailure:
@@ -400,7 +400,7 @@ def _tool_error(tool: str, failure: _ToolFailure) -> ElytronError:
         case "QUOTA_EXCEEDED":
             return StoreFull(engine=ENGINE)
         case "PERMISSION_DENIED":
-            return PermissionRefused("the MCP file server refuses this to the key that it was given: use another key")
+            return PermissionRefused("the MCP file server refuses this with the given key: use another key")
         case "RESOURCE_BUSY":
             return StoreBusy(engine=ENGINE, waited_s=sum(store_limits.MCP_RETRY_S) if failure.retryable else 0)
         case code:

@@ -43,16 +43,16 @@ def parse_address(url: str, /) -> PostgresAddress:
     Raises StoreUrlInvalid, which shows no part of the URL.
     """
     if not url.startswith("postgresql://"):
-        raise StoreUrlInvalid(problem="names no server: a URL of one begins with postgresql://")
+        raise StoreUrlInvalid(problem="names no server: the URL must begin with postgresql://")
     try:
         parts = urlsplit(url)
         asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        raise StoreUrlInvalid(problem="is no URL of a Postgres server") from None
+        raise StoreUrlInvalid(problem="is not the URL of a Postgres server") from None
     own = {name: value for name, value in asked if name in _OWN}
     others = [(name, value) for name, value in asked if name not in own]
     if len(own) + len(others) != len(asked) or parts.fragment:
-        raise StoreUrlInvalid(problem="says one thing twice, or has a fragment")
+        raise StoreUrlInvalid(problem="has a repeated parameter or a fragment")
     schema = own.get("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise StoreUrlInvalid(problem="names a schema that is not up to 31 lower-case letters, digits and underscores")
@@ -78,14 +78,14 @@ def _named_place(netloc: str, path: str, others: dict[str, str]) -> str:
 
 def _read_answer(text: str, /, *, name: str) -> bool:
     if text not in _ANSWERS:
-        raise StoreUrlInvalid(problem=f"says neither yes nor no behind {name}=")
+        raise StoreUrlInvalid(problem=f"needs yes or no after {name}=")
     return _ANSWERS[text]
 
 
 def _read_objects(text: str | None) -> str:
     if text is not None and not _OBJECTS.fullmatch(text):
         raise StoreUrlInvalid(
-            problem="names no object store behind blobs=: s3://, gs://, az:// or file://, without a key"
+            problem="names no object store after blobs=: use s3://, gs://, az:// or file://, without a key"
         )
     return (text or "").rstrip("/")
 
@@ -93,5 +93,5 @@ def _read_objects(text: str | None) -> str:
 def _read_connections(text: str) -> int:
     most = store_limits.POSTGRES_CONNECTIONS_MAX
     if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise StoreUrlInvalid(problem=f"has no number from 1 to {most} behind connections=")
+        raise StoreUrlInvalid(problem=f"needs a number from 1 to {most} after connections=")
     return int(text)

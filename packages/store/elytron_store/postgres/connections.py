@@ -49,10 +49,10 @@ _LENGTH = Struct("!i")
 _NUMBER = Struct("!iq")
 _TEXT_OID, _NUMBER_OID, _BYTES_OID = 25, 20, 17
 _REFUSED = {
-    "28P01": "does not take this password: check the URL, PGPASSWORD or the password file",
-    "28000": "does not let this user in: check the user in the URL and the server's pg_hba.conf",
-    "3D000": "has no such database: make it (createdb), or name another in the URL",
-    "42501": "does not let this user do that: have the schema's owner grant it, or open the store as its owner",
+    "28P01": "rejected the password: check the URL, PGPASSWORD or the password file",
+    "28000": "rejected this user: check the user in the URL and the server's pg_hba.conf",
+    "3D000": "has no such database: create it (createdb), or name another in the URL",
+    "42501": "denied this user permission: have the schema's owner grant it, or open the store as its owner",
 }
 _REFUSALS = {
     "too many connections": "53300",
@@ -138,7 +138,7 @@ def _array_header(size: int, oid: int) -> bytes:
 
 def unstorable_value() -> InvalidInput:
     """Return the refusal of what no table can hold."""
-    return InvalidInput(field="batch", problem="holds a number or text that cannot be stored")
+    return InvalidInput(field="batch", problem="contains a number or text that cannot be stored")
 
 
 class ConnectionLost(StoreUnavailable):
@@ -207,7 +207,7 @@ class ServerConnections:
         """
         if asyncio.get_running_loop() is not self._loop:
             raise Unsupported(
-                "a Postgres store is used in the event loop that opened it: open it in this one, or use a blocking "
+                "a Postgres store works only in the event loop that opened it: open it in this one, or use a blocking "
                 "memory (`with elytron.open(...)`)"
             )
         await self._take_turn()
@@ -333,7 +333,7 @@ async def connect_once(
         raise unreachable_server() from None
     except psycopg.ProgrammingError:
         # Its message may show parts of the URL.
-        raise StoreUrlInvalid(problem="is not one that the Postgres driver reads") from None
+        raise StoreUrlInvalid(problem="cannot be parsed by the Postgres driver") from None
     except psycopg.Error as error:
         raise translate_error(error, doing=CONNECTING) from None
     connection.prepared_max = _PREPARED
@@ -417,15 +417,15 @@ def _translate_refusal(error: psycopg.Error, state: str | None, /, *, doing: str
         case "55P03":
             return StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
         case "25006":
-            return StoreReadOnly("this Postgres server only lets its store be read: open it on the primary server")
+            return StoreReadOnly("this Postgres server is read-only: open the store on the primary server")
         case "40P01" | "40001":
             return StoreDeadlock()
         case "42883" | "42P01" | "42703":
             return StoreRefused(
-                "the tables of this store are not those of this build any more: a newer one has changed them, or they "
-                "were removed. End this node and start the version that the others run"
+                "the tables of this store no longer match this build: a newer one has changed them, or they "
+                "were removed. Stop this node and start the version that the others run"
             )
         case None if isinstance(error, psycopg.DataError):
             return unstorable_value()
         case _:
-            return StoreError(f"the Postgres server refused {doing} with SQLSTATE {state}: its log says why")
+            return StoreError(f"the Postgres server refused {doing} with SQLSTATE {state}: see its log")

@@ -173,7 +173,7 @@ async def rewrite_tables(connection: Connection, own: PartitionStatements, erase
     after = await _file_numbers(connection, list(own.tables()))
     if any(old == new for old, new in zip(before, after, strict=True)):
         raise StoreRefused(
-            "the Postgres server lets tables be rewritten by their owner alone: erase as the owner of the store's "
+            "the Postgres server lets only their owner rewrite tables: erase as the owner of the store's "
             "schema; what was named is gone for readers, its bytes are not"
         )
 

@@ -245,9 +245,7 @@ class PostgresStore(Engine):
         super()._require_open()
         # A child shares its parent's sockets: both would read answers from the same stream.
         if os.getpid() != self._process:
-            raise StoreUnavailable(
-                "this postgres store was opened before the process forked: open it again in the child"
-            )
+            raise StoreUnavailable("this postgres store was opened before the process forked: reopen it in the child")
 
     def _own(self, space: str) -> PartitionStatements:
         """Return the statements of the partition of `space`."""

@@ -50,19 +50,17 @@ class ServerFacts:
     def require_fit(self) -> None:
         """Raise StoreRefused for a server that cannot keep the promises of a store, StoreReadOnly for a replica."""
         if self.version < OLDEST_SERVER:
-            raise StoreRefused(
-                f"this Postgres server is of version {self.version // 10_000}: use one of version 14 or newer"
-            )
+            raise StoreRefused(f"this Postgres server has version {self.version // 10_000}: use version 14 or newer")
         if self.encoding != "UTF8":
             raise StoreRefused(
-                f"this database has the encoding {self.encoding}: make one with UTF8 (createdb -E UTF8 -T template0)"
+                f"this database has the encoding {self.encoding}: create one with UTF8 (createdb -E UTF8 -T template0)"
             )
         if self.is_replica or self.is_read_only:
             raise StoreReadOnly(_REPLICA)
         for name, value in (("fsync", self.fsync), ("synchronous_commit", self.synchronous_commit)):
             if value == "off":
                 raise StoreRefused(
-                    f"this Postgres server has {name} = off, so what it acknowledges may be lost: set {name} = on "
+                    f"this Postgres server has {name} = off, so acknowledged writes may be lost: set {name} = on "
                     "for the server, the database and this user"
                 )
         if self.full_page_writes == "off":
@@ -124,7 +122,7 @@ async def _found_schema(connection: Connection, schema: str) -> str:
     if is_there:
         body = await (await connection.execute(statements.find_manifest(schema), ("layout",), binary=True)).fetchone()
     if body is None:
-        return f"none; this build makes version {statements.SCHEMA_VERSION}"
+        return f"none; this build creates version {statements.SCHEMA_VERSION}"
     try:
         found = _FoundVersion.model_validate_json(body[0]).schema_version
     except ValidationError:
@@ -145,8 +143,8 @@ def transport_danger(host: str, mode: str, /) -> str:
     if host.startswith("/") or not host or mode.startswith("verify-") or _is_loopback(host):
         return ""
     if mode == "require":
-        return "the server does not have to prove who it is: say sslmode=verify-full in the URL, with sslrootcert"
-    return "what is sent may be plain text on the network, the password too: say sslmode=verify-full in the URL"
+        return "the server does not have to prove its identity: set sslmode=verify-full and sslrootcert in the URL"
+    return "data and password may cross the network as plain text: set sslmode=verify-full in the URL"
 
 
 def _is_loopback(host: str) -> bool:
@@ -157,11 +155,11 @@ def _is_loopback(host: str) -> bool:
 
 
 _REPLICAS_BEHIND = (
-    "replicas follow behind the server: commits that they have not may be lost when one of them takes over "
-    "(synchronous_standby_names has commits wait for them)"
+    "replicas lag behind the server: commits that they do not have may be lost when one of them takes over "
+    "(synchronous_standby_names makes commits wait for them)"
 )
-_NOT_ON_REPLICAS = "commits that a replica has not on its disk may be lost when it takes over: set it on"
-_STOPS_LONG_STEPS = "it breaks off steps that take long, such as checks and erasures: leave it out for this user"
+_NOT_ON_REPLICAS = "commits that are not on a replica's disk may be lost when it takes over: set it on"
+_STOPS_LONG_STEPS = "it cancels long steps, such as checks and erasures: do not set it for this user"
 _MUST_BE_ON = {
     "fsync": "acknowledged commits may be lost in a power cut: set it on",
     "full_page_writes": "a power cut may tear pages: set it on",
@@ -191,7 +189,7 @@ def _room_danger(room: int, wanted: int) -> str:
     if room >= wanted:
         return ""
     return (
-        f"each process may take {wanted}: raise max_connections (or the limit of the user or database), or say "
+        f"each process may open {wanted}: raise max_connections (or the limit of the user or database), or set "
         "connections=N in the URL of every node"
     )
 

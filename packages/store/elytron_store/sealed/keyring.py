@@ -414,7 +414,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
             return None
         # Another process may have made it between the two looks.
     if shows_seal(names):
-        raise StoreForeign("the keyring of this store is lost, and with it each of its keys: restore it from a backup")
+        raise StoreForeign("the keyring of this store is lost, and with it all of its keys: restore it from a backup")
     raise StoreForeign(
         "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
         " if it was, or its manifest was altered to say so, restore it from a backup"

@@ -40,7 +40,7 @@ class LocalKeys:
         for key_id, key in keys.items():
             if not _KEY_ID.fullmatch(key_id):
                 raise InvalidInput(
-                    field="key id", problem="is not up to 64 letters, digits, dots, dashes or underscores"
+                    field="key id", problem="must be at most 64 letters, digits, dots, dashes or underscores"
                 )
             if len(key) != KEY_BYTES:
                 raise InvalidInput(field=f"key {key_id!r}", problem=f"is not {KEY_BYTES} bytes long")
@@ -97,7 +97,7 @@ class EnvironmentKeys(LocalKeys):
         for number, entry in enumerate(entries, 1):
             key_id, _, encoded = entry.partition(":")
             if not _KEY_ID.fullmatch(key_id) or key_id in keys:
-                raise InvalidInput(field=f"key list, entry {number}", problem="has no id, or one that is used twice")
+                raise InvalidInput(field=f"key list, entry {number}", problem="has no id, or a duplicate id")
             keys[key_id] = _decode_field(encoded, field=f"key list, entry {number}")
         return cls(keys, current=next(iter(keys)))
 
@@ -191,7 +191,7 @@ class FileKeys(LocalKeys):
             descriptor = _create_file(target)
         except FileExistsError:
             raise InvalidInput(
-                field="key file", problem=f"{str(target)!r} exists already: use it or name another"
+                field="key file", problem=f"{str(target)!r} already exists: use it or name another"
             ) from None
         except (OSError, ValueError) as error:
             raise _missing_file(target) from error
@@ -214,7 +214,7 @@ class FileKeys(LocalKeys):
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
-                problem=f"is being added to, or that was cut short: if no process is at it, remove {str(beside)!r}",
+                problem=f"is being changed, or a change was cut short: if no process uses it, remove {str(beside)!r}",
             ) from None
         except OSError as error:
             raise _missing_file(beside) from error
@@ -266,7 +266,7 @@ def _decode_field(encoded: str, *, field: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise InvalidInput(field=field, problem=f"is not {KEY_BYTES} bytes in base64")
+        raise InvalidInput(field=field, problem=f"must be {KEY_BYTES} bytes in base64")
     return key
 
 
@@ -281,7 +281,7 @@ def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
         # Of the open file, not of the path: what is judged is what is read.
         state = os.fstat(file.fileno())
         if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
-            raise PermissionRefused(f"the key file {str(path)!r} is open to others than its owner: chmod 600 it")
+            raise PermissionRefused(f"the key file {str(path)!r} is accessible to other users: chmod 600 it")
         data = file.read(_FILE_BYTES)
     try:
         found = _KeyFile.from_bytes(data)
@@ -291,7 +291,7 @@ def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
         ) from None
     keys = {key_id: _decode_field(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in found.keys.items()}
     if found.current not in keys:
-        raise InvalidInput(field="key file", problem=f"{str(path)!r} does not hold its current key")
+        raise InvalidInput(field="key file", problem=f"{str(path)!r} does not contain its current key")
     return keys, found.current, _file_stamp(state)
 
 
@@ -300,7 +300,7 @@ def _file_stamp(state: os.stat_result) -> _Stamp:
 
 
 def _missing_file(path: Path) -> InvalidInput:
-    return InvalidInput(field="key file", problem=f"{str(path)!r} cannot be made: name a file in a folder of yours")
+    return InvalidInput(field="key file", problem=f"{str(path)!r} cannot be created: name a file in your own folder")
 
 
 def _create_file(path: Path) -> int:

@@ -78,7 +78,7 @@ class SqliteLibrary:
         elif _has_wal_mode(path) and not is_there(_path_beside(path, "shm")):
             place = str(path)
             raise StoreUnavailable(
-                f"the store at {place!r} is another's, and not open: copy it, or have its owner open it"
+                f"the store at {place!r} belongs to another user and is not open: copy it, or have its owner open it"
             )
         else:
             mode = "mode=ro"
@@ -160,7 +160,7 @@ def sqlite_library() -> SqliteLibrary:
     module = _bundled_module() or sqlite3
     found = SqliteLibrary(module=module, version=tuple(module.sqlite_version_info))
     if found.version < _STRICT_TABLES_FROM:
-        raise Unsupported("SQLite 3.37 or newer is needed: install pysqlite3, or a newer Python")
+        raise Unsupported("SQLite 3.37 or newer is required: install pysqlite3 or a newer Python")
     return found
 
 
@@ -215,8 +215,8 @@ def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
         case 26:  # not a database
             return StoreForeign("this file is not an SQLite database: name another file, or restore it from a backup")
         case 3 | 8 | 14 | 23:  # no permission, read-only, cannot open, not authorised
-            way_out = "check the rights of the file and its folder"
-            return StoreUnavailable(f"the sqlite store could not be used while {doing}: {way_out}")
+            way_out = "check the permissions of the file and its folder"
+            return StoreUnavailable(f"the sqlite store failed while {doing}: {way_out}")
         case 0:  # the driver's own: a text that is not UTF-8
             return StoreCorrupt(what="a text in the sqlite file")
         case _:

@@ -300,7 +300,7 @@ def read_damaged(path: Path, /) -> SalvagedRows:
         for row in pages.rows():
             found.take(row)
     if not found.is_ours:
-        raise StoreForeign("nothing in this file is a store's: restore it from a backup")
+        raise StoreForeign("this file contains no part of a store: restore it from a backup")
     return found
 
 

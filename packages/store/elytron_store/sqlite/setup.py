@@ -78,7 +78,7 @@ def is_read_only(path: Path, /) -> bool:
 
 def read_only_refusal() -> StoreReadOnly:
     """Return the message for a change of a read-only file; the caller may be remote, and gets no path."""
-    return StoreReadOnly("this store can only be read here: have its file and folder made writable, or copy it")
+    return StoreReadOnly("this store is read-only here: make its file and folder writable, or copy it")
 
 
 def connect_writer(library: SqliteLibrary, path: Path, /) -> Raw:
@@ -112,7 +112,7 @@ def prepare_reading(raw: Raw, wanted: WantedStore, /) -> FileAccess:
     if not version:
         raise read_only_refusal()
     if version != len(wanted.steps):
-        raise StoreUnavailable(f"the store at {str(wanted.path)!r} is older: open it once with write access")
+        raise StoreUnavailable(f"the store at {str(wanted.path)!r} has an older format: open it once with write access")
     return FileAccess("delete", wanted.busy_wait_s)
 
 
@@ -220,7 +220,7 @@ def copy_database(source: Path, target: Path, /) -> StoreManifest:
     try:
         with closing(connect_reader(sqlite_library(), source, store_limits.BUSY_WAIT_S)) as raw:
             if recognise_schema(raw, known=len(STEPS)) == 0:
-                raise StoreForeign("this file holds no store yet: there is nothing to copy")
+                raise StoreForeign("this file contains no store yet: there is nothing to copy")
             raw.execute("PRAGMA query_only = OFF")  # which forbids writing to other files too
             raw.execute("VACUUM INTO ?", (str(target),))
         with closing(connect_reader(sqlite_library(), target, store_limits.BUSY_WAIT_S)) as raw:

@@ -258,7 +258,7 @@ class SqliteStore(Engine):
         super()._require_open()
         # A child has neither the worker threads nor the file locks of its parent.
         if os.getpid() != self._process:
-            raise StoreUnavailable("this sqlite store was opened before the process forked: open it again in the child")
+            raise StoreUnavailable("this sqlite store was opened before the process forked: reopen it in the child")
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the read connection with the fewest callers."""

@@ -194,7 +194,7 @@ def apply_group(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Se
     except (OverflowError, UnicodeError, *ERRORS) as error:
         of_driver = isinstance(error, ERRORS)
         if len(batches) == 1 and not of_driver:
-            return [InvalidInput(field="batch", problem="holds a number or text that cannot be stored")]
+            return [InvalidInput(field="batch", problem="contains a number or text that cannot be stored")]
         if len(batches) == 1 or (
             of_driver and not isinstance(translate_error(error, doing="committing"), StoreCorrupt)
         ):

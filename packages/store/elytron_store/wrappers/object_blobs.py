@@ -59,7 +59,7 @@ class ObjectBlobStore(PassingStore):
             )
         except (exceptions.BaseError, OSError, ValueError):
             raise StoreRefused(
-                "blobs= names no object store that can be opened: s3://, gs://, az:// or file://"
+                "blobs= names no object store that can be opened: use s3://, gs://, az:// or file://"
             ) from None
         await _probe_place(objects)
         return cls(store, objects)
@@ -191,14 +191,14 @@ async def _translate_failures(doing: str) -> AsyncGenerator[None]:
         yield
     except FileNotFoundError:
         if doing == "written":
-            raise StoreRefused("the object store has no such bucket or folder: make it first") from None
+            raise StoreRefused("the object store has no such bucket or folder: create it first") from None
         raise
     except _REFUSED:
         raise StoreRefused(
-            f"the object store does not let blobs be {doing}: check its credentials and rights"
+            f"the object store does not allow blobs to be {doing}: check its credentials and permissions"
         ) from None
     except _FAILED:
-        raise StoreUnavailable(f"the object store does not answer, so no blob can be {doing}") from None
+        raise StoreUnavailable(f"the object store does not respond, so blobs cannot be {doing}") from None
 
 
 async def _probe_place(objects: "ObjectStore") -> None:
@@ -212,7 +212,7 @@ async def _probe_place(objects: "ObjectStore") -> None:
             return
         finally:
             await obstore.delete_async(objects, name)
-    raise StoreRefused("the object store writes over objects that are there although it is asked not to: use another")
+    raise StoreRefused("the object store overwrites existing objects although told not to: use another")
 
 
 def _folder_of(space: str) -> str:

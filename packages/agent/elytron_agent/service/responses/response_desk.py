@@ -527,7 +527,7 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /)
         words = "\n".join(part for part in (history, input_items.text) if part)
         turns.append(WindowTurn(run="", at=now, input=clip_words(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
-        raise InvalidInput(field="input", problem="is empty: there is nothing to sum up")
+        raise InvalidInput(field="input", problem="is empty: there is nothing to summarize")
     text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)
     seal = SummarySeal(user)
     await seal.prepare()

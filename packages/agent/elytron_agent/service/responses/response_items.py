@@ -168,7 +168,7 @@ class _InputReader:
     def _result(self, item: InputItem) -> None:
         call = item.call_id or ""
         if call not in self._known:
-            raise InvalidInput(field="input", problem="has a result of a call that was not made: no call has its id")
+            raise InvalidInput(field="input", problem="has a tool result without a call: no call has its id")
         result = ToolResult(call_id=call, tool=self._known[call], text=_output_text(item))
         if self._open.pop(call, None) is not None:
             self._results.append(result)
@@ -358,7 +358,7 @@ def require_room(asked: ResponseRequest, given: GivenInput, max_tokens: int, /) 
     tokens = tokens_of(size + len(asked.instructions or ""), factor=1)
     if tokens > max_tokens:
         why = "`truncation` is disabled" if asked.truncation == "disabled" else "files are not cut"
-        problem = f"has about {tokens} tokens, the window {max_tokens}, and {why}"
+        problem = f"has about {tokens} tokens, but the window is {max_tokens}, and {why}"
         raise InvalidInput(field="input", problem=problem)
 
 
@@ -373,7 +373,7 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
     reasoning, stream = asked.reasoning or {}, asked.stream_options or {}
     problems: list[tuple[str, str]] = []
     if reasoning.get("effort") not in (None, *_EFFORTS):
-        problems.append(("reasoning.effort", f"is none of {', '.join(_EFFORTS)}"))
+        problems.append(("reasoning.effort", f"must be one of {', '.join(_EFFORTS)}"))
     problems += [
         (f"reasoning.{name}", "cannot be had: answers have no items of reasoning")
         for name in sorted(reasoning.keys() - {"effort"})
@@ -446,13 +446,11 @@ def _require_tools(asked: ResponseRequest) -> None:
     """Raise InvalidInput for tools that cannot be offered together."""
     names = [tool.name for tool in asked.tools or ()]
     if len(set(names)) < len(names):
-        raise InvalidInput(field="tools", problem="are two of one name")
+        raise InvalidInput(field="tools", problem="include two with the same name")
     if _RESERVED & set(names):
-        raise InvalidInput(
-            field="tools", problem=f"have a name that is the agent's own: {', '.join(sorted(_RESERVED))}"
-        )
+        raise InvalidInput(field="tools", problem=f"use a name reserved for the agent: {', '.join(sorted(_RESERVED))}")
     choice = asked.tool_choice
     if isinstance(choice, FunctionChoice) and choice.name not in names:
-        raise InvalidInput(field="tool_choice", problem="is none of the tools")
+        raise InvalidInput(field="tool_choice", problem="is not one of the tools")
     if choice == "required" and not names:
-        raise InvalidInput(field="tool_choice", problem="is required, and there are no tools")
+        raise InvalidInput(field="tool_choice", problem="is required, but there are no tools")

@@ -54,7 +54,7 @@ _ENDS: Final[dict[StopReason, Status]] = {
     StopReason.MALFORMED: "failed",
     StopReason.CANCELLED: "cancelled",
 }
-_FAILED: Final = "the model could not be asked, or gave no answer that can be shown"
+_FAILED: Final = "the model could not be called, or returned no usable answer"
 
 
 class ResponseDocument(Value):
@@ -176,7 +176,7 @@ class ResponseShelf:
         value = document.model_dump(mode="json", exclude_none=True, by_alias=True)
         if len(json.dumps(value, ensure_ascii=False).encode()) > limits.RESPONSE_INPUT_BYTES:
             raise LimitExceeded(
-                what="bytes of a stored input: go on from `previous_response_id`, or send `store: false`",
+                what="bytes of a stored input: continue from `previous_response_id`, or send `store: false`",
                 limit=limits.RESPONSE_INPUT_BYTES,
             )
         place = copies_of_turn(document.id, document.thread)
@@ -229,7 +229,7 @@ class ResponseShelf:
             names[:0] = summary.covers
             number = summary.previous
         if len(names) > limits.RESPONSE_RUNS:
-            raise LimitExceeded(what="turns of a thread that is branched", limit=limits.RESPONSE_RUNS)
+            raise LimitExceeded(what="turns of a branched thread", limit=limits.RESPONSE_RUNS)
         return names
 
     async def branch(self, document: ResponseDocument, /) -> str:
@@ -289,7 +289,7 @@ def require_model(name: str | None, known: Sequence[str], usual: str, /) -> str:
     for model in known:
         if name in {model, model.partition(":")[2]}:
             return model
-    raise InvalidInput(field="model", problem=f"is none of this server's: there are {', '.join(known)}")
+    raise InvalidInput(field="model", problem=f"is not one of this server's models: use {', '.join(known)}")
 
 
 _PLACE: Final = (AGENTS, "responses", "conversations")

@@ -20,7 +20,7 @@ def _without_flags(metadata: dict[str, str]) -> dict[str, str]:
     if any(name.strip().casefold() in FLAGS for name in metadata):
         raise ValueError(
             f"has {' or '.join(map(repr, FLAGS))}, which cannot be set as text and would have no effect: leave it out,"
-            " and do not send what is not to be stored"
+            " and do not send what must not be stored"
         )
     return metadata
 
@@ -43,11 +43,11 @@ def _text_file(url: str) -> str:
     """Return `url` if it holds text. Nothing is fetched."""
     head, _, data = url.partition(",")
     if _FILE.fullmatch(head) is None:
-        raise ValueError("is no text: send data:text/plain;base64,... or one of text/markdown and application/json")
+        raise ValueError("is not text: send data:text/plain;base64,... or text/markdown or application/json")
     try:
         a2b_base64(data.encode("ascii"), strict_mode=True).decode("utf-8")
     except ValueError:
-        raise ValueError("is no text: its base64 is damaged, or what it holds is not UTF-8") from None
+        raise ValueError("is not text: its base64 is damaged, or its content is not UTF-8") from None
     return url
 
 
@@ -71,14 +71,14 @@ class ContentPart(Value):
     def _is_whole(self) -> Self:
         if self.type == "input_file":
             if self.file_data is None:
-                raise ValueError("is an input_file without file_data: file_id and file_url are not taken")
+                raise ValueError("is an input_file without file_data: file_id and file_url are not supported")
             return self
         if self.type == "input_image":
             is_whole = self.image_url is not None
         else:
             is_whole = (self.refusal if self.type == "refusal" else self.text) is not None
         if not is_whole:
-            raise ValueError("has a text, or an image_url in a data: URL, as its type says")
+            raise ValueError("must have a text, or an image_url with a data: URL, matching its type")
         return self
 
     @property
@@ -138,7 +138,7 @@ class InputItem(Value):
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
         content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
         if any(part.type == "input_file" for parts in content if isinstance(parts, tuple) for part in parts):
-            raise ValueError("has an input_file: files are in messages that are not the assistant's")
+            raise ValueError("has an input_file, which messages of the assistant may not have")
         return self
 
 
@@ -183,7 +183,7 @@ class AnswerFormat(Value):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if (self.type == "json_schema") is (self.schema_ is None):
-            raise ValueError("has a schema if its type is json_schema")
+            raise ValueError("must have a schema if its type is json_schema")
         return self
 
 
@@ -242,7 +242,7 @@ class ResponseForm(Request):
 
 
 class ResponseRequest(ResponseForm):
-    """Have the agent answer."""
+    """Create a response by the agent."""
 
     input: ResponseInput = ()
     stream: bool | None = None
@@ -250,9 +250,9 @@ class ResponseRequest(ResponseForm):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.previous_response_id and self.conversation:
-            raise ValueError("names one of `previous_response_id` and `conversation`")
+            raise ValueError("must name only one of `previous_response_id` and `conversation`")
         if self.background and not self.is_stored:
-            raise ValueError("cannot be answered in the background without `store`")
+            raise ValueError("cannot run in the background without `store`")
         return self
 
     @property
@@ -275,7 +275,7 @@ class ResponseRequest(ResponseForm):
 
 
 class CompactRequest(Request):
-    """Sum up an input, or what a response continues."""
+    """Compact an input or the history of a response."""
 
     model: Annotated[str, Field(max_length=200)] | None = None
     input: ResponseInput | None = None
@@ -426,14 +426,14 @@ class ItemPage(Value):
 
 
 class ConversationRequest(Request):
-    """Begin a conversation."""
+    """Create a conversation."""
 
     metadata: GivenMetadata | None = None
     items: Annotated[tuple[InputItem, ...], Field(max_length=limits.CONVERSATION_ITEMS)] | None = None
 
 
 class MetadataChange(Request):
-    """Set a conversation's metadata."""
+    """Update a conversation's metadata."""
 
     metadata: GivenMetadata | None = None
 

@@ -104,13 +104,13 @@ async def list_subagents(call: AgentCall) -> Value:
     try:
         creator = SubagentCreator(text) if text is not None else None
     except ValueError:
-        raise InvalidInput(field="created_by", problem="is neither user nor agent") from None
+        raise InvalidInput(field="created_by", problem="must be user or agent") from None
     found = await call.user.known_subagents(created_by=creator)
     return wire.SubagentList(data=tuple([await call.user.shown(each) for each in found]))
 
 
 async def make_subagent(call: AgentCall) -> Value:
-    """Make a subagent."""
+    """Create a subagent."""
     return await call.user.shown(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
 
 
@@ -127,21 +127,21 @@ async def delete_subagent(call: AgentCall) -> Value:
 
 _OF_MAIN: Final = (
     AgentRoute("POST", f"{ROOT}/init", init_agent,
-               SurfaceDescription("init_agent", "Make the user's agent, or say what it is.", wire.InitRequest,
+               SurfaceDescription("init_agent", "Create the user's agent, or return an existing one.", wire.InitRequest,
                                   wire.AgentAnswer)),
-    AgentRoute("GET", ROOT, get_agent, SurfaceDescription("get_agent", "Show the agent.", None, wire.AgentAnswer)),
+    AgentRoute("GET", ROOT, get_agent, SurfaceDescription("get_agent", "Retrieve the agent.", None, wire.AgentAnswer)),
     AgentRoute("DELETE", ROOT, delete_main,
-               SurfaceDescription("delete_agent", "Erase the agent and all that it has.", None, wire.DeletionAnswer,
+               SurfaceDescription("delete_agent", "Erase the agent and all of its data.", None, wire.DeletionAnswer,
                                   query=("dry_run",)), SurfaceAccess.OWNER),
     AgentRoute("GET", f"{ROOT}/config", get_config,
-               SurfaceDescription("get_agent_config", "Show the agent's settings.", None, wire.AgentConfig)),
+               SurfaceDescription("get_agent_config", "Retrieve the agent's settings.", None, wire.AgentConfig)),
     AgentRoute("PUT", f"{ROOT}/config", put_config,
-               SurfaceDescription("put_agent_config", "Change the agent's settings.", wire.ConfigChange,
+               SurfaceDescription("put_agent_config", "Update the agent's settings.", wire.ConfigChange,
                                   wire.AgentConfig)),
     AgentRoute("GET", f"{ROOT}/preferences", get_preferences,
-               SurfaceDescription("get_agent_preferences", "Show time zone and language.", None, UserPreferences)),
+               SurfaceDescription("get_agent_preferences", "Retrieve the preferences.", None, UserPreferences)),
     AgentRoute("PATCH", f"{ROOT}/preferences", change_preferences,
-               SurfaceDescription("change_agent_preferences", "Change time zone or language.",
+               SurfaceDescription("change_agent_preferences", "Update the preferences.",
                                   wire.PreferencesChange, UserPreferences)),
 )  # fmt: skip
 _OF_SUBAGENTS: Final = (
@@ -149,9 +149,9 @@ _OF_SUBAGENTS: Final = (
                SurfaceDescription("list_subagents", "List the subagents.", None, wire.SubagentList,
                                   query=("created_by",))),
     AgentRoute("POST", f"{ROOT}/subagents", make_subagent,
-               SurfaceDescription("make_subagent", "Make a subagent.", wire.SubagentRequest, wire.AgentAnswer)),
+               SurfaceDescription("make_subagent", "Create a subagent.", wire.SubagentRequest, wire.AgentAnswer)),
     AgentRoute("GET", f"{ROOT}{_SUB}", get_subagent,
-               SurfaceDescription("get_subagent", "Show a subagent.", None, wire.AgentAnswer)),
+               SurfaceDescription("get_subagent", "Retrieve a subagent.", None, wire.AgentAnswer)),
     AgentRoute("DELETE", f"{ROOT}{_SUB}", delete_subagent,
                SurfaceDescription("delete_subagent", "Erase a subagent and its thread.", None, wire.DeletionAnswer,
                                   query=("dry_run",))),
@@ -165,19 +165,19 @@ def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Su
     rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
         ("GET", f"{path}/items", list_items,
          SurfaceDescription(f"list{name}_items", "List the thread's messages.", None, wire.ItemList, query=_PAGE)),
-        ("GET", one, get_item, SurfaceDescription(f"get{name}_item", "Show a message.", None, item)),
+        ("GET", one, get_item, SurfaceDescription(f"get{name}_item", "Retrieve a message.", None, item)),
         ("POST", f"{one}/delivered", deliver_item,
-         SurfaceDescription(f"deliver{name}_item", "Say that a device has a message.", None, item)),
+         SurfaceDescription(f"deliver{name}_item", "Mark a message as delivered to a device.", None, item)),
         ("POST", f"{one}/reaction", set_reaction,
          SurfaceDescription(f"react_to{name}_item", "React to a message.", wire.ReactionRequest, item)),
         ("DELETE", f"{one}/reaction", drop_reaction,
-         SurfaceDescription(f"drop{name}_reaction", "Take a reaction off.", None, item)),
+         SurfaceDescription(f"drop{name}_reaction", "Remove a reaction.", None, item)),
     )  # fmt: skip
     for method, where, handler, told in rows:
         yield route_surface(service, AgentRoute(method, where, handler, told))
-    told = SurfaceDescription(f"chat{name}", "Say something to the agent, and follow its turn.", wire.ChatRequest,
+    told = SurfaceDescription(f"chat{name}", "Send a message to the agent and stream its turn.", wire.ChatRequest,
                               _EVENTS, (IDEMPOTENCY_KEY,),
-                              answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and at the end"
+                              answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and finally"
                               " `agent.done` or `agent.error`.")  # fmt: skip
     yield stream_surface(service, "POST", f"{path}/chat", chat_stream, told)
 
@@ -273,7 +273,7 @@ _PATH: Final = "/agent"
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 _DESCRIPTION: Final = SurfaceDescription(
     "agent_page",
-    "The page on which a user talks with the agent.",
+    "Serve the chat page of the agent.",
     None,
     "text/html",
     ("If-None-Match",),

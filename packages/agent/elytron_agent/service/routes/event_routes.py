@@ -37,19 +37,19 @@ from elytron_core.model import Value
 
 _DESCRIPTION: Final = SurfaceDescription(
     "agent_events",
-    "Follow what happens with the user's agents.",
+    "Stream the events of the user's agents.",
     None,
     "text/event-stream",
     ("Last-Event-ID",),
     ("after",),
-    answer="The events of chats, on every device, and `agent.gap`.",
+    answer="Chat events from every device, and `agent.gap`.",
 )
 
 
 def event_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the route of the channel, and that of the usage by the ends of turns in it."""
     yield stream_surface(service, "GET", f"{ROOT}/events", event_stream, _DESCRIPTION)
-    told = SurfaceDescription("agent_usage", "Count the turns and tokens of the last day.", None, AgentUsage)
+    told = SurfaceDescription("agent_usage", "Report the turns and tokens of the last day.", None, AgentUsage)
     yield route_surface(service, AgentRoute("GET", f"{ROOT}/usage", agent_usage, told))
 
 
@@ -217,12 +217,12 @@ _PUSH_ROUTES: Final = (
     AgentRoute("GET", _PUSH, list_pushes,
                SurfaceDescription("list_agent_pushes", "List the push subscriptions.", None, PushList)),
     AgentRoute("POST", _PUSH, make_push,
-               SurfaceDescription("make_agent_push", "Have previews sent to a device.", PushRequest, PushAnswer)),
+               SurfaceDescription("make_agent_push", "Create a push subscription.", PushRequest, PushAnswer)),
     AgentRoute("GET", f"{_PUSH}/key", get_push_key,
-               SurfaceDescription("get_agent_push_key", "Show the key that a browser subscribes with.", None,
+               SurfaceDescription("get_agent_push_key", "Retrieve the public key for browser subscriptions.", None,
                                   PushKeyAnswer)),
     AgentRoute("DELETE", f"{_PUSH}/{{push_id}}", delete_push,
-               SurfaceDescription("delete_agent_push", "End a push subscription.", None, PushDeleted)),
+               SurfaceDescription("delete_agent_push", "Delete a push subscription.", None, PushDeleted)),
 )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ async def get_schedule(call: AgentCall) -> Value:
 
 
 async def delete_schedule(call: AgentCall) -> Value:
-    """End a schedule."""
+    """Cancel a schedule."""
     gone = await (await _shelf_of(call)).cancel(call.part("schedule_id"))
     return ScheduleDeleted(id=gone.stored.id)
 
@@ -329,10 +329,10 @@ _SCHEDULE_ROUTES: Final = (
     AgentRoute("GET", _SCHEDULES, list_schedules,
                SurfaceDescription("list_agent_schedules", "List the schedules.", None, ScheduleList)),
     AgentRoute("POST", _SCHEDULES, make_schedule,
-               SurfaceDescription("make_agent_schedule", "Have the agent do something later, or again and again.",
+               SurfaceDescription("make_agent_schedule", "Schedule a task for the agent, once or repeatedly.",
                                   ScheduleRequest, ScheduleAnswer)),
     AgentRoute("GET", _SCHEDULE, get_schedule,
-               SurfaceDescription("get_agent_schedule", "Show a schedule with its runs.", None, ScheduleAnswer)),
+               SurfaceDescription("get_agent_schedule", "Retrieve a schedule and its runs.", None, ScheduleAnswer)),
     AgentRoute("DELETE", _SCHEDULE, delete_schedule,
-               SurfaceDescription("delete_agent_schedule", "End a schedule.", None, ScheduleDeleted)),
+               SurfaceDescription("delete_agent_schedule", "Cancel a schedule.", None, ScheduleDeleted)),
 )  # fmt: skip

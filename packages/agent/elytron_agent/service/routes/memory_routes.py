@@ -52,7 +52,7 @@ async def get_block(call: AgentCall) -> Response:
 
 
 async def put_block(call: AgentCall) -> Response:
-    """Change a block, or make one."""
+    """Create or update a memory block."""
     await call.user.enabled()
     asked = await call.body(wire.BlockChange)
     label, shelf, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
@@ -172,11 +172,11 @@ def _thread_answer(known: KnownAgent) -> wire.AgentConversation:
 
 _ROUTES: Final = (
     AgentRoute("GET", _BLOCKS, list_blocks,
-               SurfaceDescription("list_agent_blocks", "List the blocks.", None, wire.BlockList)),
+               SurfaceDescription("list_agent_blocks", "List the memory blocks.", None, wire.BlockList)),
     AgentRoute("GET", _BLOCK, get_block,
-               SurfaceDescription("get_agent_block", "Show a block.", None, MemoryBlock)),
+               SurfaceDescription("get_agent_block", "Retrieve a memory block.", None, MemoryBlock)),
     AgentRoute("PUT", _BLOCK, put_block,
-               SurfaceDescription("put_agent_block", "Change a block, or make one.", wire.BlockChange, MemoryBlock,
+               SurfaceDescription("put_agent_block", "Create or update a memory block.", wire.BlockChange, MemoryBlock,
                                   ("If-Match",))),
     AgentRoute("POST", f"{ROOT}/memory/archival", insert_archival,
                SurfaceDescription("insert_archival", "Store an archival memory.", wire.ArchivalRequest,
@@ -184,7 +184,7 @@ _ROUTES: Final = (
     AgentRoute("DELETE", f"{ROOT}/memory/archival/{{id:path}}", delete_archival,
                SurfaceDescription("delete_archival", "Erase an archival memory.", None, wire.ArchivalDeleted)),
     AgentRoute("POST", f"{ROOT}/memory/search", search_memory,
-               SurfaceDescription("search_agent_memory", "Search archival memory, and what was said.",
+               SurfaceDescription("search_agent_memory", "Search archival memory and past messages.",
                                   wire.AgentSearchRequest, wire.SearchHits)),
     AgentRoute("GET", f"{ROOT}/conversations", list_threads,
                SurfaceDescription("list_agent_conversations", "List the agents' threads.", None,
@@ -193,6 +193,6 @@ _ROUTES: Final = (
                SurfaceDescription("list_agent_conversation_items", "List a thread's messages.", None, wire.ItemList,
                                   query=("limit", "after", "order"))),
     AgentRoute("DELETE", _THREAD, delete_thread,
-               SurfaceDescription("delete_agent_conversation", "Erase what was said in a thread.", None,
+               SurfaceDescription("delete_agent_conversation", "Erase the messages of a thread.", None,
                                   wire.ThreadDeleted)),
 )  # fmt: skip

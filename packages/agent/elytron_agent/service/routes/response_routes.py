@@ -36,13 +36,13 @@ def response_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the routes of responses."""
     yield stream_surface(
         service, "POST", _RESPONSES, create_response,
-        SurfaceDescription("create_response", "Have the agent answer, in a thread of its own.", wire.ResponseRequest,
+        SurfaceDescription("create_response", "Create a response in a thread of its own.", wire.ResponseRequest,
                            wire.ResponseBody, (IDEMPOTENCY_KEY,),
-                           answer="The response, or with `stream` its events."),
+                           answer="The response, or its events if `stream` is set."),
     )  # fmt: skip
     yield stream_surface(
         service, "GET", _RESPONSE, get_response,
-        SurfaceDescription("get_response", "Show a response, or with `stream` follow its events.", None,
+        SurfaceDescription("get_response", "Retrieve a response, or stream its events.", None,
                            wire.ResponseBody, query=("stream", "starting_after")),
     )  # fmt: skip
     for route in _RESPONSE_ROUTES:
@@ -88,10 +88,10 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     if call.flag("stream"):
         opened = desk.opened(call.user, known.document.id)
         if opened is None:
-            raise InvalidInput(field="stream", problem="is over or of another node: ask without it")
+            raise InvalidInput(field="stream", problem="has ended or belongs to another node: call without it")
         after = call.request.query_params.get("starting_after", "")
         if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
-            raise InvalidInput(field="starting_after", problem="is no number of an event")
+            raise InvalidInput(field="starting_after", problem="must be the number of an event")
         return AgentStream(opened.feed.read(first=int(after) + 1 if after else 0))
     body = body_response(known.body)
 
@@ -116,7 +116,7 @@ async def cancel_response(call: AgentCall) -> Response:
     """End a response in the background; one that is over stays as it is."""
     known = await _named_response(call)
     if not known.document.form.background:
-        raise InvalidInput(field="response_id", problem="is not one in the background: end its request instead")
+        raise InvalidInput(field="response_id", problem="is not a background response: end its request instead")
     await call.service.responses.cancel(call.user, known)
     return body_response((await ResponseShelf(call.user).read(known.document.id)).body)
 
@@ -151,7 +151,7 @@ def item_query(call: AgentCall, /) -> tuple[int, str | None, ItemOrder]:
     try:
         order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
     except ValueError:
-        raise InvalidInput(field="order", problem="is neither asc nor desc") from None
+        raise InvalidInput(field="order", problem="must be asc or desc") from None
     return call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX), query.get("after"), order
 
 
@@ -192,15 +192,15 @@ async def _whole_response(call: AgentCall, opened: OpenResponse) -> wire.Respons
 
 _RESPONSE_ROUTES: Final = (
     AgentRoute("DELETE", _RESPONSE, delete_response,
-               SurfaceDescription("delete_response", "Erase a response and what was said in it.", None,
+               SurfaceDescription("delete_response", "Erase a response and its messages.", None,
                                   wire.ResponseDeleted)),
     AgentRoute("POST", f"{_RESPONSE}/cancel", cancel_response,
-               SurfaceDescription("cancel_response", "End a response in the background.", None, wire.ResponseBody)),
+               SurfaceDescription("cancel_response", "Cancel a background response.", None, wire.ResponseBody)),
     AgentRoute("GET", f"{_RESPONSE}/input_items", list_input_items,
-               SurfaceDescription("list_input_items", "List what a response answers.", None, wire.ItemPage,
+               SurfaceDescription("list_input_items", "List the input items of a response.", None, wire.ItemPage,
                                   query=("limit", "after", "order", "include"))),
     AgentRoute("POST", f"{_RESPONSES}/compact", compact_input,
-               SurfaceDescription("compact_response", "Sum up an input, or what a response continues.",
+               SurfaceDescription("compact_response", "Compact an input or the history of a response.",
                                   wire.CompactRequest, wire.CompactedBody)),
 )  # fmt: skip
 
@@ -254,7 +254,7 @@ async def get_conversation(call: AgentCall) -> Response:
 
 
 async def change_conversation(call: AgentCall) -> Response:
-    """Set a conversation's metadata."""
+    """Update a conversation's metadata."""
     shelf = await _conversation_shelf(call)
     request = await call.body(wire.MetadataChange)
     return body_response(await shelf.change(call.part("conversation_id"), request.metadata or {}))
@@ -340,7 +340,7 @@ async def _delete_thread(call: AgentCall, shelf: ConversationShelf, conversation
 _QUERY: Final = ("limit", "after", "order", "include")
 _CONVERSATION_ROUTES: Final = (
     AgentRoute("POST", _CONVERSATIONS, create_conversation,
-               SurfaceDescription("create_conversation", "Begin a conversation.", wire.ConversationRequest,
+               SurfaceDescription("create_conversation", "Create a conversation.", wire.ConversationRequest,
                                   wire.ConversationBody)),
     AgentRoute("GET", _CONVERSATIONS, list_conversations,
                SurfaceDescription("list_conversations", "List the conversations.", None, wire.ConversationList,
@@ -352,22 +352,22 @@ _CONVERSATION_ROUTES: Final = (
                SurfaceDescription("delete_several_conversations", "Erase several conversations.", wire.BatchDeletion,
                                   wire.BatchDeleted)),
     AgentRoute("GET", _CONVERSATION, get_conversation,
-               SurfaceDescription("get_conversation", "Show a conversation.", None, wire.ConversationBody)),
+               SurfaceDescription("get_conversation", "Retrieve a conversation.", None, wire.ConversationBody)),
     AgentRoute("POST", _CONVERSATION, change_conversation,
-               SurfaceDescription("change_conversation", "Set a conversation's metadata.", wire.MetadataChange,
+               SurfaceDescription("change_conversation", "Update a conversation's metadata.", wire.MetadataChange,
                                   wire.ConversationBody)),
     AgentRoute("DELETE", _CONVERSATION, delete_conversation,
                SurfaceDescription("delete_conversation", "Erase a conversation.", None, wire.ConversationDeleted)),
     AgentRoute("POST", _ITEMS, add_items,
-               SurfaceDescription("add_conversation_items", "Add items without an answer.", wire.ItemsRequest,
+               SurfaceDescription("add_conversation_items", "Add items without a response.", wire.ItemsRequest,
                                   wire.ItemPage, query=("include",))),
     AgentRoute("GET", _ITEMS, list_items,
                SurfaceDescription("list_conversation_items", "List a conversation's items.", None, wire.ItemPage,
                                   query=_QUERY)),
     AgentRoute("GET", _ITEM, get_item,
-               SurfaceDescription("get_conversation_item", "Show an item.", None, "application/json",
+               SurfaceDescription("get_conversation_item", "Retrieve an item.", None, "application/json",
                                   query=("include",))),
     AgentRoute("DELETE", _ITEM, delete_item,
-               SurfaceDescription("delete_conversation_item", "Erase the turn of an item.", None,
+               SurfaceDescription("delete_conversation_item", "Erase an item and the rest of its turn.", None,
                                   wire.ConversationBody)),
 )  # fmt: skip

@@ -36,7 +36,7 @@ from elytron_turn.context import time_zone
 _MS: Final = 1_000
 _CRON_FIELDS: Final = 5
 _NO_CRON: Final = (
-    "is no cron line of five fields that is ever due, such as `0 9 * * 1-5`, `*/15 8-18 * * *` or `30 7 1 * *`"
+    "must be a cron line of five fields that is ever due, such as `0 9 * * 1-5`, `*/15 8-18 * * *` or `30 7 1 * *`"
 )
 
 
@@ -62,7 +62,7 @@ def _clock_time(text: str) -> str:
     except ValueError:
         found = None
     if found is None or len(text) != len("09:00") or found.tzinfo is not None:
-        raise InvalidInput(field="time", problem="is no time of day such as 09:00 or 18:30")
+        raise InvalidInput(field="time", problem="must be a time of day such as 09:00 or 18:30")
     return text
 
 
@@ -73,7 +73,7 @@ def _one_moment(text: str) -> str:
         year = 0
     # At both ends of the calendar, a time has no moment in some zones.
     if not MINYEAR < year < MAXYEAR:
-        problem = "is no date and time such as 2027-05-04T09:00, or with an offset 2027-05-04T09:00+02:00"
+        problem = "must be a date and time such as 2027-05-04T09:00, or with an offset 2027-05-04T09:00+02:00"
         raise InvalidInput(field="at", problem=problem)
     return text
 
@@ -223,7 +223,7 @@ _OWN: Final = (AGENTS, MAIN, "schedule_words")
 
 
 class ScheduleRequest(Request):
-    """Have an agent do something later, or again and again."""
+    """Schedule a task for an agent, once or repeatedly."""
 
     name: Annotated[str, Field(max_length=limits.SCHEDULE_NAME_CHARS)] = ""
     task: Annotated[str, Field(min_length=1, max_length=limits.SCHEDULE_TASK_CHARS)]

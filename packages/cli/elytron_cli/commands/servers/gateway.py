@@ -158,7 +158,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
     (
         "register-resource",
         "register_resource",
-        "Take in a resource from an address that the server may read.",
+        "Register a resource at an address that the server may read.",
         (click.argument("uri"), *_ABOUT),
     ),
     ("list-resources", "list_resources", "List the resources.", (_placed_options,)),
@@ -166,13 +166,13 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
     (
         "flush-memory",
         "flush",
-        "Hand what was added to a session to extraction.",
+        "Extract memories from what was added to a session.",
         (click.option("--session-id", required=True, help="Such as chat:c_456."), _placed_options),
     ),
     (
         "override-memory",
         "override",
-        "Let search show another text for a memory.",
+        "Override the text that search shows for a memory.",
         (
             click.argument("memory_id"),
             _SESSION,

@@ -1,9 +1,9 @@
 // Agents: what does the agent do, what will it do later, and did it work?
 import { Badge, Button, Check, Dialog, Empty, Failure, Field, Figure, Page, Panel, Select, State, Table, Text, Waiting, ask, count, html, moment, plural, span, useAction, useLoad, useSession, useState, words } from "../lib.mjs";
 
-const HEALTH = { unknown: "not asked yet", answers: "answers", fails: "fails" };
+const HEALTH = { unknown: "not used yet", answers: "available", fails: "failing" };
 const HEALTH_TONES = { answers: "good", fails: "bad", unknown: "" };
-const SWITCHES = [["enabled", "On", "Its routes answer, and its schedules run."], ["tools", "Tools", "It may call tools."], ["compaction", "Summaries", "Old turns become summaries."]];
+const SWITCHES = [["enabled", "On", "Answers requests and runs schedules."], ["tools", "Tools", "May call tools."], ["compaction", "Summaries", "Summarizes old turns."]];
 const DAYS = [["mon", "Monday"], ["tue", "Tuesday"], ["wed", "Wednesday"], ["thu", "Thursday"], ["fri", "Friday"], ["sat", "Saturday"], ["sun", "Sunday"]];
 const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]];
 
@@ -30,12 +30,12 @@ export default function Agents() {
     return { agent, config, usage, subagents: subagents.data, items: items.data, schedules: schedules?.data ?? null };
   }, [space]);
   return html`
-    <${Page} title="Agents" question="What does the agent do, what will it do later, and did it work?" loading=${loading} error=${error} at=${data && at}
-      actions=${html`<${Button} onClick=${reload}>Look again<//>`}>
+    <${Page} title="Agents" question="What does the agent do, what is scheduled, and did it work?" loading=${loading} error=${error} at=${data && at}
+      actions=${html`<${Button} onClick=${reload}>Refresh<//>`}>
       ${!data ? loading && html`<${Waiting} />` : !data.agent ? html`<${Make} onDone=${reload} />` : html`
         <${Figures} ...${data} />
         <${Settings} config=${data.config} onDone=${reload} />
-        ${data.off ? html`<div class="note">The agent is off: its messages and schedules are shown when it is on.</div>` : html`
+        ${data.off ? html`<div class="note">The agent is off. Turn it on to see its messages and schedules.</div>` : html`
           <${Schedules} items=${data.schedules} agents=${[data.agent, ...data.subagents]} onDone=${reload} />
           <${Messages} items=${data.items} />
           ${data.subagents.length > 0 && html`<${Subagents} items=${data.subagents} />`}`}`}
@@ -51,19 +51,19 @@ function Make({ onDone }) {
   });
   return html`
     <${Panel} label="No agent">
-      <${Empty} title="This space has no agent yet">An agent is one long conversation that remembers. It is made here, or by a client's first call.<//>
+      <${Empty} title="This space has no agent yet">An agent is one long conversation with memory. Create it here, or through a client's first call.<//>
       <${Failure} error=${error} />
-      <div class="row centred"><${Button} kind="primary" busy=${busy} onClick=${run}>Make the agent<//></div>
+      <div class="row centred"><${Button} kind="primary" busy=${busy} onClick=${run}>Create agent<//></div>
     <//>`;
 }
 
 const Figures = ({ agent, config, usage, schedules }) => html`
   <div class="figures" role="group" aria-label="Figures">
     <${Figure} label="Agent" value=${config.enabled ? "on" : "off"} note=${`since ${moment(agent.created_at)}`} />
-    <${Figure} label="Its model" value=${html`<${Badge} tone=${HEALTH_TONES[agent.model_health]}>${HEALTH[agent.model_health]}<//>`} note=${config.model} />
+    <${Figure} label="Model" value=${html`<${Badge} tone=${HEALTH_TONES[agent.model_health]}>${HEALTH[agent.model_health]}<//>`} note=${config.model} />
     ${usage && html`
       <${Figure} label="Turns in 24 hours" value=${count(usage.turns)} note=${usage.failed ? `${count(usage.failed)} failed` : "none failed"} tone=${usage.failed ? "warn" : ""} />
-      <${Figure} label="Tokens in 24 hours" value=${count(usage.input_tokens + usage.output_tokens)} note=${`${count(usage.output_tokens)} written, ${plural(usage.calls, "call")} of tools`} />`}
+      <${Figure} label="Tokens in 24 hours" value=${count(usage.input_tokens + usage.output_tokens)} note=${`${count(usage.output_tokens)} output, ${plural(usage.calls, "tool call")}`} />`}
     ${schedules && html`<${Figure} label="Schedules" value=${count(schedules.filter((one) => one.state === "active").length)} note="active" />`}
   </div>`;
 
@@ -96,16 +96,16 @@ const ruleText = ({ type, ...rule }) => {
 function Schedules({ items, agents, onDone }) {
   const [form, setForm] = useState(null);
   const names = new Map(agents.map((one) => [one.id, one.name ?? "main"]));
-  if (!items) return html`<div class="note">The operator of this server has schedules switched off.</div>`;
+  if (!items) return html`<div class="note">The operator has disabled schedules on this server.</div>`;
   return html`
     <${Panel} title="Schedules" flush aside=${html`<${Button} onClick=${() => setForm({ kind: "add" })}>New schedule<//>`}>
-      ${items.length === 0 ? html`<${Empty} title="Nothing is scheduled">A schedule begins a turn of the agent at its time, also while no client is there.<//>` : html`
+      ${items.length === 0 ? html`<${Empty} title="No schedules">A schedule starts a turn of the agent at a set time, even when no client is connected.<//>` : html`
         <${Table} label="Schedules" rows=${items} keyOf=${(one) => one.id} columns=${[
-          ["Task", (one) => html`${one.name && html`<strong><bdi>${one.name}</bdi></strong>`}<${Text} text=${one.task} lines="3" /><span class="soft small">${one.created_by === "agent" ? "made by the agent" : "made by the user"}${agents.length > 1 ? `, for ${names.get(one.agent_id) ?? "an agent that is gone"}` : ""}</span>`, "grow"],
+          ["Task", (one) => html`${one.name && html`<strong><bdi>${one.name}</bdi></strong>`}<${Text} text=${one.task} lines="3" /><span class="soft small">${one.created_by === "agent" ? "created by the agent" : "created by the user"}${agents.length > 1 ? `, for ${names.get(one.agent_id) ?? "a deleted agent"}` : ""}</span>`, "grow"],
           ["When", (one) => html`${ruleText(one.rule)}${one.timezone ? html` <span class="soft">${one.timezone}</span>` : ""}`, "some"],
-          ["Next", (one) => (one.next_due_at ? moment(one.next_due_at) : html`<span class="soft">no more</span>`), "tight"],
+          ["Next", (one) => (one.next_due_at ? moment(one.next_due_at) : html`<span class="soft">none</span>`), "tight"],
           ["Last run", (one) => html`<${LastRun} schedule=${one} />`, "some"],
-          ["", (one) => html`<${Button} kind="quiet" aria-label=${`End ${one.name || one.task.slice(0, 40)}`} onClick=${() => setForm({ kind: "end", one })}>End<//>`],
+          ["", (one) => html`<${Button} kind="quiet" aria-label=${`Delete ${one.name || one.task.slice(0, 40)}`} onClick=${() => setForm({ kind: "end", one })}>Delete<//>`],
         ]} />`}
       ${form?.kind === "add" && html`<${Add} agents=${agents} onClose=${() => setForm(null)} onDone=${() => { setForm(null); onDone(); }} />`}
       ${form?.kind === "end" && html`<${End} one=${form.one} onClose=${() => setForm(null)} onDone=${() => { setForm(null); onDone(); }} />`}
@@ -120,7 +120,7 @@ function LastRun({ schedule }) {
     <div class="soft small">${sums.map(([name, number]) => `${count(number)} ${name}`).join(", ")}</div>`;
 }
 
-const KINDS = [["one_off", "Once"], ["daily", "Every day"], ["weekly", "On days of the week"], ["interval", "At an interval"], ["cron", "By a cron line"]];
+const KINDS = [["one_off", "Once"], ["daily", "Every day"], ["weekly", "Weekly"], ["interval", "At an interval"], ["cron", "Cron expression"]];
 const RULES = {
   one_off: ({ at }) => ({ at }), daily: ({ time }) => ({ time }), weekly: ({ days, time }) => ({ days, time }),
   interval: ({ every, unit }) => ({ seconds: Number(every) * Number(unit) }), cron: ({ line }) => ({ line }),
@@ -138,17 +138,17 @@ function Add({ agents: known, onClose, onDone }) {
   return html`
     <${Dialog} title="New schedule" onClose=${onClose}>
       <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
-        <${Field} label="Task" hint="What the agent is asked to do at that time."><textarea required rows="3" maxlength="4000" value=${draft.task} onInput=${set("task")}></textarea><//>
+        <${Field} label="Task" hint="What the agent should do at that time."><textarea required rows="3" maxlength="4000" value=${draft.task} onInput=${set("task")}></textarea><//>
         <${Field} label="Name"><input maxlength="80" value=${draft.name} onInput=${set("name")} /><//>
         ${known.length > 1 && html`<${Field} label="Agent"><${Select} value=${draft.agent} options=${known.map((one) => [one.id, one.name ?? "The main agent"])} onChange=${(agent) => setDraft({ ...draft, agent })} /><//>`}
         <${Field} label="When"><${Select} value=${draft.type} options=${KINDS} onChange=${(type) => setDraft({ ...draft, type })} /><//>
-        ${draft.type === "one_off" && html`<${Field} label="Date and time" hint="As the user's clock shows it."><input type="datetime-local" required value=${draft.at} onInput=${set("at")} /><//>`}
+        ${draft.type === "one_off" && html`<${Field} label="Date and time" hint="In the user's time zone."><input type="datetime-local" required value=${draft.at} onInput=${set("at")} /><//>`}
         ${draft.type === "weekly" && html`<fieldset class="days"><legend>Days</legend>${DAYS.map(([name, label]) => html`<${Check} key=${name} label=${label} checked=${draft.days.includes(name)} onChange=${(on) => day(name, on)} />`)}</fieldset>`}
-        ${(draft.type === "daily" || draft.type === "weekly") && html`<${Field} label="Time of day" hint="As the user's clock shows it."><input type="time" required value=${draft.time} onInput=${set("time")} /><//>`}
+        ${(draft.type === "daily" || draft.type === "weekly") && html`<${Field} label="Time of day" hint="In the user's time zone."><input type="time" required value=${draft.time} onInput=${set("time")} /><//>`}
         ${draft.type === "interval" && html`<div class="fields"><${Field} label="Every"><input type="number" min="1" max="10000" required value=${draft.every} onInput=${set("every")} /><//><${Field} label="Unit"><${Select} value=${draft.unit} options=${UNITS} onChange=${(unit) => setDraft({ ...draft, unit })} /><//></div>`}
-        ${draft.type === "cron" && html`<${Field} label="Cron line" hint="Five fields: minute, hour, day, month, day of the week."><input required maxlength="100" value=${draft.line} onInput=${set("line")} /><//>`}
+        ${draft.type === "cron" && html`<${Field} label="Cron expression" hint="Five fields: minute, hour, day, month, day of the week."><input required maxlength="100" value=${draft.line} onInput=${set("line")} /><//>`}
         <${Failure} error=${error} />
-        <div class="row"><button class="primary" type="submit" disabled=${busy || !draft.task.trim() || (draft.type === "weekly" && !draft.days.length)}>Schedule it</button><button type="button" onClick=${onClose}>Cancel</button></div>
+        <div class="row"><button class="primary" type="submit" disabled=${busy || !draft.task.trim() || (draft.type === "weekly" && !draft.days.length)}>Create schedule</button><button type="button" onClick=${onClose}>Cancel</button></div>
       </form>
     <//>`;
 }
@@ -157,20 +157,20 @@ function End({ one, onClose, onDone }) {
   const agents = useAgents();
   const { busy, error, run } = useAction(async () => { await agents("DELETE", `/schedules/${encodeURIComponent(one.id)}`); onDone(); });
   return html`
-    <${Dialog} title="End the schedule" onClose=${onClose}>
+    <${Dialog} title="Delete the schedule" onClose=${onClose}>
       <${Text} text=${one.task} lines="4" />
-      <p>It is removed with its runs. A turn of it that runs now goes on.</p>
+      <p>The schedule is deleted with its run history. A turn that is already running continues.</p>
       <${Failure} error=${error} />
-      <div class="row"><${Button} kind="danger primary" busy=${busy} onClick=${run}>End it<//><${Button} onClick=${onClose}>Cancel<//></div>
+      <div class="row"><${Button} kind="danger primary" busy=${busy} onClick=${run}>Delete<//><${Button} onClick=${onClose}>Cancel<//></div>
     <//>`;
 }
 
 const Messages = ({ items }) => html`
-  <${Panel} title="Latest messages" flush aside=${html`<a href="/agent">Talk with it</a>`}>
-    ${items.length === 0 ? html`<${Empty} title="Nothing was said yet" />` : html`
+  <${Panel} title="Latest messages" flush aside=${html`<a href="/agent">Open chat</a>`}>
+    ${items.length === 0 ? html`<${Empty} title="No messages yet" />` : html`
       <ul class="list">${items.map((item) => html`
         <li key=${item.id}><div class="meta"><${Badge} tone=${item.role === "assistant" ? "accent" : ""}>${words(item.role)}<//><span>${moment(item.created_at)}</span>
-          ${item.role === "assistant" && html`<span>${item.delivered_at ? "delivered" : "no device has it yet"}</span>`}${item.reaction && html`<span>${item.reaction.emoji} by ${words(item.reaction.by)}</span>`}</div>
+          ${item.role === "assistant" && html`<span>${item.delivered_at ? "delivered" : "not delivered yet"}</span>`}${item.reaction && html`<span>${item.reaction.emoji} by ${words(item.reaction.by)}</span>`}</div>
           <${Text} text=${item.text} lines="4" /></li>`)}</ul>`}
   <//>`;
 
@@ -180,6 +180,6 @@ const Subagents = ({ items }) => html`
       ["Name", (one) => html`<bdi>${one.name}</bdi>`, "tight"],
       ["Purpose", (one) => html`<${Text} text=${one.purpose} lines="3" />`, "grow"],
       ["Memory", (one) => words(one.memory), "tight"],
-      ["Made by", (one) => words(one.created_by), "tight"],
+      ["Created by", (one) => words(one.created_by), "tight"],
     ]} />
   <//>`;

@@ -28,16 +28,16 @@ export default function Erasures() {
   const more = useAction(async () => { const page = await ask("GET", at(last.next_before)); setPages([...pages, page]); });
   const receipts = data ? receiptsOf([data, ...pages].flatMap((page) => page.items)) : [];
   return html`
-    <${Page} title="Erasures" question="What was erased when, and is it gone?" loading=${loading} error=${error} at=${data && when}
+    <${Page} title="Erasures" question="What was erased, when, and is it gone?" loading=${loading} error=${error} at=${data && when}
       actions=${html`<${Button} kind="danger" onClick=${() => setForm(true)}>Erase the whole space…<//>`}>
       <${Canary} />
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Panel} title="Receipts" flush aside=${`the journal has ${plural(data.sequence, "entry", "entries")}`}>
-          ${receipts.length === 0 ? html`<${Empty} title="Nothing was erased here">The journal names no erasure${last.next_before ? " in its newest part" : ""}.<//>` : html`
+          ${receipts.length === 0 ? html`<${Empty} title="Nothing has been erased here">The journal has no erasures${last.next_before ? " in its newest part" : ""}.<//>` : html`
             <ul class="list">${receipts.map((receipt) => html`<${Receipt} key=${receipt.sequence} receipt=${receipt} />`)}</ul>`}
-          ${last.next_before && html`<div class="pager"><span class="soft small">Older entries were not read yet.</span><${Button} busy=${more.busy} onClick=${more.run}>Older<//></div>`}
+          ${last.next_before && html`<div class="pager"><span class="soft small">Older entries are not loaded.</span><${Button} busy=${more.busy} onClick=${more.run}>Older<//></div>`}
         <//>`}
-      ${form && html`<${EraseDialog} request=${{ whole_space: space }} title="Erase the whole space" onClose=${() => setForm(false)} onDone=${reload}><p>Everything of <strong><bdi>${space}</bdi></strong>: what was said, facts, skills, their history, and its keys of a sealed store.</p><//>`}
+      ${form && html`<${EraseDialog} request=${{ whole_space: space }} title="Erase the whole space" onClose=${() => setForm(false)} onDone=${reload}><p>This erases everything in <strong><bdi>${space}</bdi></strong>: messages, facts, skills, their history and, in a sealed store, the space's keys.</p><//>`}
     <//>`;
 }
 
@@ -54,9 +54,9 @@ function Receipt({ receipt }) {
   return html`
     <li>
       <div class="row between"><strong>${moment(receipt.at)}</strong><span class="soft small">entry ${count(receipt.sequence)}</span></div>
-      <div class="meta">${planes.length ? planes.map(([plane, number]) => html`<span key=${plane}>${words(plane)}: ${count(number)}</span>`) : html`<span>its documents' entries are not in this part of the journal, or were compacted</span>`}</div>
-      ${ids.length > 0 && html`<div class="row"><${Button} busy=${busy} onClick=${run}>Check that it is gone<//>
-        ${told && (told.there.length ? html`<${Badge} tone="bad">${plural(told.there.length, "memory answers", "memories answer")} again<//>` : html`<${Badge} tone="good">none of ${plural(told.asked, "memory", "memories")} can be read<//>`)}</div>`}
+      <div class="meta">${planes.length ? planes.map(([plane, number]) => html`<span key=${plane}>${words(plane)}: ${count(number)}</span>`) : html`<span>the entries of its documents are not loaded, or were compacted</span>`}</div>
+      ${ids.length > 0 && html`<div class="row"><${Button} busy=${busy} onClick=${run}>Verify the erasure<//>
+        ${told && (told.there.length ? html`<${Badge} tone="bad">${plural(told.there.length, "memory", "memories")} can be read again<//>` : html`<${Badge} tone="good">none of ${plural(told.asked, "memory", "memories")} can be read<//>`)}</div>`}
       ${told?.there.map((id) => html`<a key=${id} class="id" href=${linkTo("memories", { id })}>${id}</a>`)}
       <${Failure} error=${error} />
     </li>`;
@@ -86,10 +86,10 @@ function Canary() {
   return html`
     <${Panel} title="Canary check">
       <form class="form" onSubmit=${(event) => { event.preventDefault(); if (text.trim()) run(); }}>
-        <p class="soft">Type words that must be gone. Every memory of the space is read, hidden and private ones too, every version of every fact, and recall is asked.</p>
-        <div class="toolbar"><div class="grow"><input aria-label="Words that must be gone" autocomplete="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)} /><button type="submit" disabled=${busy || !text.trim()}>${busy ? "Looking…" : "Look"}</button></div></div>
+        <p class="soft">Enter text that must be gone. The check reads every memory of the space, including hidden and private ones and every version of every fact, and searches with recall.</p>
+        <div class="toolbar"><div class="grow"><input aria-label="Text that must be gone" autocomplete="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)} /><button type="submit" disabled=${busy || !text.trim()}>${busy ? "Checking…" : "Check"}</button></div></div>
         <${Failure} error=${error} />
-        ${told && html`<div class=${told.found.length ? "note bad" : "note good"} role="status">${told.found.length ? html`“<bdi>${told.phrase}</bdi>” is still in ${plural(told.found.length, "memory", "memories")}.` : html`“<bdi>${told.phrase}</bdi>” is in none of ${plural(told.read, "memory", "memories")}${told.whole ? "" : ` (the first ${count(READ)}; there are more)`}, in no version of a fact, and recall shows it nowhere.`}</div>
+        ${told && html`<div class=${told.found.length ? "note bad" : "note good"} role="status">${told.found.length ? html`“<bdi>${told.phrase}</bdi>” is still in ${plural(told.found.length, "memory", "memories")}.` : html`“<bdi>${told.phrase}</bdi>” is in none of ${plural(told.read, "memory", "memories")}${told.whole ? "" : ` (the first ${count(READ)}; there are more)`}, in no version of a fact, and not found by recall.`}</div>
           ${told.found.slice(0, 20).map(([id, content]) => html`<div key=${id}><a class="id" href=${linkTo("memories", { id })}>${id}</a><${Text} text=${content} lines="2" /></div>`)}`}
       </form>
     <//>`;

@@ -4,7 +4,7 @@ import { MemoryDetail } from "../parts/memory.mjs";
 import { Strip, reach } from "../parts/strip.mjs";
 
 const KINDS = ["preference", "profile", "relationship", "project", "task", "constraint", "fact"];
-const STATES = [["", "Held now"], ["all", "Every state"], ["superseded", "Superseded"], ["corrected", "Corrected"], ["invalidated", "Ended"], ["forgotten", "Forgotten"], ["deleted", "Deleted"], ["merged", "Merged"]];
+const STATES = [["", "Current"], ["all", "All states"], ["superseded", "Superseded"], ["corrected", "Corrected"], ["invalidated", "Ended"], ["forgotten", "Forgotten"], ["deleted", "Deleted"], ["merged", "Merged"]];
 
 /** The facts that held at the time of the clocks, in the form of the list of those that hold now. */
 async function factsThen(operation, { q, kind, secret, clocks, cursor }, signal) {
@@ -40,16 +40,16 @@ export default function Facts() {
   return html`
     <${Page} title="Facts" question="What is believed, since when, and on what evidence?" loading=${loading} error=${error} at=${data && at}>
       <form class="toolbar" role="search" onSubmit=${(event) => { event.preventDefault(); setQuery({ q: text.trim(), id: null }); }}>
-        <div class="grow"><input type="search" aria-label="Search facts" placeholder="Words of the fact" value=${text} onInput=${(event) => { setText(event.currentTarget.value); if (!event.currentTarget.value) setQuery({ q: null }); }} /><button class="primary" type="submit">Search</button></div>
+        <div class="grow"><input type="search" aria-label="Search facts" placeholder="Words in the fact" value=${text} onInput=${(event) => { setText(event.currentTarget.value); if (!event.currentTarget.value) setQuery({ q: null }); }} /><button class="primary" type="submit">Search</button></div>
         ${!then && html`<${Select} aria-label="State" value=${state} options=${STATES} onChange=${(value) => setQuery({ states: value, id: null })} />`}
-        <${Select} aria-label="Kind" value=${kind} options=${[["", "Every kind"], ...KINDS.map((name) => [name, name])]} onChange=${(value) => setQuery({ kind: value, id: null })} />
-        <${Check} label="Private too" checked=${secret} onChange=${(on) => setQuery({ private: on ? "1" : null })} />
+        <${Select} aria-label="Kind" value=${kind} options=${[["", "All kinds"], ...KINDS.map((name) => [name, name])]} onChange=${(value) => setQuery({ kind: value, id: null })} />
+        <${Check} label="Include private" checked=${secret} onChange=${(on) => setQuery({ private: on ? "1" : null })} />
       </form>
-      ${data?.learning.rules.length > 0 && html`<div class="note warn">Not learned now: ${data.learning.rules.map((rule) => (rule.topic ? `${rule.topic} (${rule.state})` : `anything (${rule.state})`)).join(", ")}.</div>`}
+      ${data?.learning.rules.length > 0 && html`<div class="note warn">Not being learned: ${data.learning.rules.map((rule) => (rule.topic ? `${rule.topic} (${rule.state})` : `anything (${rule.state})`)).join(", ")}.</div>`}
       <div class=${id ? "split" : ""}>
         <${Panel} flush label="Facts">
           ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`
-            <${Empty} title=${q || state || kind ? "No fact was found" : "No fact is held yet"}>${q ? html`No fact with all of the words “<bdi>${q}</bdi>”` : "No fact"}${kind ? ` of the kind ${kind}` : ""}${state ? ` in the state ${words(state)}` : " holds now"}. ${data.withheld ? `${plural(data.withheld, "private one was", "private ones were")} left out.` : ""}<//>` : html`
+            <${Empty} title=${q || state || kind ? "No facts found" : "No facts yet"}>${q ? html`No facts with all of the words “<bdi>${q}</bdi>”` : "No facts"}${kind ? ` of kind ${kind}` : ""}${state ? ` in state ${words(state)}` : " are current"}. ${data.withheld ? `${plural(data.withheld, "private fact was", "private facts were")} excluded.` : ""}<//>` : html`
             <ul class="list">${items.map((fact) => html`
               <li key=${fact.id} class=${fact.id === id ? "current" : ""}>
                 <button type="button" class="open-row" aria-expanded=${fact.id === id ? "true" : "false"} onClick=${() => setQuery({ id: fact.id })}><${Text} text=${fact.content} lines="3" /></button>
@@ -57,7 +57,7 @@ export default function Facts() {
                   <span>${fact.valid_from ? `from ${day(fact.valid_from)}` : `seen ${day(fact.observed_at)}`}${fact.valid_to ? ` to ${day(fact.valid_to)}` : ""}</span></div>
                 ${!then && html`<${Strip} fact=${fact} span=${span} />`}
               </li>`)}</ul>
-            <div class="pager">${paged && html`<${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//>`}<span class="soft small">${plural(items.length, "fact")} from ${day(span[0])} to today${data.withheld ? `, ${count(data.withheld)} private left out` : ""}</span>${paged && html`<${Button} onClick=${() => setTrail([...trail, data.next_cursor])} disabled=${!data.has_more}>Next page<//>`}</div>`}
+            <div class="pager">${paged && html`<${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Previous page<//>`}<span class="soft small">${plural(items.length, "fact")} from ${day(span[0])} to today${data.withheld ? `, ${count(data.withheld)} private excluded` : ""}</span>${paged && html`<${Button} onClick=${() => setTrail([...trail, data.next_cursor])} disabled=${!data.has_more}>Next page<//>`}</div>`}
         <//>
         ${id && html`<${MemoryDetail} key=${id} id=${id} secret=${secret} onClose=${() => setQuery({ id: null })} onChange=${reload} />`}
       </div>

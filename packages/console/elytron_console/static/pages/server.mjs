@@ -1,9 +1,9 @@
-// Server: through what is it reached, and with which models does it work?
+// Server: how is it reached, and which models does it use?
 import { Failure, Page, Pairs, Panel, Table, Waiting, ask, count, html, useAction, useId, useLoad, useState } from "../lib.mjs";
 
 export default function Server() {
   return html`
-    <${Page} title="Server" question="Through what is it reached, and with which models does it work?">
+    <${Page} title="Server" question="How is the server reached, and which models does it use?">
       <${Transports} />
       <${Models} />
     <//>`;
@@ -13,7 +13,7 @@ function Transports() {
   const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", "/transports", undefined, { signal }), []);
   const { busy, error: refused, run } = useAction(async (item) => { await ask("PATCH", `/transports/${item.id}`, { enabled: !item.enabled }); reload(); });
   return html`
-    <${Panel} title="Transports" aside="What is off answers 503, at once and after a restart. The console cannot switch itself off." flush>
+    <${Panel} title="Transports" aside="A disabled transport returns 503, now and after a restart. The console cannot disable itself." flush>
       <${Failure} error=${error ?? refused} at=${data && error && at} />
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Table} label="Transports" rows=${data.items} keyOf=${(item) => item.id} columns=${[
@@ -21,7 +21,7 @@ function Transports() {
           ["Transport", (item) => item.title, "tight"],
           ["Endpoint", (item) => item.endpoint ? html`<span class="id">${item.endpoint}</span>` : html`<span class="soft">not set</span>`, "grow"],
           ["Paths", (item) => html`<span class="id">${item.paths.slice(0, 4).join("  ")}${item.paths.length > 4 ? ` and ${count(item.paths.length - 4)} more` : ""}</span>`, "grow"],
-          ["Operations asked for", (item) => (item.calls === undefined ? html`<span class="soft">not counted</span>` : count(item.calls)), "num"],
+          ["Operations", (item) => (item.calls === undefined ? html`<span class="soft">not counted</span>` : count(item.calls)), "num"],
         ]} />`}
     <//>`;
 }
@@ -34,8 +34,8 @@ function Models() {
       ${!data ? loading && html`<${Waiting} />` : html`
         <div class="form">
           <div class="grid">
-            <${Model} key=${`e${data.embedder.setting}`} name="embedder" title="Embedder" of=${data.embedder} none="words and built-in vectors are compared" onDone=${reload} />
-            <${Model} key=${`l${data.language_model.setting}`} name="language_model" title="Language model" of=${data.language_model} none="rules maintain memory" onDone=${reload} />
+            <${Model} key=${`e${data.embedder.setting}`} name="embedder" title="Embedder" of=${data.embedder} none="uses words and built-in vectors" onDone=${reload} />
+            <${Model} key=${`l${data.language_model.setting}`} name="language_model" title="Language model" of=${data.language_model} none="uses rules" onDone=${reload} />
           </div>
           <p class="small">${data.note}</p>
         </div>`}
@@ -51,7 +51,7 @@ function Model({ name, title, of, none, onDone }) {
     <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
       <${Pairs} rows=${[[title, of.in_use ?? html`<span class="soft">none: ${none}</span>`], ["Set by", of.origin]]} />
       ${of.is_changeable && html`
-        <div class="field"><label for=${id}>From the next start on</label>
+        <div class="field"><label for=${id}>From the next start</label>
           <div class="row"><input id=${id} style=${{ flex: "1 1 160px", width: "auto" }} value=${text} placeholder=${name === "embedder" ? "minilm, use, a folder, or URL#MODEL@DIMENSIONS" : "ollama:llama3.2, openai:gpt-5"} onInput=${(event) => setText(event.currentTarget.value)} />
           <button type="submit" disabled=${busy || !changed}>Save</button></div></div>`}
       <${Failure} error=${error} />

@@ -9,8 +9,8 @@ export default function Skills() {
   const name = query.get("name");
   const { data } = list;
   return html`
-    <${Page} title="Skills" question="Which procedures were learned, are they used, and are they any good?" loading=${list.loading} error=${list.error} at=${data && list.at}
-      actions=${data && html`<span class="soft small">${plural(data.total, "skill")}: ${count(data.active)} active, ${count(data.disabled)} switched off, ${count(data.retired)} retired</span>`}>
+    <${Page} title="Skills" question="Which procedures were learned, are they used, and do they work?" loading=${list.loading} error=${list.error} at=${data && list.at}
+      actions=${data && html`<span class="soft small">${plural(data.total, "skill")}: ${count(data.active)} active, ${count(data.disabled)} disabled, ${count(data.retired)} retired</span>`}>
       ${!data ? list.loading && html`<${Waiting} />` : html`
         <div class=${name ? "split" : ""}>
           <${Panel} flush label="Learned skills">
@@ -21,8 +21,8 @@ export default function Skills() {
                 ["Quality", (skill) => count(skill.quality), "num"],
                 ["Used", (skill) => count(skill.use_count), "num"],
                 ["Helped", (skill) => count(skill.validated_count), "num"],
-                ["Did not", (skill) => count(skill.mismatch_count), "num"],
-              ]} />` : html`<${Empty} title="No skill was learned here yet">Agents learn procedures from work that went well; maintenance and hosts write them.<//>`}
+                ["Failed", (skill) => count(skill.mismatch_count), "num"],
+              ]} />` : html`<${Empty} title="No skills yet">Agents learn procedures from successful work; maintenance and hosts store them.<//>`}
           <//>
           ${name && html`<${Skill} key=${name} name=${name} at=${at} onChange=${list.reload} onGone=${() => { setQuery({ name: null }); list.reload(); }} />`}
         </div>`}
@@ -48,7 +48,7 @@ function Skill({ name, at, onChange, onGone }) {
       <${Failure} error=${error} at=${when} />
       <${Text} text=${skill.summary} whole />
       <div class="row">
-        <${Button} busy=${busy} onClick=${() => run(!skill.enabled)}>${skill.enabled ? "Switch off" : "Switch on"}<//>
+        <${Button} busy=${busy} onClick=${() => run(!skill.enabled)}>${skill.enabled ? "Disable" : "Enable"}<//>
         <${Button} onClick=${() => setForm("edit")}>Edit<//>
         <${Button} kind="danger" onClick=${() => setForm("delete")}>Delete<//>
       </div>
@@ -61,11 +61,11 @@ function Skill({ name, at, onChange, onGone }) {
         ["Observed", moment(skill.observed_at)], ["Changed", moment(skill.updated_at)],
         ["Last used", skill.last_used_at ? moment(skill.last_used_at) : "never"],
         ["Last outcome", data.last_outcome_note && html`<${Text} inline text=${data.last_outcome_note} />`],
-        ["Rests on", data.citations.length ? html`<span class="id">${data.citations.join(", ")}</span>` : "nothing that was cited"],
+        ["Sources", data.citations.length ? html`<span class="id">${data.citations.join(", ")}</span>` : "none cited"],
         ["Superseded by", skill.superseded_by && html`<span class="id">${skill.superseded_by}</span>`],
       ]} />
       ${data.strategy_diffs.length > 0 && html`<div><h3>Revisions</h3><ul class="history">${data.strategy_diffs.map((diff, place) => html`
-        <li key=${place}><span>${moment(diff.at)}</span><${Text} text=${diff.reason || "no reason was given"} lines="2" /></li>`)}</ul></div>`}
+        <li key=${place}><span>${moment(diff.at)}</span><${Text} text=${diff.reason || "no reason given"} lines="2" /></li>`)}</ul></div>`}
       ${form === "edit" && html`<${Edit} data=${data} path=${`${path}${at}`} onClose=${() => setForm(null)} onDone=${changed} />`}
       ${form === "delete" && html`<${Remove} skill=${skill} path=${`${path}${at}`} onClose=${() => setForm(null)} onDone=${onGone} />`}
     </section>`;
@@ -89,9 +89,9 @@ function Edit({ data, path, onClose, onDone }) {
         <${Field} label="Topic"><input value=${draft.topic} onInput=${set("topic")} required /><//>
         <${Field} label="Summary"><textarea value=${draft.summary} onInput=${set("summary")}></textarea><//>
         <${Field} label="Procedure"><textarea rows="9" value=${draft.procedure} onInput=${set("procedure")} required></textarea><//>
-        <${Field} label="Reason" hint="It is kept with the revision."><input value=${draft.edit_reason} onInput=${set("edit_reason")} /><//>
+        <${Field} label="Reason" hint="Recorded with the revision."><input value=${draft.edit_reason} onInput=${set("edit_reason")} /><//>
         <${Failure} error=${error} />
-        <div class="row"><button type="submit" class="primary" disabled=${busy}>Save as a revision</button><button type="button" onClick=${onClose}>Cancel</button></div>
+        <div class="row"><button type="submit" class="primary" disabled=${busy}>Save revision</button><button type="button" onClick=${onClose}>Cancel</button></div>
       </form>
     <//>`;
 }
@@ -101,8 +101,8 @@ function Remove({ skill, path, onClose, onDone }) {
   const { busy, error, run } = useAction(async () => { await ask("DELETE", path); onDone(); });
   return html`
     <${Dialog} title="Delete the skill" onClose=${onClose}>
-      <p><bdi>${skill.title}</bdi> is removed. Nothing keeps it from being learned again.</p>
-      <${Check} label="Delete it" checked=${sure} onChange=${setSure} />
+      <p>This deletes <bdi>${skill.title}</bdi>. It may be learned again.</p>
+      <${Check} label="Delete this skill" checked=${sure} onChange=${setSure} />
       <${Failure} error=${error} />
       <div class="row"><${Button} kind="danger primary" busy=${busy || !sure} onClick=${run}>Delete<//><${Button} onClick=${onClose}>Cancel<//></div>
     <//>`;

@@ -11,19 +11,19 @@ export default function Spaces() {
   const more = useAction(async () => { const page = await read(last.next_cursor); setPages([...pages, page]); });
   const items = data ? [data, ...pages].flatMap((page) => page.spaces) : [];
   return html`
-    <${Page} title="Spaces" question="Whose memories are in this store, and how much of each?" loading=${loading} error=${error ?? more.error} at=${data && at}>
+    <${Page} title="Spaces" question="Whose memories are in this store, and how many?" loading=${loading} error=${error ?? more.error} at=${data && at}>
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Panel} flush label="Spaces">
-          ${items.length === 0 ? html`<${Empty} title="The store has no space yet">The first write makes one.<//>` : html`
+          ${items.length === 0 ? html`<${Empty} title="No spaces yet">The first write creates one.<//>` : html`
             <${Table} label="Spaces" rows=${items} keyOf=${(one) => one.space} current=${space} columns=${[
-              ["Space", (one) => html`<bdi>${one.space}</bdi> ${!one.readable && html`<${Badge} tone="bad">cannot be read<//>`}`, "grow"],
+              ["Space", (one) => html`<bdi>${one.space}</bdi> ${!one.readable && html`<${Badge} tone="bad">unreadable<//>`}`, "grow"],
               ["Conversations", (one) => count(one.conversations), "num"],
               ["Turns", (one) => count(one.turns), "num"],
               ["First", (one) => day(one.first_at), "tight"],
               ["Latest", (one) => day(one.last_at), "tight"],
               ["", (one) => (one.space === space ? html`<span class="soft">shown</span>` : html`<${Button} kind="quiet" aria-label=${`Show ${one.space}`} onClick=${() => choose(one.space)}>Show<//>`)],
             ]} />`}
-          ${last.has_more && html`<div class="pager"><span class="soft small">${count(items.length)} are listed</span><${Button} busy=${more.busy} onClick=${more.run}>More<//></div>`}
+          ${last.has_more && html`<div class="pager"><span class="soft small">${count(items.length)} shown</span><${Button} busy=${more.busy} onClick=${more.run}>More<//></div>`}
         <//>`}
     <//>`;
 }

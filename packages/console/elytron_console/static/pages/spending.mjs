@@ -21,11 +21,11 @@ export default function Spending() {
     return { book, jobs, spaces, agent };
   }, [operation, space]);
   return html`
-    <${Page} title="Spending" question="What did models cost, by day, and what is left of the budget?" loading=${loading} error=${error} at=${data && at}
-      actions=${html`<${Button} onClick=${reload}>Look again<//>`}>
+    <${Page} title="Spending" question="What did models cost each day, and how much budget is left?" loading=${loading} error=${error} at=${data && at}
+      actions=${html`<${Button} onClick=${reload}>Refresh<//>`}>
       ${!data ? loading && html`<${Waiting} />` : html`<${Book} book=${data.book} agent=${data.agent} /><${Programs} book=${data.book} /><${Dearest} jobs=${data.jobs.jobs} />
         ${data.spaces && html`<${BySpace} ...${data.spaces} />`}
-        <p class="small">Tokens are those that the provider named. Maintenance: kept for the last 31 days of use, in UTC, and bounded by the budget. Programs: answers with memory that passed through this server since ${moment(data.book.programs_since)}, paid with their own keys and bounded by none of ours.${agents ? html` Agent: the turns of the last 24 hours, see <a href=${linkTo("agents")}>Agents</a>.` : ""}</p>`}
+        <p class="small">Token counts are those reported by the provider. Maintenance: recorded for the last 31 days of use, in UTC, and limited by the budget. Programs: answers with memory that passed through this server since ${moment(data.book.programs_since)}, paid with the programs' own keys and not limited by the budget.${agents ? html` Agent: the turns of the last 24 hours, see <a href=${linkTo("agents")}>Agents</a>.` : ""}</p>`}
     <//>`;
 }
 
@@ -48,15 +48,15 @@ function Book({ book, agent }) {
   const whole = tokens(today.spent) + today.held_tokens;
   return html`
     <div class="figures" role="group" aria-label="Figures">
-      <${Figure} label="Cost today" value=${money(today.spent.cost)} note=${today.spent.calls && !today.spent.cost ? "the provider names none" : "in the provider's currency"} />
-      <${Figure} label="Calls today" value=${count(today.spent.calls)} note=${today.held_calls ? `${count(today.held_calls)} under way` : "by maintenance"} />
-      <${Figure} label="Tokens today" value=${count(tokens(today.spent))} note=${`by maintenance, ${count(today.spent.completion_tokens)} written`} />
+      <${Figure} label="Cost today" value=${money(today.spent.cost)} note=${today.spent.calls && !today.spent.cost ? "not reported by the provider" : "in the provider's currency"} />
+      <${Figure} label="Calls today" value=${count(today.spent.calls)} note=${today.held_calls ? `${count(today.held_calls)} in progress` : "by maintenance"} />
+      <${Figure} label="Tokens today" value=${count(tokens(today.spent))} note=${`by maintenance, ${count(today.spent.completion_tokens)} output`} />
       <${Figure} label="Tokens in 30 days" value=${count(month)} note=${`by maintenance, on ${plural(used.filter(Boolean).length, "day")}`} />
       <${Figure} label="Programs' tokens today" value=${count(programs.reduce((sum, row) => sum + row.read + row.written, 0))} note=${plural(programs.reduce((sum, row) => sum + row.calls, 0), "answer")} />
       ${agent && html`<${Figure} label="Agent's tokens, 24 hours" value=${count(agent.input_tokens + agent.output_tokens)} note=${`${plural(agent.turns, "turn")}, ${count(agent.failed)} failed`} />`}
     </div>
     <div class="grid">
-      <${Panel} title="Budget of today" aside=${book.model ?? "no model: maintenance works by rules"}>
+      <${Panel} title="Today's budget" aside=${book.model ?? "no model: maintenance uses rules"}>
         <${Meter} label="Calls" part=${calls} whole=${book.budget.calls_per_day} note=${`${count(calls)} of ${count(book.budget.calls_per_day)}`} />
         <${Meter} label="Tokens" part=${whole} whole=${book.budget.tokens_per_day} note=${`${count(whole)} of ${count(book.budget.tokens_per_day)}`} />
       <//>
@@ -70,8 +70,8 @@ function Book({ book, agent }) {
         <${Table} label="Days" rows=${[...book.days].reverse().slice(0, SHOWN)} keyOf=${(one) => one.at} columns=${[
           ["Day", (one) => utc(one.at), "grow"],
           ["Calls", (one) => count(one.spent.calls), "num"],
-          ["Read", (one) => count(one.spent.prompt_tokens), "num"],
-          ["Written", (one) => count(one.spent.completion_tokens), "num"],
+          ["Input", (one) => count(one.spent.prompt_tokens), "num"],
+          ["Output", (one) => count(one.spent.completion_tokens), "num"],
           ["Cost", (one) => money(one.spent.cost), "num"],
         ]} />
       <//>`}`;
@@ -79,13 +79,13 @@ function Book({ book, agent }) {
 
 const Programs = ({ book }) => html`
   <${Panel} title="Programs through this server" flush aside=${`since ${moment(book.programs_since)}`}>
-    ${book.programs.length === 0 ? html`<${Empty} title="No program has asked a model">Of the answers through the model APIs with memory, none named its tokens for this space.<//>` : html`
+    ${book.programs.length === 0 ? html`<${Empty} title="No program has used a model">No answer through the model APIs with memory reported tokens for this space.<//>` : html`
       <${Table} label="Programs through this server" rows=${[...book.programs].reverse().slice(0, 50)} keyOf=${(row) => `${row.at} ${row.model}`} columns=${[
-        ["Model", (row) => html`<bdi>${row.model || "not named"}</bdi>`, "grow"],
+        ["Model", (row) => html`<bdi>${row.model || "not reported"}</bdi>`, "grow"],
         ["Day", (row) => utc(row.at), "tight"],
         ["Answers", (row) => count(row.calls), "num"],
-        ["Read", (row) => count(row.read), "num"],
-        ["Written", (row) => count(row.written), "num"],
+        ["Input", (row) => count(row.read), "num"],
+        ["Output", (row) => count(row.written), "num"],
       ]} />`}
   <//>`;
 
@@ -93,7 +93,7 @@ function Dearest({ jobs }) {
   const rows = jobs.filter((job) => job.spent.calls).sort((one, other) => tokens(other.spent) - tokens(one.spent)).slice(0, 10);
   return html`
     <${Panel} title="Jobs with the most tokens" flush aside=${html`<a href=${linkTo("jobs")}>All jobs</a>`}>
-      ${rows.length === 0 ? html`<${Empty} title="No job has asked a model">Of ${plural(jobs.length, "job")} that this space lists.<//>` : html`
+      ${rows.length === 0 ? html`<${Empty} title="No job has used a model">This space lists ${plural(jobs.length, "job")}.<//>` : html`
         <${Table} label="Jobs with the most tokens" rows=${rows} keyOf=${(job) => job.id} columns=${[
           ["Conversation", (job) => html`<a href=${linkTo("conversations", { channel: job.channel, conversation: job.conversation })}><bdi>${job.conversation}</bdi></a>`, "grow"],
           ["Kind", (job) => words(job.kind), "tight"],
@@ -107,11 +107,11 @@ function Dearest({ jobs }) {
 
 const BySpace = ({ items, counted, clipped }) => html`
   <${Panel} title="Spaces with the most tokens" flush aside=${`${clipped ? "the first " : ""}${plural(counted, "space")} counted`}>
-    ${items.length === 0 ? html`<${Empty} title="No space has asked a model" />` : html`
+    ${items.length === 0 ? html`<${Empty} title="No space has used a model" />` : html`
       <${Table} label="Spaces with the most tokens" rows=${items} keyOf=${(one) => one.space} columns=${[
         ["Space", (one) => html`<bdi>${one.space}</bdi>`, "grow"],
         ["Tokens today", (one) => count(tokens(one.today)), "num"],
-        ["Tokens in all", (one) => count(tokens(one.total)), "num"],
+        ["Total tokens", (one) => count(tokens(one.total)), "num"],
         ["Calls", (one) => count(one.total.calls), "num"],
         ["Cost", (one) => money(one.total.cost), "num"],
       ]} />`}

@@ -1,14 +1,14 @@
-// Stores: where is it kept, how much room is left, and is it whole?
+// Stores: where is the data, how much room is left, and is it intact?
 import { Badge, Button, Failure, Figure, LONG_MS, Meter, Page, Pairs, Panel, Table, Waiting, ask, bytes, count, html, linkTo, moment, plural, useAction, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 
-const ERASURES = { no_byte: "no byte of it stays in the files", of_tables: "no byte in the tables; each erasure names what logs and replicas may hold", of_server: "as the server that has the bytes erases" };
+const ERASURES = { no_byte: "no byte remains in the files", of_tables: "no byte remains in the tables; each erasure reports what logs and replicas may still hold", of_server: "depends on the server that stores the bytes" };
 
 export default function Stores() {
   const { space } = useSession();
   const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", `/overview${space ? `?space=${encodeURIComponent(space)}` : ""}`, undefined, { signal }), [space]);
   return html`
-    <${Page} title="Stores" question="Where is it kept, how much room is left, and is it whole?" loading=${loading} error=${error} at=${data && at}
-      actions=${html`<${Button} onClick=${reload}>Look again<//>`}>
+    <${Page} title="Stores" question="Where is the data, how much room is left, and is it intact?" loading=${loading} error=${error} at=${data && at}
+      actions=${html`<${Button} onClick=${reload}>Refresh<//>`}>
       ${!data ? loading && html`<${Waiting} />` : html`<${Store} ...${data} />${space && html`<${Check} key=${space} space=${space} />`}`}
     <//>`;
 }
@@ -17,26 +17,26 @@ function Store({ runtime, storage, promises, spaces, spaces_clipped, kernel }) {
   const used = storage.device_bytes ? storage.device_bytes - storage.free_bytes : null;
   return html`
     <div class="figures" role="group" aria-label="Figures">
-      <${Figure} label="Store" value=${bytes(storage.store_bytes)} note=${storage.store_bytes === undefined ? "no files of this machine" : "its files on this machine"} />
+      <${Figure} label="Store" value=${bytes(storage.store_bytes)} note=${storage.store_bytes === undefined ? "no files on this machine" : "files on this machine"} />
       <${Figure} label="Spaces" value=${`${count(spaces)}${spaces_clipped ? "+" : ""}`} note=${html`<a href=${linkTo("spaces")}>all spaces</a>`} />
       <${Figure} label="Indexes in memory" value=${bytes(kernel.index_bytes)} note=${plural(kernel.indexes, "index", "indexes")} />
-      <${Figure} label="Last backup" value=${storage.backed_up_at ? moment(storage.backed_up_at) : "not known"} tone="small" note="elytron backup FILE" />
+      <${Figure} label="Last backup" value=${storage.backed_up_at ? moment(storage.backed_up_at) : "unknown"} tone="small" note="elytron backup FILE" />
     </div>
     <div class="grid">
-      <${Panel} title="The store" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "answers" : "closes"}<//>`}>
+      <${Panel} title="The store" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "available" : "closing"}<//>`}>
         <${Pairs} rows=${[
-          ["Address", runtime.store ? html`<span class="mono">${runtime.store}</span>` : "not named"], ["Engine", runtime.engine], ["Profile", words(runtime.profile)],
-          ["Device", used === null ? "not known" : `${bytes(storage.free_bytes)} free of ${bytes(storage.device_bytes)}`],
+          ["Address", runtime.store ? html`<span class="mono">${runtime.store}</span>` : "not shown"], ["Engine", runtime.engine], ["Profile", words(runtime.profile)],
+          ["Device", used === null ? "unknown" : `${bytes(storage.free_bytes)} free of ${bytes(storage.device_bytes)}`],
         ]} />
         ${used !== null && html`<${Meter} label="Device in use" part=${used} whole=${storage.device_bytes} note=${`${Math.round((used / storage.device_bytes) * 100)} %`} />`}
       <//>
-      <${Panel} title="What it promises">
+      <${Panel} title="Guarantees">
         <${Pairs} rows=${[
-          ["Durable", promises.durable ? "what was accepted outlives the process" : html`<${Badge} tone="warn">no: it ends with the process<//>`],
-          ["Sealed", promises.sealed ? "texts are encrypted before the engine sees them" : "no: texts are readable in its files"],
+          ["Durable", promises.durable ? "yes: accepted writes survive the process" : html`<${Badge} tone="warn">no: data ends with the process<//>`],
+          ["Sealed", promises.sealed ? "yes: texts are encrypted before they reach the engine" : "no: texts are readable in its files"],
           ["Erasure", ERASURES[promises.erasure] ?? words(promises.erasure)],
-          ["Writers", promises.nodes ? "several machines" : promises.single_writer ? "this process alone" : "several processes of this machine"],
-          ["Time limits", promises.ttl ? "what has one goes for good when it is over" : "none are kept"],
+          ["Writers", promises.nodes ? "several machines" : promises.single_writer ? "only this process" : "several processes on this machine"],
+          ["Time limits", promises.ttl ? "expired items are permanently removed" : "not supported"],
         ]} />
       <//>
     </div>`;
@@ -50,15 +50,15 @@ function Check({ space }) {
   const account = told?.report.journal_account;
   const isWhole = check?.ok && !account?.altered && !account?.missing && !account?.unproven;
   return html`
-    <${Panel} title="Is it whole?" aside=${told && html`read at ${moment(told.at)}`}>
+    <${Panel} title="Integrity check" aside=${told && html`checked at ${moment(told.at)}`}>
       <div class="form">
-        <p class="soft">Every byte of the store is read, and what the space <bdi>${space}</bdi> holds is compared with its journal. Nothing is changed. Of a large store it takes a while.</p>
-        <div class="row"><${Button} busy=${busy} onClick=${run}>${busy ? "Reading…" : "Read every byte"}<//>${told && html`<${Badge} tone=${isWhole ? "good" : "bad"}>${isWhole ? "it is whole" : "it is damaged"}<//>`}</div>
+        <p class="soft">Reads every byte of the store and compares the contents of the space <bdi>${space}</bdi> with its journal. Nothing is changed. A large store takes a while.</p>
+        <div class="row"><${Button} busy=${busy} onClick=${run}>${busy ? "Checking…" : "Check now"}<//>${told && html`<${Badge} tone=${isWhole ? "good" : "bad"}>${isWhole ? "intact" : "damaged"}<//>`}</div>
         <${Failure} error=${error} />
         ${told && html`
           <${Pairs} rows=${[
-            ["Read", `${plural(check?.documents ?? 0, "document")}, ${plural(check?.entries ?? 0, "journal entry", "journal entries")}, ${plural(check?.blobs ?? 0, "file")}`],
-            ["Journal", account && `${plural(account.told, "document is", "documents are")} as it says; ${count(account.altered)} differ, ${count(account.missing)} are missing`],
+            ["Checked", `${plural(check?.documents ?? 0, "document")}, ${plural(check?.entries ?? 0, "journal entry", "journal entries")}, ${plural(check?.blobs ?? 0, "file")}`],
+            ["Journal", account && `${plural(account.told, "document matches", "documents match")}; ${count(account.altered)} differ, ${count(account.missing)} are missing`],
             ["Head", told.report.head && html`<span class="id">${told.report.head}</span>`],
           ]} />
           ${check?.problems.length > 0 && html`<${Table} label="Damage" rows=${check.problems.map((problem, place) => ({ place, problem }))} keyOf=${(row) => row.place} columns=${[

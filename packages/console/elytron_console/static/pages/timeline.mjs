@@ -1,4 +1,4 @@
-// Timeline: what held then, and what was believed then?
+// Timeline: what was true then, and what was believed then?
 import { Button, Empty, Page, Panel, State, Text, Waiting, count, day, fieldTime, html, linkTo, moment, plural, timeField, useEffect, useId, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 import { Meta } from "../parts/memory.mjs";
 import { Strip, reach } from "../parts/strip.mjs";
@@ -42,15 +42,15 @@ export default function Timeline() {
   const span = [Math.min(first, whole.data?.first ?? first) - DAY, now];
   const lanes = [...facts].sort((one, other) => (one.topic === other.topic ? one.recorded_at - other.recorded_at : one.topic < other.topic ? -1 : 1));
   return html`
-    <${Page} title="Timeline" question="What held then, and what was believed then?" loading=${whole.loading} error=${whole.error ?? then.error} at=${whole.data && whole.at}
+    <${Page} title="Timeline" question="What was true then, and what was believed then?" loading=${whole.loading} error=${whole.error ?? then.error} at=${whole.data && whole.at}
       actions=${(asOf !== null || knownAt !== null) && html`<${Button} onClick=${() => { setAsOf(null); setKnownAt(null); }}>Back to now<//>`}>
-      <${Panel} label="Clocks"><div class="sliders">
-        <${Clock} label="What held on" told="the world's clock" value=${asOf} span=${span} onChange=${setAsOf} />
-        <${Clock} label="as it was known on" told="the memory's clock" value=${knownAt} span=${span} onChange=${setKnownAt} />
-      </div><p class="small">Every list of the console follows these clocks until you set them back to now.</p><//>
+      <${Panel} label="Dates"><div class="sliders">
+        <${Clock} label="True on" told="the world's clock" value=${asOf} span=${span} onChange=${setAsOf} />
+        <${Clock} label="As known on" told="the memory's clock" value=${knownAt} span=${span} onChange=${setKnownAt} />
+      </div><p class="small">Every list in the console follows these dates until you reset them to now.</p><//>
       <div class="grid calls">
-        <${Panel} title="Facts" flush aside=${then.data && whole.data && html`${plural(then.data.held.size, "fact")} held then, of ${plural(facts.length, "version")}${whole.data.clipped ? ` (the first ${MOST})` : ""}`}>
-          ${!whole.data ? whole.loading && html`<div class="inset"><${Waiting} /></div>` : lanes.length === 0 ? html`<${Empty} title="No fact is stored here yet" />` : html`
+        <${Panel} title="Facts" flush aside=${then.data && whole.data && html`${plural(then.data.held.size, "fact")} true then, of ${plural(facts.length, "version")}${whole.data.clipped ? ` (the first ${MOST})` : ""}`}>
+          ${!whole.data ? whole.loading && html`<div class="inset"><${Waiting} /></div>` : lanes.length === 0 ? html`<${Empty} title="No facts yet" />` : html`
             <div>${lanes.map((fact) => html`
               <div key=${fact.id} class=${`lane${then.data && !then.data.held.has(fact.id) ? " off" : ""}`}>
                 <div><a href=${linkTo("facts", { id: fact.id, states: "all" })}><bdi>${fact.topic}</bdi></a> ${fact.state !== "active" && html`<${State} state=${fact.state} />`}<${Text} text=${fact.content} lines="2" /></div>
@@ -58,8 +58,8 @@ export default function Timeline() {
               </div>`)}</div>
             <div class="lane"><span></span><div class="axis"><span>${day(span[0])}</span><span>${day((span[0] + span[1]) / 2)}</span><span>today</span></div></div>`}
         <//>
-        <${Panel} title="Said last by then" flush>
-          ${!then.data ? then.loading && html`<div class="inset"><${Waiting} /></div>` : then.data.said.length === 0 ? html`<${Empty} title="Nothing had been said">Before ${moment(asOf ?? now)} there is no message.<//>` : html`
+        <${Panel} title="Latest messages by then" flush>
+          ${!then.data ? then.loading && html`<div class="inset"><${Waiting} /></div>` : then.data.said.length === 0 ? html`<${Empty} title="No messages">There are no messages before ${moment(asOf ?? now)}.<//>` : html`
             <ul class="list">${then.data.said.map((hit) => html`<li key=${hit.id}><a class="open-row" href=${linkTo("memories", { id: hit.id })}><${Text} text=${hit.text} lines="2" /></a><${Meta} hit=${hit} /></li>`)}</ul>`}
         <//>
       </div>

@@ -1,10 +1,10 @@
-// What a memory stands between: what it rests on, its versions, and what rests on it. The server gives at most 200, in columns, as links.
+// What a memory is related to: its sources, its versions, and what is derived from it. The server gives at most 200, in columns, as links.
 import { Failure, Text, ask, html, linkTo, useLoad, useSession, useState } from "../lib.mjs";
 
 export function Around({ id }) {
   const [open, setOpen] = useState(false);
   return html`
-    <details open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>What is around it</summary>
+    <details open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>Related memories</summary>
       ${open && html`<${Columns} id=${id} />`}
     </details>`;
 }
@@ -12,14 +12,14 @@ export function Around({ id }) {
 function Columns({ id }) {
   const { space } = useSession();
   const { data, error } = useLoad(({ signal }) => ask("GET", `/around?${new URLSearchParams({ space, id })}`, undefined, { signal }), [space, id]);
-  if (!data) return error ? html`<${Failure} error=${error} />` : html`<p class="small">Reading…</p>`;
+  if (!data) return error ? html`<${Failure} error=${error} />` : html`<p class="small">Loading…</p>`;
   return html`
     <div class="around">
-      <${Column} title="Rests on" id=${id} nodes=${data.rests} none="nothing that was cited" />
+      <${Column} title="Sources" id=${id} nodes=${data.rests} none="none cited" />
       ${data.versions.length > 0 && html`<${Column} title="Versions" id=${id} nodes=${data.versions} />`}
-      <${Column} title="Rests on it" id=${id} nodes=${data.derived} none="nothing" />
+      <${Column} title="Derived from it" id=${id} nodes=${data.derived} none="none" />
     </div>
-    ${data.clipped && html`<p class="small">There are more; the first 200 are shown.</p>`}`;
+    ${data.clipped && html`<p class="small">Only the first 200 are shown.</p>`}`;
 }
 
 const Column = ({ title, id, nodes, none }) => html`

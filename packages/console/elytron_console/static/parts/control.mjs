@@ -3,7 +3,7 @@ import { Button, Dialog, Failure, Field, FurtherSpaces, Pairs, Text, Waiting, as
 
 const outcomes = (report) => {
   const refused = report.decisions.filter((one) => one.outcome !== "changed");
-  return refused.length ? `${plural(refused.length, "memory", "memories")} stayed as before: ${[...new Set(refused.map((one) => one.reason || words(one.outcome)))].join("; ")}` : null;
+  return refused.length ? `${plural(refused.length, "memory", "memories")} unchanged: ${[...new Set(refused.map((one) => one.reason || words(one.outcome)))].join("; ")}` : null;
 };
 
 export function ForgetDialog({ ids, undo = false, onClose, onDone }) {
@@ -14,12 +14,12 @@ export function ForgetDialog({ ids, undo = false, onClose, onDone }) {
     onDone(report);
   });
   return html`
-    <${Dialog} title=${undo ? "Bring back" : `Forget ${plural(ids.length, "memory", "memories")}`} onClose=${onClose}>
+    <${Dialog} title=${undo ? "Restore" : `Forget ${plural(ids.length, "memory", "memories")}`} onClose=${onClose}>
       <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
-        <p>${undo ? "Recall and blocks show it again." : "Recall and blocks no longer show it. Evidence and history stay, and it can be brought back."}</p>
-        <${Field} label="Reason" hint="It is kept in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
+        <p>${undo ? "It appears in recall and context blocks again." : "It no longer appears in recall or context blocks. Evidence and history stay, and it can be restored."}</p>
+        <${Field} label="Reason" hint="Recorded in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
         <${Failure} error=${error} />
-        <div class="row"><button class="primary" type="submit" disabled=${busy}>${undo ? "Bring back" : "Forget"}</button><button type="button" onClick=${onClose}>Cancel</button></div>
+        <div class="row"><button class="primary" type="submit" disabled=${busy}>${undo ? "Restore" : "Forget"}</button><button type="button" onClick=${onClose}>Cancel</button></div>
       </form>
     <//>`;
 }
@@ -48,17 +48,17 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
     return html`
       <${Dialog} title="Erased" onClose=${onClose}>
         <${Pairs} rows=${[["Erased", html`<strong>${what}</strong>`], ["Journal", `entry ${count(receipt.report.sequence)}`]]} />
-        <p>It was removed from the store, the index and the journal's digests. There is no way back.</p>
+        <p>It was removed from the store, the index and the journal's digests. This cannot be undone.</p>
         ${details}
         <${FurtherSpaces} names=${receipt.report.other_spaces} />
-        ${receipt.report.derived.length > 0 && html`<div class="note warn">${plural(receipt.report.derived.length, "memory rests", "memories rest")} on what was erased and ${receipt.report.derived.length === 1 ? "is" : "are"} still there: <span class="id">${receipt.report.derived.slice(0, 20).join(", ")}</span></div>`}
+        ${receipt.report.derived.length > 0 && html`<div class="note warn">${plural(receipt.report.derived.length, "memory", "memories")} derived from what was erased still ${receipt.report.derived.length === 1 ? "exists" : "exist"}: <span class="id">${receipt.report.derived.slice(0, 20).join(", ")}</span></div>`}
         <div class="row"><${Button} kind="primary" onClick=${onClose}>Done<//></div>
       <//>`;
   }
   const matches = data && typed.trim() === phrase && data.count > 0;
   return html`
     <${Dialog} title=${title ?? "Erase"} onClose=${onClose}>
-      <p>Erasing removes it physically. There is no way back.</p>
+      <p>Erasing deletes the data permanently. This cannot be undone.</p>
       ${children}
       <${Failure} error=${preview.error} />
       ${preview.loading && html`<${Waiting}>Counting…<//>`}
@@ -69,8 +69,8 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
           ${details}
           <${FurtherSpaces} names=${data.report.other_spaces} />
           ${outcomes(data.report) && html`<p class="small">${outcomes(data.report)}</p>`}
-          ${data.report.derived.length > 0 && html`<p class="note warn">${plural(data.report.derived.length, "memory rests", "memories rest")} on it and would stay. Erase these too if they must go.</p>`}
-          <${Field} label=${request.whole_space ? "Type the name of the space to erase it" : `Type ${phrase} to erase`}><input inputmode=${request.whole_space ? "text" : "numeric"} autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
+          ${data.report.derived.length > 0 && html`<p class="note warn">${plural(data.report.derived.length, "memory", "memories")} derived from it would remain. Erase these too if they must go.</p>`}
+          <${Field} label=${request.whole_space ? "Type the name of the space to confirm" : `Type ${phrase} to confirm`}><input inputmode=${request.whole_space ? "text" : "numeric"} autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
           <${Field} label="Reason"><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
           <${Failure} error=${error} />
           <div class="row"><button class="danger primary" type="submit" disabled=${busy || !matches}>${busy ? "Erasing…" : "Erase"}</button><button type="button" onClick=${onClose}>Cancel</button></div>
@@ -79,11 +79,11 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
 }
 
 const ACTIONS = {
-  correct: ["Correct", "It was wrong. The new text takes its place and the old one is believed for no time.", true],
-  supersede: ["It changed", "The world changed. The old text held until now, the new one holds since.", true],
-  mark_stale: ["Mark as stale", "It is to be verified before it is used, until it is confirmed.", false],
-  invalidate: ["It ended", "It held until now, and nothing takes its place.", false],
-  delete: ["Delete", "It goes from recall and is not learned again until its topic is allowed. History stays.", false],
+  correct: ["Correct", "The fact was wrong. The new text replaces it for all times.", true],
+  supersede: ["Supersede", "The world changed. The old text was true until now; the new one is true from now on.", true],
+  mark_stale: ["Mark as stale", "It must be verified before use until it is confirmed.", false],
+  invalidate: ["End", "It was true until now, and nothing replaces it.", false],
+  delete: ["Delete", "It disappears from recall and is not relearned until its topic is allowed. History stays.", false],
 };
 export const FACT_ACTIONS = Object.entries(ACTIONS).map(([name, [label]]) => [name, label]);
 
@@ -94,7 +94,7 @@ export function FactDialog({ fact, action, onClose, onDone }) {
   const [reason, setReason] = useState("");
   const { busy, error, run } = useAction(async () => {
     const report = await operation("change_fact", { id: fact.id, action, reason, expected_version: fact.version, ...(takesText ? { content } : {}) });
-    if (!report.changed) throw new Error(report.reason || "nothing was changed");
+    if (!report.changed) throw new Error(report.reason || "Nothing was changed");
     onDone(report);
   });
   return html`
@@ -102,7 +102,7 @@ export function FactDialog({ fact, action, onClose, onDone }) {
       <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
         <p>${told}</p>
         ${takesText ? html`<${Field} label="Text"><textarea rows="4" required value=${content} onInput=${(event) => setContent(event.currentTarget.value)}></textarea><//>` : html`<${Text} text=${fact.content} />`}
-        <${Field} label="Reason" hint="It is kept in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
+        <${Field} label="Reason" hint="Recorded in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
         <${Failure} error=${error} />
         <div class="row"><button class=${action === "delete" ? "danger primary" : "primary"} type="submit" disabled=${busy || (takesText && content.trim() === fact.content)}>${label}</button><button type="button" onClick=${onClose}>Cancel</button></div>
       </form>

@@ -4,7 +4,7 @@ import { Around } from "./around.mjs";
 import { EraseDialog, FACT_ACTIONS, FactDialog, ForgetDialog } from "./control.mjs";
 
 const PLANES = {
-  transcript: "message", long_term: "fact", procedural: "skill", continuity: "capsule", execution: "state of work",
+  transcript: "message", long_term: "fact", procedural: "skill", continuity: "capsule", execution: "work state",
   summary: "summary", archive: "note", private_garden: "private document", subject: "subject", candidate: "candidate",
   tool_experience: "tool experience", records: "record",
 };
@@ -34,7 +34,7 @@ export function MemoryDetail({ id, secret, onClose, onChange }) {
       operation("history", asked, {}, { signal }).catch(() => ({ items: [] })),
     ]);
     const fact = hit?.plane === "long_term" || !hit ? await operation("get_fact", asked, {}, { signal }).then((report) => report.fact, () => null) : null;
-    if (!hit && !fact) throw Object.assign(new Error("There is no memory of this id here, or this view may not read it."), { status: 404 });
+    if (!hit && !fact) throw Object.assign(new Error("No memory here has this id, or you may not read it."), { status: 404 });
     return { hit: hit ?? { id, plane: "long_term", text: fact.content, kind: fact.kind, at: fact.observed_at }, fact, history: history.items };
   }, [operation, id, secret]);
   const [form, setForm] = useState(null);
@@ -62,14 +62,14 @@ function Whole({ hit, fact, history, onForm }) {
     <${Text} key=${hit.id} text=${hit.text} whole />
     <div class="row">
       ${fact && !fact.closed_at && FACT_ACTIONS.map(([name, label]) => html`<${Button} key=${name} onClick=${() => onForm({ kind: "fact", action: name })}>${label}<//>`)}
-      <${Button} onClick=${() => onForm({ kind: "forget", undo: forgotten })}>${forgotten ? "Bring back" : "Forget"}<//>
+      <${Button} onClick=${() => onForm({ kind: "forget", undo: forgotten })}>${forgotten ? "Restore" : "Forget"}<//>
       <${Button} kind="danger" onClick=${() => onForm({ kind: "erase" })}>Erase…<//>
-      <a class="small" href=${linkTo("recall", { why: hit.id })}>Why is it not recalled?</a>
+      <a class="small" href=${linkTo("recall", { why: hit.id })}>Why isn't it recalled?</a>
     </div>
-    ${hit.plane === "transcript" && html`<p class="small">What was said stays as it was said: forget hides it, erase removes it. A fact that was drawn from it can be corrected.</p>`}
+    ${hit.plane === "transcript" && html`<p class="small">Messages are never edited: forgetting hides one, erasing deletes it. Facts extracted from it can be corrected.</p>`}
     <hr />
     <${Pairs} rows=${[
-      ["Said or seen", hit.recorded_at === undefined ? moment(hit.at) : html`claims ${moment(hit.at)}; ordered by its recording`],
+      ["Said or seen", hit.recorded_at === undefined ? moment(hit.at) : html`claimed ${moment(hit.at)}; ordered by recording time`],
       ["Recorded", hit.recorded_at !== undefined && moment(hit.recorded_at)], ["Speaker", hit.speaker && html`<bdi>${hit.speaker}</bdi>`], ["Role", words(hit.role)],
       ["Conversation", hit.conversation && html`<a href=${linkTo("conversations", { channel: hit.channel, conversation: hit.conversation })}><bdi>${hit.conversation}</bdi></a>`],
       ["Title", !fact && hit.title && html`<bdi>${hit.title}</bdi>`], ["Trust", hit.trust && html`<${State} state=${hit.trust} />`],
@@ -77,22 +77,22 @@ function Whole({ hit, fact, history, onForm }) {
       ["Tags", hit.tags?.length ? html`<bdi>${hit.tags.join(", ")}</bdi>` : null],
       ...(fact ? [
         ["State", html`<${State} state=${fact.state} />`], ["Topic", html`<bdi>${fact.topic}</bdi>`], ["Kind", words(fact.kind)],
-        ["Held", `${fact.valid_from ? day(fact.valid_from) : "always"} to ${fact.valid_to ? day(fact.valid_to) : "now"}`],
+        ["True", `${fact.valid_from ? day(fact.valid_from) : "always"} to ${fact.valid_to ? day(fact.valid_to) : "now"}`],
         ["Believed", `${moment(fact.recorded_at)} to ${fact.closed_at ? moment(fact.closed_at) : "now"}`],
         ["Confirmed", moment(fact.confirmed_at)], ["Evidence", fact.evidence_count],
         ["Vouched for by", words(fact.authority)], ["Confidence", words(fact.confidence)], ["Privacy", words(fact.privacy)],
-        ["Last shown", fact.last_used_at ? moment(fact.last_used_at) : "never, that is known"],
+        ["Last shown", fact.last_used_at ? moment(fact.last_used_at) : "never, as far as is known"],
         ["Closed because", fact.closed_because && html`<bdi>${fact.closed_because}</bdi>`],
         ["Replaced by", fact.superseded_by && html`<a class="id" href=${linkTo("facts", { id: fact.superseded_by, states: "all" })}>${fact.superseded_by}</a>`],
         ["Replaces", fact.supersedes && html`<a class="id" href=${linkTo("facts", { id: fact.supersedes, states: "all" })}>${fact.supersedes}</a>`],
       ] : []),
-      ["Rests on", (fact?.evidence ?? hit.citations ?? []).filter((one) => one !== hit.id).length ? html`${(fact?.evidence ?? hit.citations).filter((one) => one !== hit.id).map((one) => html`<a key=${one} class="id" href=${linkTo("memories", { id: one })}>${one}</a> `)}` : null],
+      ["Sources", (fact?.evidence ?? hit.citations ?? []).filter((one) => one !== hit.id).length ? html`${(fact?.evidence ?? hit.citations).filter((one) => one !== hit.id).map((one) => html`<a key=${one} class="id" href=${linkTo("memories", { id: one })}>${one}</a> `)}` : null],
       ...metadata.map(([name, value]) => [html`<bdi>${name}</bdi>`, html`<${Text} inline text=${typeof value === "string" ? value : JSON.stringify(value)} />`]),
     ]} />
     ${(fact || hit.plane === "transcript") && html`<${Around} id=${hit.id} />`}
     ${history.length > 0 && html`
       <div><h3>History</h3><ul class="history">${history.map((item, place) => html`
-        <li key=${place}><span><strong>${words(item.event)}</strong> <span class="soft">${moment(item.at)}${item.claimed_at !== undefined ? html`, claims ${moment(item.claimed_at)}` : ""}${item.by ? html`, by <bdi>${item.by}</bdi>` : ""}</span></span>
+        <li key=${place}><span><strong>${words(item.event)}</strong> <span class="soft">${moment(item.at)}${item.claimed_at !== undefined ? html`, claimed ${moment(item.claimed_at)}` : ""}${item.by ? html`, by <bdi>${item.by}</bdi>` : ""}</span></span>
           ${item.text && item.text !== hit.text && html`<${Text} text=${item.text} lines="3" />`}
           ${item.reason && item.reason !== item.event && html`<span class="soft"><${Text} inline text=${item.reason} /></span>`}</li>`)}</ul></div>`}`;
 }

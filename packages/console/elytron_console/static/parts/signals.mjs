@@ -5,7 +5,7 @@ export function Signals({ signals }) {
   const { signals: meanings } = useSession();
   const rows = Object.entries(signals ?? {}).sort(([, one], [, other]) => Math.abs(other) - Math.abs(one));
   const most = Math.max(...rows.map(([, value]) => Math.abs(value)), 1e-9);
-  if (!rows.length) return html`<p class="small">No signal is known.</p>`;
+  if (!rows.length) return html`<p class="small">No signals are available.</p>`;
   return html`
     <div class="signals">${rows.map(([name, value]) => html`
       <div class="signal" key=${name}><span title=${meanings[name]}>${words(name)}</span><div><div class=${`signal-bar${value < 0 ? " minus" : ""}`} style=${{ width: `${(Math.abs(value) / most) * 100}%` }}></div></div><span class="num">${Number(value.toFixed(3))}</span></div>`)}

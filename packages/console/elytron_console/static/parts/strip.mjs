@@ -13,7 +13,7 @@ export function Strip({ fact, span: [first, last], mark }) {
   const until = place(fact.valid_to ?? (fact.closed_at && fact.state !== "active" ? fact.closed_at : last));
   const held = fact.state === "active" || fact.state === "superseded" || fact.state === "invalidated";
   return html`
-    <svg class="strip" viewBox="0 0 100 14" preserveAspectRatio="none" role="img" aria-label=${`Held ${fact.valid_from ? `from ${day(fact.valid_from)}` : `from a time that is not known, seen ${day(fact.observed_at)},`} to ${fact.valid_to ? day(fact.valid_to) : "now"}`}>
+    <svg class="strip" viewBox="0 0 100 14" preserveAspectRatio="none" role="img" aria-label=${`True ${fact.valid_from ? `from ${day(fact.valid_from)}` : `from an unknown time, seen ${day(fact.observed_at)},`} to ${fact.valid_to ? day(fact.valid_to) : "now"}`}>
       <rect class="rail" x="0" y="5" width="100" height="4" />
       ${fact.valid_from === undefined && html`<rect class=${`${kind} unknown`} x="0" y=${held ? 3 : 5} width=${from} height=${held ? 8 : 4} />`}
       <rect class=${kind} x=${from} y=${held ? 3 : 5} width=${Math.max(0.6, until - from)} height=${held ? 8 : 4} />
