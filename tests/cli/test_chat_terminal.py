@@ -157,7 +157,7 @@ def test_a_tool_of_an_mcp_server_that_may_write_waits_for_a_yes(tmp_path: Path) 
     with serving_apart(*answers) as server, chatting(tmp_path, server, "--mcp-config", "mcp.json") as terminal:
         terminal.until("> ")
         terminal.type("Write them.\ry\r")
-        terminal.until('may notes_write_note be called with {"text":')
+        terminal.until('call notes_write_note with {"text":')
         terminal.until("[y/n/a]")
         terminal.type("n\r")
         terminal.until("[y/n/a]")

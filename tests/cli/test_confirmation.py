@@ -16,7 +16,7 @@ def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
 ) -> None:
     memory = added(elytron, "tea", "--json")
     result = elytron("erase", memory, standard_input=answer, expect=code)
-    assert ("nothing was done" in result.stderr) is not is_gone
+    assert ("nothing was changed" in result.stderr) is not is_gone
     elytron("get", memory, expect=3 if is_gone else 0)
 
 

@@ -84,7 +84,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a list of the wrong things": (b'[{"role": "user", "content": "x"}, "s3cret"]', "message 2"),
     "something else in JSON": (b'[{"s3cret": 1}]', "none of the transcripts"),
     "nothing": (b"", "is empty"),
-    "only empty messages": (lines(GOOD | {"content": " "}), "holds no messages"),
+    "only empty messages": (lines(GOOD | {"content": " "}), "contains no messages"),
     "prose": (b"s3cret diary", "none of the transcripts that can be read: JSON Lines"),
     "a gzip": (b"\x1f\x8bs3cret", "is packed"),
     "a broken archive": (b"PK\x03\x04s3cret", "archive"),

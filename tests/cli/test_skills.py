@@ -31,7 +31,7 @@ def test_markdown_is_imported_listed_and_shown(brew: CommandLine) -> None:
     shown = brew.json("skills", "show", "brew")
     assert shown["procedure"] == "1. Boil the water.\n2. Add the leaves."
     assert NAME in brew("skills", "list", "tea", "--no-json").stdout
-    assert "1 in all, 1 active" in brew("skills", "list", "boat", "--no-json").stdout
+    assert "1 in total, 1 active" in brew("skills", "list", "boat", "--no-json").stdout
 
 
 def test_what_is_shown_raw_can_be_imported_again(brew: CommandLine) -> None:
@@ -102,7 +102,7 @@ def test_outcomes_and_governance_are_told(brew: CommandLine) -> None:
     told = brew("skills", "outcome", "brew", "gone", "--outcome", "mismatch", "--note", "no kettle", "--no-json")
     assert told.stdout == f"noted  {NAME}\nno such skill  runtime_skill__gone\n"
     assert "revision pending" in brew("skills", "show", "brew", "--no-json").stdout
-    assert brew("skills", "govern", "--no-json").stdout == "1 looked at; nothing was changed\n"
+    assert brew("skills", "govern", "--no-json").stdout == "1 skills checked; nothing was changed\n"
     other = BREW.replace("name: brew", "name: brewing")
     texts = {"name": "b", "topic": "tea", "title": "Brewing", "summary": "x", "content": "1. Sit.\n2. Wait."}
     brew("skills", "import", brew.write("b.json", json.dumps(texts).encode()))

@@ -40,7 +40,7 @@ def test_a_registry_is_listed_shown_and_deleted(registered: CommandLine) -> None
     assert registered.json("tools", "show", "host")["registry"]["tools"][0]["tool_id"] == "read"
     assert "files" in registered("tools", "show", "host", "--no-json").stdout
     assert registered("tools", "delete", "host", "--no-json").stdout == "deleted host\n"
-    assert registered("tools", "delete", "host", "--no-json").stdout == "there is no registry host\n"
+    assert registered("tools", "delete", "host", "--no-json").stdout == "no such registry host\n"
     assert registered("tools", "list", "--no-json").stdout.startswith("0 registries")
     assert registered.error("tools", "show", "host", expect=3)["key"] == "not_found"
 

@@ -59,7 +59,7 @@ def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
     assert (found["head_standing"], found["journal_account"]["altered"]) == ("contained", 0)
     shown = elytron("inspect", "--head", head, "--check", "--no-json").stdout
     assert "contained" in shown
-    assert "3 documents as of their last entries" in shown
+    assert "3 documents match their last journal entries" in shown
     sequence, _, rest = head.partition(".")
     assert elytron.json("inspect", "--head", f"{sequence}.{rest[::-1].replace('.', '.', 1)}", expect=13)
     assert elytron.error("inspect", "--head", "no head", expect=2)["key"] == "invalid_input"
