@@ -23,8 +23,8 @@ async def test_a_text_has_16_kib_and_a_query_4() -> None:
         long = await ada.call("POST", "/embeddings", {"text": "ä" * (8 * 1024) + "a"})
         query = await ada.call("POST", "/search", {"query": "ä" * (2 * 1024) + "a"})
     assert (long.status_code, query.status_code) == (422, 422)
-    assert_named(long.json(), "bytes of a text: at most 16384, 16385 given")
-    assert_named(query.json(), "bytes of a query: at most 4096, 4097 given")
+    assert_named(long.json(), "bytes of a text: at most 16384, got 16385")
+    assert_named(query.json(), "bytes of a query: at most 4096, got 4097")
 
 
 async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
@@ -73,7 +73,7 @@ async def test_inserts_of_an_hour_end_with_the_hour() -> None:
         await ada.insert("One more.")
     assert (refused.status_code, refused.json()["code"], state["used"]) == (429, "rate_limited", 2)
     assert state["ends_at"] % 3_600_000 < 1000
-    assert_named(refused.json(), "more than 2 embeddings put in a hour")
+    assert_named(refused.json(), "more than 2 embeddings per hour")
 
 
 async def test_rows_that_went_by_other_ways_are_counted_off() -> None:

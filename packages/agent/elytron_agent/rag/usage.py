@@ -139,7 +139,7 @@ class UsageLedger:
             raise RateLimited(
                 limit=self.quotas.inserts_per_hour,
                 retry_after_s=self.hour_ends_in_s(),
-                what="embeddings put in",
+                what="embeddings",
                 period="hour",
             )
         if usage.rows >= self.quotas.user_rows:

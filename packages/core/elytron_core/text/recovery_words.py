@@ -53,17 +53,17 @@ def entropy_of(words: str, /) -> bytes:
     given = normal_text(words).lower().split()
     size = _COUNTS.get(len(given))
     if size is None:
-        raise WordsInvalid(problem=f"are not {WORD_COUNT}")
+        raise WordsInvalid(problem=f"must be {WORD_COUNT} words")
     numbers = [_word_numbers().get(word) for word in given]
     value = 0
     for number in numbers:
         if number is None:
-            raise WordsInvalid(problem="are not all of the English list of BIP-39")
+            raise WordsInvalid(problem="are not all in the English word list of BIP-39")
         value = value << _WORD_BITS | number
     check_bits = size // 4
     entropy = (value >> check_bits).to_bytes(size, "big")
     if value & (1 << check_bits) - 1 != _check_value(entropy, check_bits):
-        raise WordsInvalid(problem="do not have the checksum that they must: one is wrong, or two changed places")
+        raise WordsInvalid(problem="have a wrong checksum: one word is wrong, or two were swapped")
     return entropy
 
 
