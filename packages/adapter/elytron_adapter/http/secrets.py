@@ -56,7 +56,7 @@ async def _secret_answer(
     runtime = entrance.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
     if scope is None or principal.kind is PrincipalKind.OPERATOR:
-        raise ScopeMissing(operation=told.name, way_out="use a user's key: an operator has no secret")
+        raise ScopeMissing(operation=told.name, way_out="an operator has no secret: use a user's key")
     sent = b""
     if told.taken is not None:
         sent = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
@@ -127,27 +127,27 @@ async def revoke_grant(secrets: SpaceSecrets, space: SpaceId, _sent: bytes) -> V
 
 _ROUTES: Final[tuple[tuple[str, str, SecretHandler, SurfaceDescription], ...]] = (
     ("GET", ROOT, secret_status,
-     SurfaceDescription("secret_status", "Show whether the space is under a secret, and open here.", None,
+     SurfaceDescription("secret_status", "Show whether the space is under a secret, and unlocked here.", None,
                         SecretStatus)),
     ("POST", ROOT, seal_space,
-     SurfaceDescription("seal_space", "Put the space under its user's words or passphrase.", SecretRequest,
+     SurfaceDescription("seal_space", "Seal the space under its user's words or passphrase.", SecretRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/words", fresh_words,
-     SurfaceDescription("fresh_secret_words", "Make twelve words, which are kept nowhere.", None, SecretWords)),
+     SurfaceDescription("fresh_secret_words", "Generate twelve words, which are not stored.", None, SecretWords)),
     ("POST", f"{ROOT}/unlock", unlock_space,
-     SurfaceDescription("unlock_space", "Open the space on this server for some minutes.", SecretRequest,
+     SurfaceDescription("unlock_space", "Unlock the space on this server for some minutes.", SecretRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/lock", lock_space,
-     SurfaceDescription("lock_space", "Close the space on every server over this store, and end its grant.", None,
+     SurfaceDescription("lock_space", "Lock the space on every server over this store, and end its grant.", None,
                         SecretStatus)),
     ("POST", f"{ROOT}/change", change_secret,
-     SurfaceDescription("change_secret", "Put another secret in the place of one.", SecretChangeRequest,
+     SurfaceDescription("change_secret", "Replace the secret by another one.", SecretChangeRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/rotate", rotate_secret,
-     SurfaceDescription("rotate_secret", "Seal all of the space again, under a new data key.", SecretRotateRequest,
+     SurfaceDescription("rotate_secret", "Re-encrypt the whole space under a new data key.", SecretRotateRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/grant", grant_work,
-     SurfaceDescription("grant_secret", "Let work in the background open the space for some minutes.", GrantRequest,
+     SurfaceDescription("grant_secret", "Allow background work to open the space for some minutes.", GrantRequest,
                         SecretStatus)),
     ("DELETE", f"{ROOT}/grant", revoke_grant,
      SurfaceDescription("revoke_secret", "End the grant.", None, SecretStatus)),
