@@ -97,14 +97,14 @@ async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history
         (new, "added", ""),
     ]
     again = await memory.correct(elytron.MemoryCorrectRequest(id=new, content="4 March"))
-    assert (again.decisions[0].outcome, again.decisions[0].reason) == (ControlOutcome.UNCHANGED, "it says that already")
+    assert (again.decisions[0].outcome, again.decisions[0].reason) == (ControlOutcome.UNCHANGED, "it already says that")
     with pytest.raises(InvalidInput, match="it was corrected"):
         await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
 
 
 async def test_what_is_neither_fact_nor_message_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
     (skill,) = (await learn(memory, "release", STEPS)).ids
-    with pytest.raises(InvalidInput, match="names no fact"):
+    with pytest.raises(InvalidInput, match="does not name a fact"):
         await memory.correct(elytron.MemoryCorrectRequest(id=skill, content="Push first."))
     with pytest.raises(NotFound):
         await memory.correct(elytron.MemoryCorrectRequest(id="nothing", content="x"))
@@ -175,7 +175,7 @@ async def test_what_cannot_be_hidden_says_so(memory: elytron.MemoryRuntime) -> N
     (decision,) = (await memory.forget(subject)).decisions
     assert (decision.outcome, decision.reason) == (
         ControlOutcome.UNCHANGED,
-        "a memory of its plane is never hidden: erase it",
+        "memories of its plane cannot be hidden: erase it",
     )
 
 

@@ -302,7 +302,7 @@ async def test_another_models_vectors_are_not_compared(path: str) -> None:
         await tell(memory, "a car")
         report = await memory.embed()
         assert (report.outcome, report.remaining) == (EmbeddingOutcome.FAILED, 1)
-        assert "8 dimensions, and 32 are kept" in report.reason
+        assert "8 dimensions, but those stored under its name have 32" in report.reason
 
 
 async def test_vectors_of_a_wrong_dimension_in_a_store_stop_no_recall(path: str) -> None:

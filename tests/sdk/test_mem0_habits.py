@@ -68,7 +68,7 @@ async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[st
 
 async def test_more_messages_than_a_write_takes_are_refused() -> None:
     async with elytron.open("memory:") as memory:
-        with pytest.raises(InvalidInput, match="messages are more than 1000 at once: add them in parts"):
+        with pytest.raises(InvalidInput, match="messages are limited to 1000 at once: add them in parts"):
             await memory.add(["tea"] * 1_001)
 
 

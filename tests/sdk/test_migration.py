@@ -177,7 +177,7 @@ async def test_of_two_copies_at_once_one_gets_through_whole(lived: MemoryStore) 
     inner = MemoryStore()
     target = Meanwhile(inner)
     target.behind_commit("turns", lambda: copy_store(lived, inner, ids=SeededIds("theirs")))
-    with pytest.raises(SpaceInUse, match="'ada' was written to in the target meanwhile"):
+    with pytest.raises(SpaceInUse, match="'ada' was changed in the target during the copy"):
         await copy_store(lived, target, ids=SeededIds("ours"))
     assert await states(inner) == await states(lived)
 
@@ -187,7 +187,7 @@ async def test_a_source_that_grows_meanwhile_shows_no_half_and_is_copied_anew(li
     target = Meanwhile(inner)
     ada = await elytron.open(lived, space="ada")
     target.behind_commit("turns", lambda: ada.add("one more"))
-    with pytest.raises(SpaceInUse, match="'ada' changed while it was copied"):
+    with pytest.raises(SpaceInUse, match="'ada' was changed during the copy"):
         await copy_store(lived, target, ids=SeededIds())
     assert not (await (await elytron.open(inner, space="ada")).inspect()).exists
     await copy_store(lived, target, ids=SeededIds("again"))
@@ -232,5 +232,5 @@ async def test_a_space_that_changes_meanwhile_is_said() -> None:
         await source.commit(batch(ADDRESS))
         yield
 
-    with pytest.raises(Conflict, match="changed while it was copied"):
+    with pytest.raises(Conflict, match="was changed during the copy"):
         await copy_store(source, Watched(somebody_writes), ids=SeededIds())

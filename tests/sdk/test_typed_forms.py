@@ -119,7 +119,7 @@ async def test_of_adding_a_fact() -> None:
         assert [report.duplicated for report in again] == [False, True]
         weaker = await memory.add_fact("tea", "Ada hates tea", kind=FactKind.PREFERENCE)
         assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.AdmissionVerdict.REJECT)
-        with pytest.raises(InvalidInput, match="kind is none of preference"):
+        with pytest.raises(InvalidInput, match="kind must be one of preference"):
             await memory.add_fact("tea", "Ada drinks tea", kind="taste")  # pyright: ignore[reportArgumentType]
         with pytest.raises(InvalidInput, match="topic"):
             await memory.add_fact("", "Ada drinks tea")

@@ -14,9 +14,9 @@ from elytron_store import WriteDurability
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"durability": "nope"}, "durability is none of full, normal"),
-        ({"when_missing": "nope"}, "when_missing is none of make, refuse"),
-        ({"capability_policy": "nope"}, "capability_policy is none of open, strict"),
+        ({"durability": "nope"}, "durability must be one of full, normal"),
+        ({"when_missing": "nope"}, "when_missing must be one of make, refuse"),
+        ({"capability_policy": "nope"}, "capability_policy must be one of open, strict"),
         ({"keys": "keys.json"}, "FileKeys"),
         ({"language_model": "a-model"}, "names no dialect"),
         ({"index_bytes": -1}, "index_bytes is negative"),
@@ -54,13 +54,13 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"tags": "travel"}, "tags is a text"),
-        ({"metadata": [1]}, "metadata is no mapping"),
-        ({"metadata": {"tags": ["a"]}}, r"metadata\.tags is neither a text, nor a number"),
-        ({"metadata": {"price": float("nan")}}, r"metadata\.price is no finite number"),
-        ({"metadata": {1: "a"}}, "a name in metadata is no text"),
+        ({"metadata": [1]}, "metadata is not a mapping"),
+        ({"metadata": {"tags": ["a"]}}, r"metadata\.tags must be a text, a number"),
+        ({"metadata": {"price": float("nan")}}, r"metadata\.price is not a finite number"),
+        ({"metadata": {1: "a"}}, "a name in metadata is not a text"),
         ({"metadata": {"a\nb": 1}}, "a name in metadata has control characters"),
-        ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
-        ({"at": True}, "at is neither a datetime"),
+        ({"at": date(2026, 5, 9)}, "at is not a datetime"),
+        ({"at": True}, "at is not a datetime"),
         ({"at": -5}, "at is negative: write a time before 1970"),
     ],
 )

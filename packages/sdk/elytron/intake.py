@@ -205,7 +205,7 @@ def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> 
     if own is not OwnOutput.KEEP and is_own_output(text):
         told, blocks = strip_own_output(text)
         if not told and own is OwnOutput.REFUSE:
-            raise InvalidInput(field=name, problem="holds nothing but what this memory showed: give what is new")
+            raise InvalidInput(field=name, problem="contains nothing but recalled memory: pass new content")
         told = told or RECALLED
         found.kinds[OWN_OUTPUT] += blocks
     clean = _black_out(told, found)
@@ -228,7 +228,7 @@ def capacity_of(profile: HostProfile, engine: str, /, *, is_kept: bool) -> Store
     """
     if profile.engines and engine not in profile.engines:
         way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
-        raise Unsupported(f"profile {profile.name.value!r} has no {engine} store: use {way_out}")
+        raise Unsupported(f"the profile {profile.name.value!r} does not support {engine} stores: use {way_out}")
     if profile.capacity is None and engine == "embedded":
         return EMBEDDED_STANDALONE if is_kept else EMBEDDED_SDK
     return profile.capacity

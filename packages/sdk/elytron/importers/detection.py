@@ -339,7 +339,7 @@ def _contained_transcripts(
         stack.enter_context(file)
         left -= size if isinstance(source, ZipFile) else 0
         if left < 0:
-            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and give the folder"
+            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
             raise UnreadableFile(name=name, problem=problem)
         own = PurePosixPath(member.name).name
         try:
@@ -347,7 +347,7 @@ def _contained_transcripts(
         except _NoTranscript:
             continue
     if not found:
-        raise UnreadableFile(name=name, problem=f"holds none of the transcripts that can be read: {KNOWN}")
+        raise UnreadableFile(name=name, problem=f"contains no supported transcripts; supported are {KNOWN}")
     return tuple(found), len(files) - len(found)
 
 
@@ -356,7 +356,7 @@ class _NoTranscript(UnreadableFile):
 
 
 def _unknown_format(name: str) -> _NoTranscript:
-    return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
+    return _NoTranscript(name=name, problem=f"is not a supported transcript; supported are {KNOWN}")
 
 
 def _open_file(path: Path) -> IO[bytes]:
@@ -380,7 +380,7 @@ def _recognise_file(
     file.seek(0)
     head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
-        raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
+        raise UnreadableFile(name=name, problem="is compressed: unpack it and pass the file inside")
     if _UTF_16.match(head):
         raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
     if not head.strip():
@@ -456,7 +456,7 @@ def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, Tra
     entries: Json
     match parsed:
         case []:
-            raise _NoTranscript(name=name, problem="holds no messages")
+            raise _NoTranscript(name=name, problem="contains no messages")
         case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
             entries, form = parsed, TranscriptFormat.TELEGRAM
         case {"messages": list() as inner}:

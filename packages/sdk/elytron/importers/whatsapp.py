@@ -112,7 +112,7 @@ def read_whatsapp_export(
     text = message_shape.whole_text(document)
     reading = read_date_order(text) if date_order is None else DateReading(order=date_order, reason="as requested")
     if reading is None:
-        raise InvalidInput(field="dates", problem="are in no order of day, month and year")
+        raise InvalidInput(field="dates", problem="have no consistent order of day, month and year")
     yield reading
     notices = _notice_names(text)
     for position, entry in enumerate(chat_entries(text)):
@@ -139,7 +139,7 @@ def _entry_message(
         return LeftOut(OmissionReason.NO_WORDS)
     at = entry.moment(order)
     if at is None:
-        raise InvalidInput(field="date", problem=f"does not exist in the order {order.value}")
+        raise InvalidInput(field="date", problem=f"is not a valid date in the order {order.value}")
     speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
     return message_shape.message_turn(
         home, position=position, role=EvidenceRole.USER, text=words, speaker=speaker, at=at
@@ -189,7 +189,7 @@ def require_no_chat(text: str, /, *, name: str) -> None:
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
     alike = [number for number, line in lines if is_like_chat(line)]
     if len(alike) > 1 and 2 * len(alike) > len(lines):
-        problem = "looks like a message of a chat, but its date or time is in a form that is not known"
+        problem = "looks like a chat message, but its date or time has an unknown format"
         raise UnreadableFile(name=name, problem=f"{problem}: export the chat in another language", line=alike[0])
 
 

@@ -74,7 +74,7 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
         if turn.metadata.get(EDIT_OF) == shown_id:
             shown, shown_id = TurnMemory(document.ref, document.revision, turn, 0), document.ref.key
     if not shown.turn.is_kept(shown.part):
-        raise InvalidInput(field="id", problem=f"names a message that no call changes: {GONE[FactState.FORGOTTEN]}")
+        raise InvalidInput(field="id", problem=f"names a message that cannot be changed: {GONE[FactState.FORGOTTEN]}")
     return shown
 
 
