@@ -87,7 +87,7 @@ def test_memory_shows_what_was_recalled_and_why(elytron: CommandLine) -> None:
             "chat", "--model", f"ollama:m@{server.url}", "--no-json",
             standard_input=b"/memory\nWhat is the harbour master called?\n/memory\n",
         )  # fmt: skip
-    assert "say something first" in done.stdout
+    assert "send a message first" in done.stdout
     assert "The harbour master is called Bento." in done.stdout
     assert "block human: (empty)" in done.stdout
 
@@ -129,7 +129,7 @@ def test_every_line_of_a_scripted_chat_is_json_whatever_was_said(elytron: Comman
     ]  # fmt: skip
     assert answers[2]["blocks"][0]["value"] == "Marimba"
     assert answers[-1]["given"]["turns"] == 1
-    assert "'/nothing-like-it' is no command" in done.stdout
+    assert "'/nothing-like-it' is not a command" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_second_start_says_who_where_and_what_was_said_last(elytron: CommandLi
     assert first == f"Agent 'main' with {model}, in the space 'default' of m.db"
     assert said_last.startswith("  · last message, ")
     assert said_last.endswith(" UTC: I am Ada.")
-    assert answered == "  · answered: Nice to meet you, Ada."
+    assert answered == "  · answer: Nice to meet you, Ada."
 
 
 def test_a_model_without_its_key_is_refused_before_the_chat_begins(
@@ -261,7 +261,7 @@ def test_a_second_terminal_is_told_at_once_that_the_agent_is_busy(tmp_path: Path
         first.stdin.flush()
         "".join(until(first, "Let me think"))
         second = start(tmp_path, environment, server)
-        "".join(until(second, "another terminal or process is using 'main' now"))
+        "".join(until(second, "another terminal or process is using 'main'"))
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=WAIT_S)
         out, _ = second.communicate("Hello?\n", timeout=WAIT_S)

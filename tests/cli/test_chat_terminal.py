@@ -99,7 +99,7 @@ def test_a_line_is_edited_a_pasted_text_is_one_and_the_history_comes_back(tmp_pa
             terminal.until("> ")
             assert terminal.end() == 0
         with chatting(tmp_path, server) as terminal:
-            terminal.until("answered: Second.")
+            terminal.until("answer: Second.")
             terminal.until("> ")
             terminal.type(f"{UP}{UP}\r")
             terminal.until("Third.")

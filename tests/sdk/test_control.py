@@ -228,9 +228,9 @@ async def test_a_destructive_call_without_a_scope_is_refused(memory: elytron.Mem
         await memory.delete_all()
     with pytest.raises(ScopeMissing):
         await memory.erase(elytron.MemoryEraseRequest())
-    with pytest.raises(InvalidInput, match="repeat that name"):
+    with pytest.raises(InvalidInput, match="repeat its name"):
         await memory.erase(elytron.MemoryEraseRequest(whole_space="bob"))
-    with pytest.raises(InvalidInput, match="say one"):
+    with pytest.raises(InvalidInput, match="pass only one"):
         await memory.erase(elytron.MemoryEraseRequest(ids=("a",), whole_space="ada"))
     assert await texts(memory, "tea") == ["I like tea"]
 
@@ -302,5 +302,5 @@ async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRunt
 async def test_an_agent_without_its_user_is_told_what_is_missing() -> None:
     async with elytron.open("memory:", space=None) as memory:
         for call in (memory.delete_all(agent_id="a1"), memory.add("tea", agent_id="a1")):
-            with pytest.raises(ScopeMissing, match="give user_id= too"):
+            with pytest.raises(ScopeMissing, match="pass user_id= too"):
                 await call

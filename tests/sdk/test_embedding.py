@@ -229,7 +229,7 @@ async def test_too_few_vectors_are_refused() -> None:
 
     async with opened("memory:", Short()) as memory:
         await tell(memory, "a boat", "some tea")
-        assert "gave 0 vectors" in (await memory.embed()).reason
+        assert "returned 0 vectors" in (await memory.embed()).reason
 
 
 async def test_an_embedder_with_a_fault_of_its_own_stops_nothing() -> None:

@@ -302,7 +302,7 @@ async def test_a_suppressed_topic_is_not_learned_until_it_is_allowed(memory: ely
     assert await proposed(memory, "Ada likes green tea") == "rejected"
     await memory.set_learning(LearningAction.ALLOW, "Tea")
     assert await proposed(memory, "Ada likes green tea") == "updated"
-    with pytest.raises(InvalidInput, match="topic is missing"):
+    with pytest.raises(InvalidInput, match="topic is required"):
         await memory.set_learning(LearningAction.SUPPRESS)
 
 

@@ -174,12 +174,12 @@ async def test_every_action_changes_the_version_that_it_names(
         if (action, position) == (FactAction.INVALIDATE, Position.PAST):
             assert (await memory.change_fact(asked)).outcome is ControlOutcome.UNCHANGED
         else:
-            with pytest.raises(InvalidInput, match=r"id names a version that has (ceased|not begun) to hold"):
+            with pytest.raises(InvalidInput, match=r"id names a version that is (no longer|not) valid"):
                 await memory.change_fact(asked)
         fields["at"] = clock.now() + AT[position]
     request = FactChangeRequest.model_validate({"id": fact, "action": action} | fields)
     if (action, position) == (FactAction.CHANGE_SCOPE, Position.PAST):
-        with pytest.raises(InvalidInput, match="has ceased to hold: change the one that holds now"):
+        with pytest.raises(InvalidInput, match="is no longer valid: change the current one"):
             await memory.change_fact(request)
         return
     report = await memory.change_fact(request)
@@ -382,5 +382,5 @@ async def test_what_a_correction_of_the_past_said_is_known_since_then(
 
 
 def test_what_is_unchanged_has_its_reason() -> None:
-    with pytest.raises(ValueError, match="has no reason"):
+    with pytest.raises(ValueError, match="is missing: give the reason"):
         ControlDecision(id="x", outcome=ControlOutcome.UNCHANGED)

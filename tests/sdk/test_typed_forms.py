@@ -90,7 +90,7 @@ async def test_of_lists_and_blocks_narrowed() -> None:
 async def test_what_names_no_memory_is_refused_by_name() -> None:
     nameless: Any = 7
     async with elytron.open("memory:", space="ada") as memory:
-        with pytest.raises(InvalidInput, match="ids are neither a memory's id nor a list"):
+        with pytest.raises(InvalidInput, match="ids must be a memory's id or a list"):
             await memory.forget(nameless)
         with pytest.raises(ScopeMissing):
             await memory.erase()

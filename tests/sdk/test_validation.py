@@ -29,7 +29,7 @@ def test_what_open_cannot_use_is_refused_by_its_name(given: dict[str, Any], prob
 
 @pytest.mark.parametrize("store", [None, 7, b"m.db"])
 def test_what_is_no_store_is_refused(store: Any) -> None:
-    with pytest.raises(StoreUrlInvalid, match="nor a Store"):
+    with pytest.raises(StoreUrlInvalid, match="or a Store"):
         elytron.open(store)
 
 
@@ -61,7 +61,7 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
         ({"metadata": {"a\nb": 1}}, "a name in metadata has control characters"),
         ({"at": date(2026, 5, 9)}, "at is not a datetime"),
         ({"at": True}, "at is not a datetime"),
-        ({"at": -5}, "at is negative: write a time before 1970"),
+        ({"at": -5}, "at is negative: pass a time before 1970"),
     ],
 )
 def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:
@@ -99,7 +99,7 @@ def test_what_nobody_sees_is_no_word() -> None:
     with elytron.open("memory:") as memory:
         memory.add("tea")
         for nothing in ("\u200b", " \u200b\ufeff\n"):
-            with pytest.raises(InvalidInput, match="hold no words"):
+            with pytest.raises(InvalidInput, match="contain no text"):
                 memory.add(nothing)
             draft = elytron.TurnDraft(messages=(elytron.Message(text=nothing),))
             report = memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,))))
@@ -109,7 +109,7 @@ def test_what_nobody_sees_is_no_word() -> None:
 
 def test_a_memory_that_nobody_opened_says_how_to() -> None:
     unopened: Any = elytron.open("memory:")
-    with pytest.raises(AttributeError, match=r"'add' is of an open memory: `with"):
+    with pytest.raises(AttributeError, match=r"'add' requires an open memory: use `with"):
         unopened.add("tea")
 
 

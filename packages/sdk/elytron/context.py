@@ -150,6 +150,6 @@ class OperationContext:
             )
         if is_reserved(scope.space) or (scope.agent is not None and is_reserved(scope.agent)):
             begun = " or ".join(map(repr, RESERVED))
-            problem = f"names of spaces and agents that begin with {begun} are reserved: choose another"
+            problem = f"names of spaces and agents that begin with {begun} are reserved for the system: choose another"
             raise PermissionRefused(problem)
         return scope

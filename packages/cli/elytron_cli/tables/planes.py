@@ -128,7 +128,7 @@ def show_profile(console: "Console", report: ProfileReport, /) -> None:
             )
             for fact in group.lines
         ]
-        console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
+        known_by_id(console, (group.kind.value, "what", "evidence"), rows)
     if not report.groups:
         console.print("no current facts")
     if report.left_out:

@@ -148,11 +148,11 @@ class _CallArguments:
         shown = type(request).__name__
         given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
         if beside := [str(name) for name, value in given if value is not request]:
-            problem = f"cannot be combined with {shown}: pass either a request or plain values"
+            problem = f"cannot be combined with a {shown}: pass either a request or plain values"
             raise InvalidInput(field=", ".join(beside), problem=problem)
         if kind is None or not isinstance(request, kind):
             wanted = f"a {kind.__name__}" if kind is not None else "plain values"
-            raise InvalidInput(field="the request", problem=f"is {shown}, but {self._name} takes {wanted}")
+            raise InvalidInput(field="the request", problem=f"is a {shown}, but {self._name} takes {wanted}")
         return request
 
 
