@@ -83,6 +83,7 @@ def test_a_profile_shows_what_stands_of_a_person(elytron: CommandLine) -> None:
     ).stdout
     assert "Ada lives in Lisbon" in shown
     assert "no text was written: no_language_model" in shown
+    assert "None" not in shown
     assert "1 private facts are hidden" in shown
     assert "1 more facts" in elytron("--no-json", "profile", "Ada", "--limit", "1", "--private").stdout
     assert "no current facts" in elytron("--no-json", "profile", "Dora").stdout

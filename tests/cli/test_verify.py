@@ -79,8 +79,8 @@ def test_a_document_that_was_put_back_is_told(elytron: CommandLine, tmp_path: Pa
     raw.close()
     found = elytron.json("verify", "heads.json", expect=13)
     assert [space["account"]["altered"] for space in found["spaces"]] == [1]
-    assert "1 NOT" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
-    assert "1 NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
+    assert "1 DO NOT" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
+    assert "1 DO NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
 
 
 def test_what_cannot_be_written_is_said(elytron: CommandLine) -> None:

@@ -303,9 +303,9 @@ _LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/installation.py"
     ("place", "prefix", "hint"),
     [
         ("packages/core/elytron_core/errors/installation.py", "/src/.venv", "run `uv sync --inexact --extra mcp` or"),
-        (_LIBRARY, "/home/ada/.local/share/uv/tools/elytron", "run `uv tool install 'elytron[mcp]'`"),
+        (_LIBRARY, "/data/uv/tools/elytron", "run `uv tool install 'elytron[mcp]'`"),
         (_LIBRARY, "C:\\Users\\ada\\AppData\\Roaming\\uv\\tools\\elytron", "run `uv tool install 'elytron[mcp]'`"),
-        (_LIBRARY, "/home/ada/.local/pipx/venvs/elytron", "run `pipx install --force 'elytron[mcp]'`"),
+        (_LIBRARY, "/data/pipx/venvs/elytron", "run `pipx install --force 'elytron[mcp]'`"),
         (_LIBRARY, "/srv/venv", "run `pip install 'elytron[mcp]'` in its virtual environment"),
         (_LIBRARY, "/usr/local", "run `pip install 'elytron[mcp]'`, in a container as a step of its image"),
     ],
