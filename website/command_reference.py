@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from elytron_cli.app import elytron_group
-from elytron_cli.terminal.help_page import GROUPS, OPTIONS
+from elytron_cli.terminal.help_page import GROUPS, option_record
 
 FOLDER = "reference/commands"
-COMMON = {name for name, *_ in OPTIONS} | {"--json", "--help"}
-"""Options of every command, which the page about conventions describes once."""
 
 
 def _file(title: str) -> str:
@@ -43,12 +41,7 @@ def _described(command: click.Command, parent: click.Context, name: str, level: 
         yield _prose(command.help or command.short_help or "") + "\n"
         usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
         yield f"```text\n{usage}\n```\n"
-        options = [
-            option
-            for option in command.params
-            if isinstance(option, click.Option) and not option.hidden and COMMON.isdisjoint(option.opts)
-        ]
-        rows = [record for option in options if (record := option.get_help_record(context))]
+        rows = [record for option in command.params if (record := option_record(option, context))]
         if rows:
             yield "| option | meaning |\n|---|---|"
             yield from (f"| <code>{_cell(spelling)}</code> | {_cell(meaning)} |" for spelling, meaning in rows)

@@ -66,19 +66,19 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         RECALL,
         body(query="x", s3cret="s3cret"),
         InvalidInput,
-        f"request has an unknown field: there are {RECALLED}",
+        f"request has an unknown field: choose from {RECALLED}",
     ),
     "an unknown field that there is elsewhere": (
         WRITE,
         body(text="s3cret"),
         InvalidInput,
-        f"request has an unknown field, and write is missing: there are {WRITTEN}",
+        f"request has an unknown field, and write is missing: choose from {WRITTEN}",
     ),
     "an unknown field within": (
         RECALL,
         body(query="x", filters={"s3cret": 1}),
         InvalidInput,
-        f"filters has an unknown field: there are {FILTERS}",
+        f"filters has an unknown field: choose from {FILTERS}",
     ),
     "a misspelled field that is needed": (
         WRITE,
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         InvalidInput,
         (
             "write.turns.0.messages.0 has an unknown field, and text is missing (and 2 more): did you mean text? "
-            "There are role, text, speaker, at, authority"
+            "Choose from role, text, speaker, at, authority"
         ),
     ),
     "an unknown field of a scope": (
@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         InvalidInput,
         (
             "scope has an unknown field, and space is missing: did you mean space? "
-            "There are space, agent, app, project, channel, chat, conversation"
+            "Choose from space, agent, app, project, channel, chat, conversation"
         ),
     ),
     "an unknown word": (
@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         RECALL,
         body(query="x", scope={"space": "s3cret\0"}),
         InvalidInput,
-        "scope.space has control characters or outer white space",
+        "scope.space has control characters or surrounding white space",
     ),
     "a name that is too long": (
         RECALL,
@@ -134,17 +134,17 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         body(write={"kind": "s3cret"}),
         InvalidInput,
         (
-            "write is of no known kind: there are transcript, long_term, procedural, "
+            "write has an unknown kind: choose from transcript, long_term, procedural, "
             "agent_tool_usage_feedback, candidates, capsules, execution, summary, notes, garden, subjects"
         ),
     ),
-    "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "the JSON has NaN, which is no JSON number"),
+    "NaN": (RECALL, b'{"query": "s3cret", "limit": NaN}', InvalidJson, "the JSON has NaN, which is not a JSON number"),
     "no JSON": (RECALL, b"s3cret", InvalidJson, "the JSON cannot be parsed at line 1, column 1"),
     "too many bytes": (
         RECALL,
         b" " * (limits.JSON_BYTES + 1),
         PayloadTooLarge,
-        "the JSON has more than 16777216 bytes: send it in parts",
+        "the JSON has more than 16777216 bytes: split it into parts",
     ),
 }
 

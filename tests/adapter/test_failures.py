@@ -66,5 +66,5 @@ def test_an_error_of_ours_tells_its_key_reason_and_details() -> None:
 def test_a_foreign_error_tells_nothing_of_itself() -> None:
     told = reject_error(RuntimeError("s3cret"), request_id="r1")
     assert told == RejectedAnswer(
-        request_id="r1", error_key=INTERNAL, reason="something went wrong inside; the log names it under request r1"
+        request_id="r1", error_key=INTERNAL, reason="internal error; see the log for request r1"
     )

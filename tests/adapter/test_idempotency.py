@@ -128,7 +128,7 @@ class TestWrite:
     async def test_two_different_keys_for_one_request_are_refused(self, dispatcher: OperationDispatcher) -> None:
         refused = await call(dispatcher, "write", write("tea", key="one"), key="two")
         assert isinstance(refused, RejectedAnswer)
-        assert refused.reason == "idempotency_key differs from the one beside the request: send one"
+        assert refused.reason == "idempotency_key differs from the key in the request: send only one"
 
     async def test_calls_at_the_same_time_store_once(self, dispatcher: OperationDispatcher) -> None:
         answers = await asyncio.gather(*(call(dispatcher, "write", write("tea")) for _ in range(8)))

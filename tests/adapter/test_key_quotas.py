@@ -50,7 +50,7 @@ async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     assert isinstance(refused, RejectedAnswer)
     assert refused.error_key == "rate_limited"
     left_s = (DAY_MS - clock.now() % DAY_MS) // 1_000 + 1
-    assert f"more than 2 calls a day: try again in {left_s} s" in refused.reason
+    assert f"more than 2 calls per day: try again in {left_s} s" in refused.reason
     clock.advance(left_s * 1_000)
     assert not isinstance(await list_once(entrance, principal), RejectedAnswer)
 
@@ -61,7 +61,7 @@ async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
     quotas = KeyQuotas(runtime.context)
     principal = await caller(keys, bytes_per_day=100)
     await quotas.charge(principal, 60)
-    with pytest.raises(RateLimited, match="more than 100 bytes a day"):
+    with pytest.raises(RateLimited, match="more than 100 bytes per day"):
         await quotas.charge(principal, 41)
     await quotas.charge(principal, 40)
 

@@ -29,7 +29,7 @@ def test_an_unknown_name_is_refused_without_repeating_it() -> None:
 def test_an_operation_is_found_by_what_it_takes() -> None:
     for operation in OPERATIONS:
         assert by_request(operation.request.model_construct()) is operation
-    with pytest.raises(Unsupported, match="no operation takes a Scope"):
+    with pytest.raises(Unsupported, match="no operation takes Scope"):
         by_request(Scope.model_construct())  # pyright: ignore[reportArgumentType]
 
 

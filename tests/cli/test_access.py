@@ -87,7 +87,7 @@ async def _served(folder: Path, *options: str, meanwhile: Callable[[str], Awaita
     told = ""
     try:
         async with asyncio.timeout(100):
-            while not (told.rstrip().endswith("}") or "stop it" in told):
+            while not (told.rstrip().endswith("}") or "stop: " in told):
                 line = (await process.stdout.readline()).decode()
                 assert line, "it ended before it listened"
                 told += line
@@ -238,13 +238,13 @@ def test_no_server_is_named_by_a_file_that_others_can_write(elytron: CommandLine
     address = elytron.folder / "m.db.server"
     address.write_text("http://127.0.0.1:1")
     address.chmod(0o646)
-    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]
+    assert "no server of this store" in elytron.error("server", "stop", expect=2)["reason"]
     address.unlink()
     (elytron.folder / "elsewhere").write_text("http://127.0.0.1:1")
     address.symlink_to(elytron.folder / "elsewhere")
-    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]
+    assert "no server of this store" in elytron.error("server", "stop", expect=2)["reason"]
 
 
 def test_a_stop_reaches_no_server_of_another_store(elytron: CommandLine) -> None:
     elytron("add", "The ferry leaves at six.")
-    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]
+    assert "no server of this store" in elytron.error("server", "stop", expect=2)["reason"]

@@ -87,7 +87,7 @@ def test_memory_shows_what_was_recalled_and_why(elytron: CommandLine) -> None:
             "chat", "--model", f"ollama:m@{server.url}", "--no-json",
             standard_input=b"/memory\nWhat is the harbour master called?\n/memory\n",
         )  # fmt: skip
-    assert "say something first" in done.stdout
+    assert "send a message first" in done.stdout
     assert "The harbour master is called Bento." in done.stdout
     assert "block human: (empty)" in done.stdout
 
@@ -129,7 +129,7 @@ def test_every_line_of_a_scripted_chat_is_json_whatever_was_said(elytron: Comman
     ]  # fmt: skip
     assert answers[2]["blocks"][0]["value"] == "Marimba"
     assert answers[-1]["given"]["turns"] == 1
-    assert "'/nothing-like-it' is no command" in done.stdout
+    assert "'/nothing-like-it' is not a command" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_second_start_says_who_where_and_what_was_said_last(elytron: CommandLi
         again = elytron("--space", "default", "chat", "--model", model, "--no-json", standard_input=b"").stdout
     first, said_last, answered = again.splitlines()
     assert first == f"Agent 'main' with {model}, in the space 'default' of m.db"
-    assert said_last.startswith("  · last said, ")
+    assert said_last.startswith("  · last message, ")
     assert said_last.endswith(" UTC: I am Ada.")
-    assert answered == "  · answered: Nice to meet you, Ada."
+    assert answered == "  · answer: Nice to meet you, Ada."
 
 
 def test_a_model_without_its_key_is_refused_before_the_chat_begins(
@@ -172,9 +172,9 @@ def test_a_compaction_is_shown_done_and_undone(elytron: CommandLine) -> None:
     with serving_apart(said("Yes.")) as server:
         typed = b"One.\nTwo.\nThree.\nFour.\n/preview\n/compact\n/undo\n/undo\n/help\n"
         done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=typed)
-    assert "2 of 4 turns would be summed up" in done.stdout
-    assert "Summed up: The user said: One." in done.stdout
-    assert "2 turns are shown again." in done.stdout
+    assert "2 of 4 turns would be summarised" in done.stdout
+    assert "Summarised: The user said: One." in done.stdout
+    assert "2 turns." in done.stdout
     assert "/quit" in done.stdout
 
 
@@ -216,7 +216,7 @@ def test_a_chat_that_was_killed_goes_on_where_it_was(tmp_path: Path, environment
         again = start(tmp_path, environment, server)
         out, err = again.communicate("/blocks\n", timeout=WAIT_S)
     assert err == ""
-    assert "going on with what was broken off: I am Ada." in out
+    assert "resuming the interrupted turn: I am Ada." in out
     assert "Noted, Ada." in out
     assert "block human: Called Ada.\n" in out
 
@@ -249,7 +249,7 @@ def test_sigterm_in_an_answer_ends_the_chat_and_the_next_start_goes_on(
         assert (process.returncode, err) == (143, "")
         out, _ = start(tmp_path, environment, server).communicate("", timeout=WAIT_S)
     assert "another terminal" not in out
-    assert "going on with what was broken off: Good morning!" in out
+    assert "resuming the interrupted turn: Good morning!" in out
     assert "Good morning.\n" in out
 
 
@@ -261,7 +261,7 @@ def test_a_second_terminal_is_told_at_once_that_the_agent_is_busy(tmp_path: Path
         first.stdin.flush()
         "".join(until(first, "Let me think"))
         second = start(tmp_path, environment, server)
-        "".join(until(second, "another terminal or process talks with 'main' now"))
+        "".join(until(second, "another terminal or process is using 'main'"))
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=WAIT_S)
         out, _ = second.communicate("Hello?\n", timeout=WAIT_S)

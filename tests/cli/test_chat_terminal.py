@@ -99,7 +99,7 @@ def test_a_line_is_edited_a_pasted_text_is_one_and_the_history_comes_back(tmp_pa
             terminal.until("> ")
             assert terminal.end() == 0
         with chatting(tmp_path, server) as terminal:
-            terminal.until("answered: Second.")
+            terminal.until("answer: Second.")
             terminal.until("> ")
             terminal.type(f"{UP}{UP}\r")
             terminal.until("Third.")
@@ -157,7 +157,7 @@ def test_a_tool_of_an_mcp_server_that_may_write_waits_for_a_yes(tmp_path: Path) 
     with serving_apart(*answers) as server, chatting(tmp_path, server, "--mcp-config", "mcp.json") as terminal:
         terminal.until("> ")
         terminal.type("Write them.\ry\r")
-        terminal.until('may notes_write_note be called with {"text":')
+        terminal.until('call notes_write_note with {"text":')
         terminal.until("[y/n/a]")
         terminal.type("n\r")
         terminal.until("[y/n/a]")

@@ -52,9 +52,9 @@ class TestAdd:
         ("arguments", "standard_input", "problem"),
         [
             (["x", "--at", "s3cret" * 11], None, "--at is not an ISO 8601 timestamp"),
-            (["x", "--speaker", "s3cret\x00"], None, "speaker has control characters or outer white space"),
+            (["x", "--speaker", "s3cret\x00"], None, "speaker has control characters or surrounding white space"),
             (["x", "--tag", ""], None, "tags.0 is not valid: string should have at least 1 character"),
-            (["x", "--conversation", " "], None, "conversation has control characters or outer white space"),
+            (["x", "--conversation", " "], None, "conversation has control characters or surrounding white space"),
             (["x", "--role", "king"], None, "Invalid value for '--role'"),
             (["-"], b"s3cret\xff", "standard input is not UTF-8"),
             (["-"], b" \n", "the text is empty"),
@@ -120,8 +120,8 @@ class TestRecall:
             "recall", "ferry", "--limit", "1", "--explain", "--neighbours", "1", "--no-json",
             "--why-not", memory, "--why-not", other, "--why-not", "nobody",
         ).stdout  # fmt: skip
-        assert "the cut fell at" in shown
-        assert "less well" in shown
+        assert "cut off at" in shown
+        assert "ranked below the limit" in shown
         assert "no such memory" in shown
         (cursor,) = [line.partition("--cursor ")[2] for line in shown.splitlines() if "--cursor" in line]
         assert "The ferry" in elytron("recall", "ferry", "--limit", "1", "--cursor", cursor, "--no-json").stdout
@@ -137,7 +137,7 @@ class TestRecall:
     def test_what_is_left_out_is_told(self, elytron: CommandLine) -> None:
         for number in range(3):
             added(elytron, f"The ferry leaves at {number}.")
-        assert "left out by limit 1" in elytron("recall", "ferry", "--limit", "1", "--no-json").stdout
+        assert "omitted: limit 1" in elytron("recall", "ferry", "--limit", "1", "--no-json").stdout
 
     def test_the_whole_id_is_shown_beneath_the_text_and_beside_it_where_there_is_room(
         self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -155,8 +155,8 @@ class TestRecall:
     @pytest.mark.parametrize(
         ("stored", "query", "told"),
         [
-            (False, "tea", "nothing was ever stored"),
-            (True, "zebra", "nothing here"),
+            (False, "tea", "nothing has been stored"),
+            (True, "zebra", "no memory answers"),
             (True, " ", "has no words"),
         ],
     )
@@ -188,7 +188,7 @@ def test_a_block_into_which_nothing_fits_is_reported(elytron: CommandLine) -> No
     result = elytron("project", "tea", "--max-chars", "3")
     report = json.loads(result.stdout)
     assert (report["miss_reason"], report["system_memory_block"]) == ("no_budget", "")
-    assert "nothing fits into a block of 3 characters" in json.loads(result.stderr)["hint"]
+    assert "no memory fits into a block of 3 characters" in json.loads(result.stderr)["hint"]
     assert elytron("project", "tea").stderr == ""
 
 
@@ -269,7 +269,7 @@ class TestControl:
     def test_everything_goes_only_when_it_is_said_twice(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         before = elytron.state()
-        assert "say --yes" in elytron.error("erase", "--all", expect=2)["reason"]
+        assert "pass --yes" in elytron.error("erase", "--all", expect=2)["reason"]
         assert "or --all" in elytron.error("erase", expect=2)["reason"]
         assert "or --all" in elytron.error("erase", "x", "--all", "--yes", expect=2)["reason"]
         elytron("erase", "--all", "--dry-run")
@@ -305,7 +305,7 @@ class TestInspect:
 
     def test_an_empty_space_is_said_to_be_one(self, elytron: CommandLine) -> None:
         elytron.make()
-        assert "nothing is stored yet" in elytron("inspect", "--no-json").stdout
+        assert "nothing stored yet" in elytron("inspect", "--no-json").stdout
 
 
 def damage(file: Path, old: bytes, new: bytes) -> None:

@@ -63,8 +63,8 @@ def test_a_key_file_is_used_before_keys_from_the_environment(tmp_path: Path) -> 
     ("toml", "kind", "problem"),
     [
         ("stor = 'x'", InvalidInput, "has the unknown key 'stor'"),
-        ("store = 7", InvalidInput, "elytron.toml, store is not a text"),
-        ("store = ''", InvalidInput, "elytron.toml, store is not a text"),
+        ("store = 7", InvalidInput, "elytron.toml, store is not a string"),
+        ("store = ''", InvalidInput, "elytron.toml, store is not a string"),
         ("store = ", UnreadableFile, "is not TOML"),
         (b"store = '\xff'", UnreadableFile, "is not TOML in UTF-8"),
         (b"#" * 70_000, UnreadableFile, "is larger than"),

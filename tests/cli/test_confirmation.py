@@ -16,7 +16,7 @@ def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
 ) -> None:
     memory = added(elytron, "tea", "--json")
     result = elytron("erase", memory, standard_input=answer, expect=code)
-    assert ("nothing was done" in result.stderr) is not is_gone
+    assert ("nothing was changed" in result.stderr) is not is_gone
     elytron("get", memory, expect=3 if is_gone else 0)
 
 
@@ -24,7 +24,7 @@ def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
 def test_an_existing_file_is_replaced_only_with_force(elytron: CommandLine, options: tuple[str, ...]) -> None:
     elytron("facts", "add", "drink", "tea")
     note = elytron.write("note.txt", b"precious")
-    assert "is there already" in elytron.error("export", note, *options, expect=2)["reason"]
+    assert "already exists" in elytron.error("export", note, *options, expect=2)["reason"]
     assert Path(note).read_bytes() == b"precious"
     elytron("export", note, "--force", *options)
     assert Path(note).read_bytes().startswith(b"PK")
@@ -33,7 +33,7 @@ def test_an_existing_file_is_replaced_only_with_force(elytron: CommandLine, opti
 def test_a_snapshot_replaces_a_file_only_with_force(elytron: CommandLine) -> None:
     added(elytron, "tea")
     note = elytron.write("note.txt", b"precious")
-    assert "is there already" in elytron.error("continuity", "export", note, expect=2)["reason"]
+    assert "already exists" in elytron.error("continuity", "export", note, expect=2)["reason"]
     assert Path(note).read_bytes() == b"precious"
     elytron("continuity", "export", note, "--force")
     assert Path(note).read_bytes().startswith(b"{")

@@ -1,10 +1,12 @@
 """Without extras every command loads, and one that needs an extra names it."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import distribution, packages_distributions
 
 from packaging.requirements import Requirement
+from tests.gates.tree import ROOT
 
 _ALONE = '''
 import sys
@@ -56,12 +58,29 @@ def of_extras() -> set[str]:
     }
 
 
-def test_a_command_that_needs_an_extra_names_it_and_the_others_load() -> None:
-    commands = ["serve --development", "console", "proxy --upstream http://127.0.0.1:1", "mcp", "client recall tea"]
+NEEDS = (
+    ("serve --development", "server", "run-a-server"),
+    ("serve --development --agent-model ollama:x", "agent", "serve-agents"),
+    ("serve --development --llm-upstream http://127.0.0.1:1", "proxy", "model-proxy"),
+    ("console", "server", "use-the-console"),
+    ("proxy --upstream http://127.0.0.1:1", "proxy", "model-proxy"),
+    ("chat --model ollama:x", "llm", "chat-at-the-terminal"),
+    ("mcp", "mcp", "connect-mcp-hosts"),
+    ("client recall tea", "client", "call-a-server"),
+)
+"""Commands, the extra that each needs, and the page about it."""
+
+
+def test_a_command_that_needs_an_extra_names_it_as_its_page_does_and_the_others_load() -> None:
+    commands = [command for command, _, _ in NEEDS]
     absent = of_extras()
     assert {"mcp", "mcp_types", "starlette", "httpx"} <= absent
     run = subprocess.run(
         [sys.executable, "-c", _ALONE, " ".join(absent), *commands], capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines() == [f"8 {command}" for command in commands]
-    assert run.stderr.count('"missing_extra"') == len(commands)
+    errors = [json.loads(line)["error"] for line in run.stderr.splitlines()]
+    assert [error["key"] for error in errors] == ["missing_extra"] * len(commands)
+    assert [error["details"]["extra"] for error in errors] == [extra for _, extra, _ in NEEDS]
+    pages = {page: (ROOT / f"docs/how-to/{page}.md").read_text("utf-8") for _, _, page in NEEDS}
+    assert [(extra, page) for _, extra, page in NEEDS if f"`{extra}`" not in pages[page]] == []

@@ -16,7 +16,7 @@ def test_it_writes_a_store_asks_ten_questions_and_can_be_run_again(elytron: Comm
     shown = elytron("demo").stdout
     assert "486 turns" in shown
     assert "turns/s written" in shown
-    assert "the evidence was found for 10 of 10 questions" in shown
+    assert "evidence found for 10 of 10 questions" in shown
     assert shown.count("✓") >= 10
     assert "--store elytron-demo.db recall" in shown
     assert (elytron.folder / "elytron-demo.db").exists()

@@ -61,7 +61,7 @@ def test_a_whole_space_that_was_written_to_since_is_told_and_stays(elytron: Comm
         path.unlink()
     (tmp_path / "old.db").rename(tmp_path / "m.db")
     elytron("add", "written since")
-    assert "was written to since" in elytron("erasures", "apply", "told", "--no-json", expect=4).stdout
+    assert "written to since the restore" in elytron("erasures", "apply", "told", "--no-json", expect=4).stdout
     assert len(texts(elytron, "default")) == 2
 
 

@@ -26,7 +26,7 @@ def test_the_rates_of_turns_in_a_file_are_printed_and_a_missed_bar_is_an_exit_co
     )
     shown = elytron("evaluate", "hooks", str(own), "--no-json", expect=1).stdout
     assert "missed" in shown
-    assert "nothing in the turns to measure: " in shown
+    assert "not measurable with these turns: " in shown
     own.write_text('{"kind": "turn", "user": "Hi"}\n')
     refused = elytron.error("evaluate", "hooks", str(own), expect=6)
     assert "'own.jsonl', line 1" in refused["reason"]

@@ -82,7 +82,8 @@ def test_a_profile_shows_what_stands_of_a_person(elytron: CommandLine) -> None:
         "--no-json", "profile", "Ada", "--limit", "1", "--written", "--as-of", "2100-01-01T00:00:00Z"
     ).stdout
     assert "Ada lives in Lisbon" in shown
-    assert "not written: no_language_model" in shown
-    assert "1 private facts are withheld" in shown
+    assert "no text was written: no_language_model" in shown
+    assert "None" not in shown
+    assert "1 private facts are hidden" in shown
     assert "1 more facts" in elytron("--no-json", "profile", "Ada", "--limit", "1", "--private").stdout
     assert "no current facts" in elytron("--no-json", "profile", "Dora").stdout

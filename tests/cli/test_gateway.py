@@ -94,9 +94,9 @@ def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Ga
     report, key = tmp_path / "report.json", ("--public-key", signed["public_key"])
     report.write_text(json.dumps(signed))
     assert operator("check-report", str(report), *key)["user_id"] == "u_9"
-    assert "not what" in operator.refused("check-report", str(report), "--public-key", "00" * 32)
+    assert "was not signed with this key" in operator.refused("check-report", str(report), "--public-key", "00" * 32)
     report.write_text(json.dumps(signed).replace("u_9", "u_8"))
-    assert "not what" in operator.refused("check-report", str(report), *key)
+    assert "was not signed with this key" in operator.refused("check-report", str(report), *key)
     report.write_text("[]")
     assert operator.refused("check-report", str(report), *key)
     assert "does not exist" in operator.refused("check-report", str(tmp_path / "none.json"), *key)
@@ -109,7 +109,7 @@ def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate)
 
 
 def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) -> None:
-    assert "needs --conversation-id" in gate.refused("search", "x", "--scope", "current_chat", code=2)
+    assert "requires --conversation-id" in gate.refused("search", "x", "--scope", "current_chat", code=2)
     for given in ("[1]", '{"role": "user"}'):
         assert "JSON array" in gate.refused("add-memory", *SESSION, "--messages", given)
     assert "does not exist" in gate.refused("add-memory", *SESSION, "--messages", "no-such-file.json")

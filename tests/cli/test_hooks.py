@@ -87,7 +87,7 @@ def test_without_anything_to_say_nothing_is_printed_or_made(elytron: CommandLine
 @pytest.mark.parametrize("path", ["session.jsonl", "a\0b"])
 def test_a_transcript_that_cannot_be_read_is_told(elytron: CommandLine, path: str) -> None:
     result = elytron("hooks", "keep", standard_input=event(elytron, "Stop", transcript_path=path), expect=1)
-    assert "transcript_path names no file that can be read" in result.stderr
+    assert "transcript_path names a file that cannot be read" in result.stderr
     assert list(elytron.folder.iterdir()) == []
 
 
@@ -175,7 +175,7 @@ def test_earlier_hooks_that_share_a_space_are_named_until_they_are_installed_aga
     file.write_text(earlier, "utf-8")
     assert elytron.json("doctor")["shared_hooks"] == [str(file)]
     assert "all repositories share the space 'default'" in " ".join(elytron("doctor", "--no-json").stdout.split())
-    assert "remains in it" in elytron(*install, "--no-json").stdout
+    assert "Its memories remain there" in elytron(*install, "--no-json").stdout
     assert elytron.json("doctor")["shared_hooks"] == []
     file.write_text(earlier, "utf-8")
     report = elytron.json(*install, "--space", "team")
@@ -202,7 +202,7 @@ def test_a_server_needs_no_resident_process(elytron: CommandLine) -> None:
     result = elytron(
         "hooks", "claude-code", "install", "--project", "--resident", "--url", "http://127.0.0.1:1", expect=2
     )
-    assert "a server answers by itself" in result.stderr
+    assert "cannot be used with --url" in result.stderr
     assert list(elytron.folder.iterdir()) == []
 
 

@@ -66,7 +66,7 @@ def test_a_dry_run_reads_and_stores_nothing(elytron: CommandLine) -> None:
     report = elytron.json("import", file, "--dry-run")
     assert (report["messages"], report["stored"], report["dry_run"]) == (1, 0, True)
     assert elytron.error("inspect", expect=3)["key"] == "store_missing"
-    assert "this was a dry run" in elytron("import", file, "--dry-run", "--no-json").stdout
+    assert "nothing (dry run)" in elytron("import", file, "--dry-run", "--no-json").stdout
 
 
 def test_people_see_what_was_found_and_stored(elytron: CommandLine) -> None:
@@ -82,11 +82,11 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a wrong role": (lines(GOOD, GOOD | {"role": "s3cret"}), "line 2"),
     "a wrong time": (lines(GOOD, GOOD | {"timestamp": "s3cret"}), "line 2"),
     "a list of the wrong things": (b'[{"role": "user", "content": "x"}, "s3cret"]', "message 2"),
-    "something else in JSON": (b'[{"s3cret": 1}]', "none of the transcripts"),
+    "something else in JSON": (b'[{"s3cret": 1}]', "not a supported transcript"),
     "nothing": (b"", "is empty"),
-    "only empty messages": (lines(GOOD | {"content": " "}), "holds no messages"),
-    "prose": (b"s3cret diary", "none of the transcripts that can be read: JSON Lines"),
-    "a gzip": (b"\x1f\x8bs3cret", "is packed"),
+    "only empty messages": (lines(GOOD | {"content": " "}), "contains no messages"),
+    "prose": (b"s3cret diary", "not a supported transcript; supported are JSON Lines"),
+    "a gzip": (b"\x1f\x8bs3cret", "is compressed"),
     "a broken archive": (b"PK\x03\x04s3cret", "archive"),
 }
 

@@ -16,7 +16,7 @@ BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
 
 
 def put_off(elytron: CommandLine) -> str:
-    """Leave a turn to a model that is not there, and return its job."""
+    """Leave a turn to a model that is missing, and return its job."""
     with sdk.open(elytron.folder / "m.db") as memory:
         turn = request("t1", "Well, home is Porto these days.", extraction=ExtractionMethod.MODEL)
         job = memory.finalize_turn_and_maintain(turn).job
@@ -32,7 +32,7 @@ def test_maintain_reads_what_was_added_and_says_what_each_part_came_to(elytron: 
     ]
     shown = elytron("maintain", "--only", "extraction", "--no-json").stdout
     assert "extraction" in shown
-    assert "0 turns looked at" in shown
+    assert "0 turns processed" in shown
     assert "summary" not in shown
 
 
@@ -50,7 +50,7 @@ def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> N
     assert elytron.json("jobs", "cancel", job)["job"]["state"] == "cancelled"
     assert elytron.json("jobs", "list", "--state", "pending")["jobs"] == []
     assert job in elytron("jobs", "retry", job, "--no-json").stdout
-    assert "1 jobs taken, 1 waiting" in elytron("jobs", "run", "--no-json").stdout
+    assert "1 jobs run, 1 waiting" in elytron("jobs", "run", "--no-json").stdout
     assert elytron.error("jobs", "retry", "abc", expect=3)["key"] == "not_found"
 
 
@@ -71,7 +71,7 @@ def test_what_is_left_to_a_job_and_what_it_cost_is_shown(elytron: CommandLine) -
     elytron("add", "Nice.", "--role", "assistant")
     with serving_apart(BUSY) as server:
         shown = elytron("maintain", "--language-model", f"chat:m@{server.url}", "--no-json").stdout
-    assert "the rest is left to job" in shown
+    assert "the rest is deferred to job" in shown
     assert "1 calls" in shown
 
 
@@ -89,7 +89,7 @@ def test_every_conversation_is_maintained_by_one_command(elytron: CommandLine) -
 def test_maintaining_a_conversation_without_turns_names_one_that_waits(elytron: CommandLine) -> None:
     elytron("add", "I live in Lisbon.", "--conversation", "two words")
     told = json.loads(elytron("maintain").stderr)["hint"]
-    assert told.startswith("no turn of 'default/default' waits, but 1 in 1 other conversations: take --all, or")
+    assert told.startswith("no turns wait in 'default/default', but 1 in 1 other conversations: pass --all, or")
     assert told.endswith("--channel default --conversation 'two words'")
     elytron("maintain", "--all", "--extraction", "rules")
     assert elytron("maintain").stderr == ""

@@ -25,7 +25,7 @@ def test_a_key_file_is_its_owners_alone_and_is_never_written_over(elytron: Comma
     before = Path("k.json").read_bytes()
     assert elytron.error("keys", "create", "--key-file", "k.json", expect=2)["key"] == "invalid_input"
     assert Path("k.json").read_bytes() == before
-    assert "made other.json" in elytron("keys", "create", "other.json", "--no-json").stdout
+    assert "created other.json" in elytron("keys", "create", "other.json", "--no-json").stdout
 
 
 def test_a_sealed_store_opens_with_its_key_alone(sealed: CommandLine) -> None:

@@ -38,7 +38,7 @@ def test_nothing_is_downloaded_unless_it_is_said(elytron: CommandLine, published
 def test_a_machine_without_models_says_how_to_get_one(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron.embedding.embedders.find_spec", nothing_installed)
     assert elytron.json("model", "list") == {"models": []}
-    assert "no model is here" in elytron("model", "list", "--no-json").stdout
+    assert "no models are installed" in elytron("model", "list", "--no-json").stdout
     assert elytron.error("model", "add", "use", expect=8)["details"]["extra"] == "use"
 
 
@@ -61,7 +61,7 @@ def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, publis
     assert elytron.json("recall", "boat", "--embedder", "tiny")["vectors"] == "compared"
     assert elytron.json("recall", "boat", "--embedder", "other")["vectors"] == "other_model"
     shown = elytron("inspect", "--embedder", "other", "--no-json").stdout
-    assert "1 by tiny-int8, 1 without (1 of them by another model)" in shown
+    assert "1 by tiny-int8, 1 without vectors (1 of them have vectors of another model)" in shown
     switched = elytron.json("model", "switch", "other", "--embedder", "tiny")
     assert (switched["outcome"], switched["switched"], switched["dropped"]) == ("complete", True, 1)
     assert "recall compares o" in elytron("model", "switch", "other", "--no-json").stdout

@@ -62,7 +62,7 @@ ENDINGS: dict[str, tuple[BaseException, int, str]] = {
     "anything else": (
         ValueError("s3cret"),
         1,
-        "something went wrong inside (ValueError); set ELYTRON_DEBUG=1 to see where",
+        "internal error (ValueError); set ELYTRON_DEBUG=1 to see the traceback",
     ),
 }
 
@@ -80,7 +80,7 @@ def test_an_error_is_one_line_and_its_own_exit_code(case: str, capsys: pytest.Ca
 def test_an_interrupted_run_ends_with_130_and_says_in_one_line_what_is_kept(
     error: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = "stopped before the end; what was acknowledged is kept"
+    told = "stopped before completion; everything acknowledged is stored"
     assert exit_code(raising(error), as_json=False) == EXIT_INTERRUPTED == 130
     assert capsys.readouterr() == ("", f"elytron: {told}\n")
     assert exit_code(raising(error), as_json=True) == EXIT_INTERRUPTED
@@ -120,7 +120,7 @@ def test_sigterm_ends_a_run_with_143_once_it_has_let_go_and_says_so(
         assert exit_code(run, as_json=False) == 143
     finally:
         signal.signal(signal.SIGINT, before)
-    told = "stopped by SIGTERM before the end; what was acknowledged is kept"
+    told = "stopped by SIGTERM before completion; everything acknowledged is stored"
     assert capsys.readouterr() == (out, f"elytron: {told}\n")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

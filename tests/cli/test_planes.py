@@ -24,7 +24,10 @@ def test_what_waits_is_listed_and_decided_on(elytron: CommandLine, store: str, m
     assert elytron("candidates", "propose", file, "--no-json").stdout.count("deferred") == 3
     page = elytron.json("candidates", "list", "--limit", "1")
     assert f"more: --cursor {page['next_cursor']}" in elytron("candidates", "list", "--limit", "1", "--no-json").stdout
-    assert "1 private: --private" in elytron("candidates", "list", "--no-json").stdout
+    assert (
+        "1 private candidates are hidden: pass --private to show them"
+        in elytron("candidates", "list", "--no-json").stdout
+    )
     waiting = elytron.json("candidates", "list", "--private")["items"]
     ids = {item["draft"]["proposal"]["target"]: item["id"] for item in waiting}
     told = elytron("candidates", "list", "--private", "--no-json").stdout
@@ -56,7 +59,10 @@ def test_a_conversation_is_written_down_shown_and_taken_elsewhere(elytron: Comma
     assert "execution, summary, capsules" in elytron("continuity", "export", "x.json", *here, "--no-json").stdout
     there = ("--conversation", "new shop", "--mode", "full_restore")
     assert elytron.json("continuity", "import", "x.json", *there, "--dry-run")["changed"] is False
-    assert "capsules   taken: 1 taken, 0 left" in elytron("continuity", "import", "x.json", *there, "--no-json").stdout
+    assert (
+        "capsules   taken: 1 imported, 0 not imported"
+        in elytron("continuity", "import", "x.json", *there, "--no-json").stdout
+    )
     assert elytron.json("continuity", "show", "--conversation", "new shop")["state"]["goal"] == "move the shop"
     assert elytron.error("continuity", "export", "no/such/x.json", *here, expect=2)["key"] == "invalid_input"
 
@@ -121,7 +127,7 @@ def test_a_fact_is_stated_and_a_weaker_word_is_refused_with_the_reason(elytron: 
     weaker = elytron(
         "facts", "add", "tea", "Ada hates tea", "--kind", "preference", "--authority", "extracted", "--no-json"
     )
-    assert weaker.stdout == f"rejected  {fact['id']}  it is less sure than the current fact\n"
+    assert weaker.stdout == f"rejected  {fact['id']}  it is less certain than the current fact\n"
 
 
 def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
@@ -138,6 +144,6 @@ def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
 def test_a_file_that_is_not_what_a_command_wants_is_named(elytron: CommandLine) -> None:
     wrong = left(elytron, "wrong.json", {"goal": "move"})
     for command in (("candidates", "propose"), ("subjects", "write"), ("continuity", "write", "execution")):
-        assert "file 'wrong.json' is not what is wanted: " in elytron.error(*command, wrong, expect=6)["reason"]
+        assert "file 'wrong.json' is not valid: " in elytron.error(*command, wrong, expect=6)["reason"]
     half = elytron.write("half.json", b'{"candidates": [')
     assert "file 'half.json'" in elytron.error("candidates", "propose", half, expect=6)["reason"]

@@ -103,7 +103,7 @@ def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
     ended, _, told = finish(process)
     os.close(theirs)
     os.close(terminal)
-    assert (ended, "nothing was done" in told) == (1, True)
+    assert (ended, "nothing was changed" in told) == (1, True)
     with elytron.open(tmp_path / "m.db") as memory:
         assert memory.inspect().exists
 

@@ -15,7 +15,7 @@ def test_a_record_is_put_shown_and_deleted(elytron: CommandLine) -> None:
     deleted = elytron("records", "delete", "users/ada", "theme", "--yes", "--no-json").stdout
     assert deleted.endswith("version 3\n")
     again = elytron("records", "delete", "users/ada", "theme", "--yes", "--no-json").stdout
-    assert again == "there is no such record\n"
+    assert again == "no such record\n"
     assert elytron.error("records", "get", "users/ada", "theme", expect=3)["key"] == "not_found"
 
 

@@ -37,7 +37,7 @@ def test_rules_are_written_where_the_program_reads_them_and_nothing_is_overwritt
         "rules", "export", "--target", "zed", "--output", str(elytron.folder / "zed.rules"), "--no-json"
     ).stdout.replace("\n", " ")
     again = elytron.error("rules", "export", "--target", "continue", "--output", str(path), expect=2)
-    assert "there already" in again["reason"]
+    assert "already exists" in again["reason"]
     in_the_way = elytron.error("rules", "export", "--target", "zed", "--output", str(path / "x"), expect=2)
     assert in_the_way["key"] in {"invalid_input", "store_unavailable"}
 

@@ -34,7 +34,13 @@ def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.Capture
     ):
         screen.show(event)
     shown = capsys.readouterr().out
-    for words in ("25 s at most", "broken off: What was it?", "It is\n", "the answer broke off", "4 earlier turns"):
+    for words in (
+        "up to 25 s",
+        "resuming the interrupted turn: What was it?",
+        "It is\n",
+        "the answer was interrupted",
+        "4 earlier turns",
+    ):
         assert words in shown
     assert "the model did not answer" in shown
     assert "no\nmodel" not in shown

@@ -127,12 +127,12 @@ def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: Comma
         assert elytron.json("secret", "status", *where).get("grant_until") is None
         assert elytron.json("secret", "lock", *where)["state"] == "locked"
         opened = elytron("secret", "unlock", "--no-json", *where, standard_input=lines(WORDS)).stdout
-        assert ("unlocked" in opened, "open until" in opened, "sausage" in opened) == (True, True, False)
+        assert ("unlocked" in opened, "unlocked until" in opened, "sausage" in opened) == (True, True, False)
         assert elytron.json("secret", "rotate", *where, standard_input=lines(WORDS))["state"] == "unlocked"
         changed = elytron.json("secret", "change", "--new-passphrase", *where, standard_input=lines(WORDS, PASSPHRASE))
         assert changed["kind"] == "passphrase"
         granted = elytron("secret", "grant", "--no-json", *where).stdout
-        assert "grant until" in granted
+        assert "granted until" in granted
 
 
 def test_people_read_the_state_and_the_words(sealed: CommandLine) -> None:

@@ -31,7 +31,7 @@ def test_markdown_is_imported_listed_and_shown(brew: CommandLine) -> None:
     shown = brew.json("skills", "show", "brew")
     assert shown["procedure"] == "1. Boil the water.\n2. Add the leaves."
     assert NAME in brew("skills", "list", "tea", "--no-json").stdout
-    assert "1 in all, 1 active" in brew("skills", "list", "boat", "--no-json").stdout
+    assert "1 in total, 1 active" in brew("skills", "list", "boat", "--no-json").stdout
 
 
 def test_what_is_shown_raw_can_be_imported_again(brew: CommandLine) -> None:
@@ -56,7 +56,7 @@ def test_json_is_imported_too(elytron: CommandLine, *, as_lines: bool) -> None:
     ("data", "problem", "code"),
     [
         (b"just text", "is neither Markdown with front matter", 6),
-        (b"---\nname: x\ndescription: y\n---\n", "a SKILL.md is read in place", 6),
+        (b"---\nname: x\ndescription: y\n---\n", "a SKILL.md file is read in place", 6),
         (b"\xff", "is not UTF-8", 6),
         (b"[1]", "is not a list of objects", 6),
         (b'{"name": "x"', "the JSON", 2),
@@ -85,7 +85,7 @@ def test_an_edit_is_shown_with_its_lineage(brew: CommandLine) -> None:
     assert "nothing was changed" in brew("skills", "edit", "brew", *options, "--no-json").stdout
     weak = brew("skills", "edit", "brew", "--procedure-file", brew.write("w.txt", b"Nice."), "--no-json", expect=2)
     assert weak.stdout.startswith("refused: ")
-    assert "say what is to change" in brew.error("skills", "edit", "brew", expect=2)["reason"]
+    assert "name what to change" in brew.error("skills", "edit", "brew", expect=2)["reason"]
 
 
 def test_a_skill_is_switched_off_and_on_and_deleted(brew: CommandLine) -> None:
@@ -100,9 +100,9 @@ def test_a_skill_is_switched_off_and_on_and_deleted(brew: CommandLine) -> None:
 
 def test_outcomes_and_governance_are_told(brew: CommandLine) -> None:
     told = brew("skills", "outcome", "brew", "gone", "--outcome", "mismatch", "--note", "no kettle", "--no-json")
-    assert told.stdout == f"noted  {NAME}\nno such skill  runtime_skill__gone\n"
+    assert told.stdout == f"recorded  {NAME}\nno such skill  runtime_skill__gone\n"
     assert "revision pending" in brew("skills", "show", "brew", "--no-json").stdout
-    assert brew("skills", "govern", "--no-json").stdout == "1 looked at; nothing was changed\n"
+    assert brew("skills", "govern", "--no-json").stdout == "1 skills checked; nothing was changed\n"
     other = BREW.replace("name: brew", "name: brewing")
     texts = {"name": "b", "topic": "tea", "title": "Brewing", "summary": "x", "content": "1. Sit.\n2. Wait."}
     brew("skills", "import", brew.write("b.json", json.dumps(texts).encode()))
@@ -117,7 +117,7 @@ def test_agent_skill_directories_are_shown_without_a_store(elytron: CommandLine,
     (tmp_path / "agent" / "none").symlink_to("/")
     told = elytron("skills", "dirs", "--agent-skill-dirs", str(tmp_path / "agent"), "--no-json").stdout
     assert "Fill PDF forms" in told
-    assert "left out  agent/none: symlink" in told
+    assert "skipped  agent/none: symlink" in told
     assert elytron.json("skills", "dirs") == {"directories": 0, "resources": 0, "skills": [], "skipped": [],
                                               "skipped_total": 0, "read_only": True}  # fmt: skip
     assert list(elytron.folder.glob("*.db")) == []

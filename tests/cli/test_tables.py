@@ -63,7 +63,7 @@ def test_a_list_of_facts_says_what_is_withheld_not_learned_and_how_to_go_on(elyt
     assert "wine suppressed" in shown
     assert "--cursor" in shown
     assert "a guest" in shown
-    assert "1 private facts are withheld" in read(elytron, "facts", "list")
+    assert "1 private facts are hidden" in read(elytron, "facts", "list")
     assert "no facts" in read(elytron, "facts", "list", "nothing of it")
 
 
@@ -90,9 +90,9 @@ def test_a_rehearsal_of_forgetting_says_that_nothing_was_changed_and_the_act_how
     secret = stated(elytron, "diary", "tea at noon")
     elytron("facts", "change", secret, "change_privacy", "--privacy", "private")
     rehearsed = read(elytron, "facts", "forget", "tea")
-    assert "nothing was changed; to forget them: --token" in rehearsed
+    assert "nothing was changed; to forget these: --token" in rehearsed
     assert "1 private facts match" in rehearsed
-    assert "1 forgotten" in read(elytron, "facts", "forget", "tea", "--yes")
+    assert "forgot 1 facts" in read(elytron, "facts", "forget", "tea", "--yes")
     assert "1 tombstones removed" in read(elytron, "facts", "allow", "drink")
     assert "nothing was changed" in read(elytron, "facts", "allow", "drink")
 
@@ -105,14 +105,14 @@ def test_a_profile_says_what_is_known_left_out_and_withheld(elytron: CommandLine
     secret = stated(elytron, "diary", "blue")
     elytron("facts", "change", secret, "change_privacy", "--privacy", "private")
     shown = read(elytron, "profile", "--limit", "1")
-    assert "1 more facts: --limit shows them" in shown
-    assert "1 private facts are withheld" in shown
+    assert "1 more facts: raise --limit to show them" in shown
+    assert "1 private facts are hidden" in shown
 
 
 @pytest.mark.parametrize("arguments", [("compact",), ("jobs", "list"), ("jobs", "run")])
 def test_what_has_nothing_to_do_says_so(elytron: CommandLine, arguments: tuple[str, ...]) -> None:
     elytron("add", "I live in Lisbon.")
-    assert any(words in read(elytron, *arguments) for words in ("nothing to compact", "no jobs", "0 jobs taken"))
+    assert any(words in read(elytron, *arguments) for words in ("nothing to compact", "no jobs", "0 jobs run"))
 
 
 def test_a_backlog_says_what_waits_what_was_done_and_why_it_stopped() -> None:
@@ -126,9 +126,9 @@ def test_a_backlog_says_what_waits_what_was_done_and_why_it_stopped() -> None:
     ):
         worked_off(console, report)
     shown = file.getvalue()
-    assert "asked 2 times at most" in shown
-    assert "nothing was done, this was a dry run" in shown
-    assert "2 turns of 1 conversations looked at: 1 stored" in shown
+    assert "up to 2 model calls" in shown
+    assert "nothing was changed (dry run)" in shown
+    assert "2 turns of 1 conversations processed: 1 stored" in shown
     assert "stopped: budget; 1 turns are left" in shown
 
 
@@ -152,7 +152,7 @@ def test_what_was_refused_or_left_to_a_job_is_said() -> None:
     for words in (
         "would be unchanged",
         "it has ended",
-        "for another time: g",
+        "for another period: g",
         "more facts match",
         "nothing was changed",
     ):
@@ -173,7 +173,12 @@ def test_what_a_forget_changed_left_and_refused_is_said() -> None:
     )
     show_controlled(console, gone)
     shown = file.getvalue()
-    for words in ("f: it has ended", "for another time: g", "rests on what is gone: d", "nothing was changed"):
+    for words in (
+        "f: it has ended",
+        "for another period: g",
+        "depends on erased content and remains: d",
+        "nothing was changed",
+    ):
         assert words in shown
     assert "would remove 2 from turns" in shown
 
@@ -229,23 +234,23 @@ def test_a_recall_says_what_stands_beside_each_hit_what_was_cut_and_what_is_miss
     for words in (
         "Bo: What do you drink?",
         ": Noted.",
-        "it is doubtful that these answer",
-        "2 more hits left out by limit 1",
-        "the reranker gave no order",
-        "no such memory here",
+        "these may not answer the query",
+        "2 more hits omitted: limit 1",
+        "the reranker failed",
+        "no such memory",
         "0.200",
         "--cursor more",
     ):
         assert words in shown
-    assert ("a newer word on it: Coffee now." in shown) is explain
-    assert ("the cut fell at 0.250" in shown) is explain
+    assert ("newer: Coffee now." in shown) is explain
+    assert ("cut off at 0.250" in shown) is explain
 
 
 def test_a_hit_alone_is_explained_without_a_cut() -> None:
     hit = RecallHit(id="m", plane=RecallPlane.TRANSCRIPT, text="Tea.", score=0.5, signals={"words": 0.5})
     report = MemoryRecallReport(space="ada", query="drink", outcome=RecallOutcome.FOUND, hits=(hit,), considered=1)
     shown = printed(lambda console: show_recall(console, report, explain=True))
-    assert "1 passed the filters, as of sequence 0\n" in shown
+    assert "1 memories passed the filters, as of sequence 0\n" in shown
 
 
 def test_a_profile_shows_sentences_and_why_a_model_wrote_none() -> None:
@@ -255,12 +260,12 @@ def test_a_profile_shows_sentences_and_why_a_model_wrote_none() -> None:
     refused = ProfileReport(space="ada", person="ada", not_written="the model did not answer")
     shown = printed(lambda console: show_profile(console, written), lambda console: show_profile(console, refused))
     assert "Likes tea. [f]" in shown
-    assert "not written: the model did not answer" in shown
+    assert "no text was written: the model did not answer" in shown
 
 
 def test_a_page_of_records_says_how_to_go_on() -> None:
     page = RecordSearchReport(space="ada", items=(), has_more=True)
-    assert "there are more: --offset continues" in printed(lambda console: show_found_records(console, page))
+    assert "more are available: pass --offset" in printed(lambda console: show_found_records(console, page))
 
 
 @pytest.mark.parametrize("has_note", [False, True])
@@ -274,11 +279,11 @@ def test_the_state_of_a_conversation_has_its_notes_below(*, has_note: bool) -> N
 
 
 def test_an_account_of_the_journal_names_what_is_not_as_it_was_written() -> None:
-    assert account_text(JournalAccount(told=3)) == "3 documents as of their last entries"
-    assert account_text(JournalAccount(told=3, compacted=2)).endswith("; 2 emptied entries are compacted")
+    assert account_text(JournalAccount(told=3)) == "3 documents match their last journal entries"
+    assert account_text(JournalAccount(told=3, compacted=2)).endswith("; 2 emptied entries were compacted")
     shown = account_text(JournalAccount(told=3, altered=1, missing=2, unproven=1))
     assert shown.startswith("2 of 3 documents")
-    assert "1 NOT, 2 not there, 1 runs of entries TAKEN AWAY" in shown
+    assert "1 DO NOT, 2 missing, 1 runs of entries REMOVED" in shown
 
 
 def test_a_conversation_without_turns_says_where_others_are_listed() -> None:

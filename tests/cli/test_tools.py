@@ -31,7 +31,7 @@ def test_a_fingerprint_is_printed_and_nothing_stored(elytron: CommandLine) -> No
     assert len(elytron("tools", "fingerprint", bare, "--no-json").stdout.strip()) == 16
     assert not (elytron.folder / "m.db").exists()
     told = elytron("tools", "register", bare, "--no-json", expect=2).stdout
-    assert told.startswith("refused: the snapshot has another fingerprint")
+    assert told.startswith("refused: the snapshot's fingerprint does not match")
 
 
 def test_a_registry_is_listed_shown_and_deleted(registered: CommandLine) -> None:
@@ -40,7 +40,7 @@ def test_a_registry_is_listed_shown_and_deleted(registered: CommandLine) -> None
     assert registered.json("tools", "show", "host")["registry"]["tools"][0]["tool_id"] == "read"
     assert "files" in registered("tools", "show", "host", "--no-json").stdout
     assert registered("tools", "delete", "host", "--no-json").stdout == "deleted host\n"
-    assert registered("tools", "delete", "host", "--no-json").stdout == "there is no registry host\n"
+    assert registered("tools", "delete", "host", "--no-json").stdout == "no such registry host\n"
     assert registered("tools", "list", "--no-json").stdout.startswith("0 registries")
     assert registered.error("tools", "show", "host", expect=3)["key"] == "not_found"
 
@@ -63,5 +63,5 @@ def test_drift_is_told(registered: CommandLine) -> None:
     registered.write("new.json", registered("tools", "fingerprint", bare).stdout.encode())
     registered("tools", "register", "new.json")
     told = registered("tools", "hints", "--no-json").stdout
-    assert told == "left out  host/read: agent_tool_experience_stale_schema\nno_governed_tool_experience\n"
+    assert told == "omitted  host/read: agent_tool_experience_stale_schema\nno_governed_tool_experience\n"
     assert registered("tools", "feedback", "f.json", "--no-json", expect=2).stdout.startswith("rejected  ")

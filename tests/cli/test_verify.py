@@ -59,7 +59,7 @@ def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
     assert (found["head_standing"], found["journal_account"]["altered"]) == ("contained", 0)
     shown = elytron("inspect", "--head", head, "--check", "--no-json").stdout
     assert "contained" in shown
-    assert "3 documents as of their last entries" in shown
+    assert "3 documents match their last journal entries" in shown
     sequence, _, rest = head.partition(".")
     assert elytron.json("inspect", "--head", f"{sequence}.{rest[::-1].replace('.', '.', 1)}", expect=13)
     assert elytron.error("inspect", "--head", "no head", expect=2)["key"] == "invalid_input"
@@ -79,8 +79,8 @@ def test_a_document_that_was_put_back_is_told(elytron: CommandLine, tmp_path: Pa
     raw.close()
     found = elytron.json("verify", "heads.json", expect=13)
     assert [space["account"]["altered"] for space in found["spaces"]] == [1]
-    assert "1 NOT" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
-    assert "1 NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
+    assert "1 DO NOT" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
+    assert "1 DO NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
 
 
 def test_what_cannot_be_written_is_said(elytron: CommandLine) -> None:

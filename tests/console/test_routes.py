@@ -163,7 +163,7 @@ class TestWalls:
             (await client.get(f"/console/{path}?space={space}", headers=bearer(keys.stranger))).json()["detail"]
             for space in ("ada", "nowhere")
         ]
-        assert told[0] == told[1] == "this credential is for one space: leave the scope out, or name that space"
+        assert told[0] == told[1] == "this key opens a single space: leave the scope out, or name that space"
 
     async def test_an_operation_of_another_space_is_refused(self, client: httpx.AsyncClient, keys: Keys) -> None:
         asked = {"query": "tea", "scope": {"space": "ada"}}

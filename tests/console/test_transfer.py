@@ -134,6 +134,6 @@ async def test_a_page_exports_and_imports(open_server: Served, page: Watched, tm
     broken = {"name": "kiln.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"}
     await panel.get_by_label("File").set_input_files(broken)  # pyright: ignore[reportArgumentType]
     await panel.get_by_role("button", name="Preview import").click()
-    await panel.get_by_text("is none of the transcripts").wait_for()
+    await panel.get_by_text("is not a supported transcript").wait_for()
     # The browser itself notes that the file was refused.
     assert ([line for line in page.said if "422" not in line], page.foreign) == ([], [])

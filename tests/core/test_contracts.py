@@ -39,16 +39,16 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             control.MemoryForgetRequest,
             {"ID_s": ("a",)},
             (
-                "ID_s is not a field, and ids is missing: did you mean ids? There are scope, min_sequence, ids, "
+                "ID_s is not a field, and ids is missing: did you mean ids? Choose from scope, min_sequence, ids, "
                 "reason, undo, dry_run"
             ),
         ),
         (
             transcript.MemoryWriteRequest,
             {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},
-            "write.notes.notes.1.period is not valid: name a day (2026-08-03) or a month (2026-08)",
+            "write.notes.notes.1.period is not valid: must be a day (2026-08-03) or a month (2026-08)",
         ),
-        (archive.MemorySpaceExportRequest, {"path": "a\0b"}, r"path has not the form ^[^\x00]+$"),
+        (archive.MemorySpaceExportRequest, {"path": "a\0b"}, r"path does not match ^[^\x00]+$"),
         (
             projection.MemoryProjectionRequest,
             {"query": "q", "max_chars": -1},
@@ -58,7 +58,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             transcript.MemoryWriteRequest,
             {"write": {"kind": "hunter2"}},
             (
-                "write is of no known kind: there are transcript, long_term, procedural, "
+                "write has an unknown kind: choose from transcript, long_term, procedural, "
                 "agent_tool_usage_feedback, candidates, capsules, execution, summary, notes, garden, subjects"
             ),
         ),

@@ -8,6 +8,7 @@ import pytest
 
 from elytron_core import errors
 from elytron_core.errors import ElytronError
+from elytron_core.errors.installation import install_hint
 
 
 def classes(root: type[ElytronError] = ElytronError) -> list[type[ElytronError]]:
@@ -76,10 +77,10 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.EventIdInvalid(),
-        "Last-Event-ID is no id that an event of this stream can have",
-        {"field": "Last-Event-ID", "problem": "is no id that an event of this stream can have"},
+        "Last-Event-ID is not the id of an event of this stream",
+        {"field": "Last-Event-ID", "problem": "is not the id of an event of this stream"},
     ),
-    (errors.AgentDisabled(way_out="wait"), "the agent is switched off here: wait", {"what": "agent"}),
+    (errors.AgentDisabled(way_out="wait"), "the agent is disabled: wait", {"what": "agent"}),
     (errors.NotFound(what="fact", name="f1"), "no fact of this name in this scope", {"what": "fact"}),
     (
         errors.NotFound(what="model", name="m", way_out="there are a"),
@@ -93,28 +94,28 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (
         errors.PreconditionFailed(),
-        "it is not of the version that was seen any more: read it again, and decide again",
+        "it has changed since it was read: read it again and retry",
         {},
     ),
-    (errors.IdempotencyConflict(), "this idempotency key was used for another request: send a new key", {}),
+    (errors.IdempotencyConflict(), "this idempotency key was used for a different request: send a new key", {}),
     (
         errors.AlreadyExists(what="user", name="ada", problem="its key is shown once: rotate it"),
-        "user 'ada' exists: its key is shown once: rotate it",
+        "user 'ada' already exists: its key is shown once: rotate it",
         {},
     ),
     (errors.SpaceInUse(space="ada", problem="holds memories: erase it"), "space 'ada' holds memories: erase it", {}),
     (
         errors.SpaceIncomplete(space="ada"),
         (
-            "space 'ada' is being filled by a restore or a copy, or one was broken off: "
-            "wait for it, do it again, or erase the space"
+            "space 'ada' is being filled by a restore or copy, or one was interrupted: "
+            "wait, run it again, or erase the space"
         ),
         {},
     ),
-    (errors.TurnConflict(turn="t1"), "turn 't1' is already committed with other content: use a new turn id", {}),
+    (errors.TurnConflict(turn="t1"), "turn 't1' is already stored with different content: use a new turn id", {}),
     (
         errors.LimitExceeded(what="tags", limit=32, found=40),
-        "tags: at most 32, 40 given",
+        "tags: at most 32, got 40",
         {"what": "tags", "limit": 32},
     ),
     (errors.LimitExceeded(what="tags", limit=32), "tags: at most 32", {"what": "tags", "limit": 32}),
@@ -123,20 +124,20 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "the file has more than 9 bytes: split it",
         {"what": "bytes", "limit": 9},
     ),
-    (errors.StillRunning(), "the first call under this idempotency key still runs: ask again with the same key", {}),
+    (errors.StillRunning(), "the first call with this idempotency key is still running: try again", {}),
     (
         errors.ThreadBusy(thread="main"),
-        "the thread 'main' is busy with other turns: wait for their answers, and try again",
+        "the thread 'main' is busy with other turns: wait for their answers, then try again",
         {"thread": "main"},
     ),
-    (errors.TransportOff(transport="mcp"), "the operator of this server has switched 'mcp' off", {"transport": "mcp"}),
-    (errors.Overloaded(), "there are more calls than can be answered now: try again in a moment", {}),
+    (errors.TransportOff(transport="mcp"), "the operator of this server has disabled 'mcp'", {"transport": "mcp"}),
+    (errors.Overloaded(), "the server is overloaded: try again in a moment", {}),
     (
         errors.RateLimited(limit=600, retry_after_s=3),
-        "more than 600 calls a minute: try again in 3 s",
+        "more than 600 calls per minute: try again in 3 s",
         {"retry_after_s": 3},
     ),
-    (errors.Unauthorized(), "no credential that is known here: send `Authorization: Bearer <key>`", {}),
+    (errors.Unauthorized(), "missing or unknown credential: send `Authorization: Bearer <key>`", {}),
     (errors.ModelUnavailable("no answer"), "no answer", {}),
     (errors.ModelRefused("no vectors"), "no vectors", {}),
     (errors.GatewayRefused("HTTP 403", status=403), "HTTP 403", {"status": 403}),
@@ -145,14 +146,21 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.Unsupported("no such operation"), "no such operation", {}),
     (
         errors.MissingExtra(extra="mcp", purpose="the MCP server"),
-        "the MCP server needs the extra 'mcp': in a checkout `uv sync --extra mcp` or `pip install '.[mcp]'`",
+        (
+            "the MCP server needs the extra 'mcp': in the checkout, run `uv sync --inexact --extra mcp` or "
+            "`pip install '.[mcp]'`"
+        ),
         {"extra": "mcp"},
     ),
-    (errors.UnsupportedMedia(allowed=("text/plain",)), "a file of this kind is not taken in; there are text/plain", {}),
+    (
+        errors.UnsupportedMedia(allowed=("text/plain",)),
+        "files of this type are not supported; supported types are text/plain",
+        {},
+    ),
     (
         errors.StoreMissing(place="/data/m.db"),
         (
-            "there is no store at '/data/m.db': check the path, or make one by storing something "
+            "there is no store at '/data/m.db': check the path, or create one by storing something "
             "(`elytron add`, `elytron import`)"
         ),
         {"place": "/data/m.db"},
@@ -161,81 +169,78 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (
         errors.StoreCrowded(),
         (
-            "the Postgres server takes no more connections: have fewer (?connections=N in the URL), put a pooler in "
-            "between, or raise its max_connections"
+            "the Postgres server accepts no more connections: use fewer (?connections=N in the URL), put a pooler"
+            " in between, or raise its max_connections"
         ),
         {},
     ),
     (
         errors.StoreTimeout(),
         (
-            "the Postgres server broke off a statement that took longer than its statement_timeout; nothing was "
-            "changed: try again, or raise it for this user"
+            "the Postgres server cancelled a statement that exceeded its statement_timeout; nothing was changed: "
+            "try again, or raise the timeout for this user"
         ),
         {},
     ),
     (
         errors.StoreDeadlock(),
-        "the Postgres server broke off a statement that blocked others, several times; nothing was changed: try again",
+        "the Postgres server repeatedly cancelled a statement because of deadlocks; nothing was changed: try again",
         {},
     ),
     (errors.StoreRefused("the server is too old"), "the server is too old", {}),
     (
         errors.OutcomeUnknown(doing="committing"),
         (
-            "the connection to the store was cut while committing, and it is unknown whether that was done: look "
-            "before you do it again; a call with an idempotency key may simply be repeated"
+            "the connection to the store was lost while committing, so it is unknown whether that was done: check"
+            " before you repeat it; a call with an idempotency key can be repeated safely"
         ),
         {},
     ),
     (
         errors.SequenceAhead(expected=7),
         (
-            "the space's journal has not reached sequence 7 in the time that a call waits: take the sequence of a "
-            "report of this space, or try again"
+            "the space's journal did not reach sequence 7 in time: use the sequence of a report of this "
+            "space, or try again"
         ),
         {"expected": 7},
     ),
     (errors.StoreReadOnly("can only be read here"), "can only be read here", {}),
-    (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was held by others for 30 s: try again", {}),
+    (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was locked by others for 30 s: try again", {}),
     (
         errors.StoreFull(engine="file"),
-        "the file store has no room left on its device: free some and retry; this write stored nothing",
+        "the device of the file store is full: free some space and retry; this write stored nothing",
         {},
     ),
     (
         errors.StoreBudgetExceeded(what="events", limit=256),
-        (
-            "this store may hold 256 events and would have more: erase some, or open it with a larger profile; "
-            "nothing was stored"
-        ),
+        ("this store is limited to 256 events: erase some, or open it with a larger profile; nothing was stored"),
         {"what": "events", "limit": 256},
     ),
     (
         errors.StoreFailed(engine="file", doing="syncing"),
-        "the file store failed while syncing; this handle takes no more writes: open it again",
+        "the file store failed while syncing and accepts no more writes: open it again",
         {},
     ),
     (errors.StoreClosed(), "this store is closed: open it again", {}),
     (errors.StoreForeign("not a store of ours"), "not a store of ours", {}),
     (
         errors.StoreNewer(found=9, known=1),
-        "this store has schema 9, this version knows up to 1: use a newer elytron",
+        "this store has schema 9, this version supports up to 1: upgrade elytron",
         {"found": 9},
     ),
     (
         errors.StoreCorrupt(what="a document"),
-        "a document is damaged and was not served: run `elytron inspect --check` for the whole report",
+        "a document is damaged and was not returned: run `elytron inspect --check` for the full report",
         {"what": "a document"},
     ),
     (errors.KeyMissing("no key"), "no key", {}),
-    (errors.KeyDestroyed(), "this space was erased by destroying its key; nothing in it can be read again", {}),
+    (errors.KeyDestroyed(), "this space was erased by destroying its key; its content cannot be recovered", {}),
     (
         errors.SpaceLocked(space="ada"),
         "space 'ada' is locked: unlock it with its user's words or passphrase",
         {"space": "ada"},
     ),
-    (errors.SecretRefused(), "the words or the passphrase are not those of this space", {}),
+    (errors.SecretRefused(), "the words or the passphrase do not match this space", {}),
     (
         errors.WordsInvalid(problem="are not 12"),
         "the words are not 12",
@@ -244,8 +249,8 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (
         errors.SealBroken(what="a document"),
         (
-            "a document was altered, moved or cut after it was sealed, and was not served: "
-            "run `elytron inspect --check` for the whole report"
+            "a document was altered, moved or truncated after it was sealed, and was not returned: "
+            "run `elytron inspect --check` for the full report"
         ),
         {"what": "a document"},
     ),
@@ -289,3 +294,21 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
         "store_timeout",
         "store_deadlock",
     }
+
+
+_LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/installation.py"
+
+
+@pytest.mark.parametrize(
+    ("place", "prefix", "hint"),
+    [
+        ("packages/core/elytron_core/errors/installation.py", "/src/.venv", "run `uv sync --inexact --extra mcp` or"),
+        (_LIBRARY, "/data/uv/tools/elytron", "run `uv tool install 'elytron[mcp]'`"),
+        (_LIBRARY, "C:\\Users\\ada\\AppData\\Roaming\\uv\\tools\\elytron", "run `uv tool install 'elytron[mcp]'`"),
+        (_LIBRARY, "/data/pipx/venvs/elytron", "run `pipx install --force 'elytron[mcp]'`"),
+        (_LIBRARY, "/srv/venv", "run `pip install 'elytron[mcp]'` in its virtual environment"),
+        (_LIBRARY, "/usr/local", "run `pip install 'elytron[mcp]'`, in a container as a step of its image"),
+    ],
+)
+def test_a_missing_extra_is_installed_as_elytron_itself_was(place: str, prefix: str, hint: str) -> None:
+    assert hint in install_hint("mcp", place=place, prefix=prefix, base_prefix="/usr/local")

@@ -26,7 +26,7 @@ def test_a_printable_name_is_taken(name: str) -> None:
     [
         ("", "is empty"),
         *(
-            (name, "has control characters, lone surrogates or outer white space")
+            (name, "has control characters, lone surrogates or surrounding white space")
             for name in (
                 " ",
                 "a ",
@@ -54,7 +54,7 @@ def test_what_could_hide_or_break_is_refused_without_repeating_it(name: str, pro
 def test_a_long_name_is_over_the_limit() -> None:
     with pytest.raises(LimitExceeded) as raised:
         require_name("x" * 4, field="speaker", limit=3)
-    assert raised.value.message == "characters in speaker: at most 3, 4 given"
+    assert raised.value.message == "characters in speaker: at most 3, got 4"
     with pytest.raises(InvalidInput):
         Named(name="x" * (limits.NAME_CHARS + 1))
 

@@ -77,27 +77,30 @@ def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
     ("given", "message"),
     [
         (batch(space=""), "space is empty"),
-        (batch(space="a\n"), "space has control characters, lone surrogates or outer white space"),
-        (batch(entries=()), "entries are missing: every batch leaves a journal entry"),
+        (batch(space="a\n"), "space has control characters, lone surrogates or surrounding white space"),
+        (batch(entries=()), "entries are missing: every batch needs a journal entry"),
         (batch(puts=(PutChange(REF, b"", -1),)), "expects is below 0"),
         (batch(deletes=(DeleteChange(REF, 0),)), "expects is below 1 for a delete"),
-        (batch(puts=(PutChange(REF, b"", 0), PutChange(REF, b"", 0))), "batch changes one document twice"),
-        (batch(puts=(PutChange(REF, b"", 1),), deletes=(DeleteChange(REF, 1),)), "batch changes one document twice"),
+        (batch(puts=(PutChange(REF, b"", 0), PutChange(REF, b"", 0))), "batch changes the same document twice"),
+        (
+            batch(puts=(PutChange(REF, b"", 1),), deletes=(DeleteChange(REF, 1),)),
+            "batch changes the same document twice",
+        ),
         (
             batch(puts=(PutChange(DocumentRef("Facts", "0a"), b"", 0),)),
-            "collection is not up to 32 lower-case letters and underscores",
+            "collection must be up to 32 lower-case letters and underscores",
         ),
         (
             batch(deletes=(DeleteChange(DocumentRef("facts", "tea"), 1),)),
-            "key is not up to 96 hex digits, dots and dashes",
+            "key must be up to 96 hex digits, dots and dashes",
         ),
         (
             batch(requires=(RequireRevision(DocumentRef("facts", ""), 1),)),
-            "key is not up to 96 hex digits, dots and dashes",
+            "key must be up to 96 hex digits, dots and dashes",
         ),
         (
             batch(entries=(EntryDraft(JournalAction.WRITE, DocumentRef("", "0a")),)),
-            "collection is not up to 32 lower-case letters and underscores",
+            "collection must be up to 32 lower-case letters and underscores",
         ),
         (batch(key=""), "idempotency key is empty"),
     ],

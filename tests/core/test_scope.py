@@ -31,11 +31,11 @@ class Asking(Request):
     [
         ({}, "scope.space is not valid: field required"),
         ({"space": ""}, "scope.space is not valid: string should have at least 1 character"),
-        ({"space": "hunter2\n"}, "scope.space has control characters or outer white space"),
-        ({"space": "a", "agent": " hunter2"}, "scope.agent has control characters or outer white space"),
+        ({"space": "hunter2\n"}, "scope.space has control characters or surrounding white space"),
+        ({"space": "a", "agent": " hunter2"}, "scope.agent has control characters or surrounding white space"),
         (
             {"space": "a", "tenant": "hunter2"},
-            "scope.tenant is not a field: there are space, agent, app, project, channel, chat, conversation",
+            "scope.tenant is not a field: choose from space, agent, app, project, channel, chat, conversation",
         ),
     ],
 )

@@ -60,7 +60,7 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
         assert sorted(await texts(other, "tea home brew 泡菜")) == sorted(await texts(memory, "tea home brew 泡菜"))
         await other.add("and on it goes")
         assert (await other.replay()).turns[-1].sequence == 5
-        with pytest.raises(SpaceInUse, match="take the mode bootstrap") as refused:
+        with pytest.raises(SpaceInUse, match="use the mode bootstrap") as refused:
             await other.import_archive(tmp_path / "a.elytron")
         assert not refused.value.retryable
     a, b = (zipfile.ZipFile(tmp_path / name) for name in ("a.elytron", "b.elytron"))
@@ -107,7 +107,7 @@ async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) ->
     ours = await elytron.open(meanwhile, space="x")
     theirs = await elytron.open(shared, space="x")
     meanwhile.behind_commit("turns", lambda: theirs.import_archive(second))
-    with pytest.raises(SpaceInUse, match="another caller meanwhile"):
+    with pytest.raises(SpaceInUse, match="another caller during the restore"):
         await ours.import_archive(first)
     assert meanwhile.is_over
     report = await theirs.inspect()
@@ -129,7 +129,7 @@ async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Pa
     with pytest.raises(OSError, match="broken off"):
         await memory.import_archive(archive)
     assert not (await memory.inspect()).exists
-    with pytest.raises(SpaceIncomplete, match="do it again, or erase the space"):
+    with pytest.raises(SpaceIncomplete, match="run it again, or erase the space"):
         await memory.add("a tern")
     assert (await memory.recall("herring")).reason == "empty_space"
     assert (await memory.import_archive(archive)).state_fingerprint == whole

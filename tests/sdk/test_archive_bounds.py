@@ -67,5 +67,5 @@ async def test_an_archive_whose_members_were_altered_is_not_opened(
         for name in source.namelist():
             body = source.read(name)
             target.writestr(name, body.replace(b"t", b"T", 1) if name == member else body)
-    with pytest.raises(UnreadableFile, match=f"{member} is not what its manifest says"):
+    with pytest.raises(UnreadableFile, match=f"{member} does not match the manifest"):
         ArchiveReader(tmp_path / "b.elytron")

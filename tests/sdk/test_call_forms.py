@@ -91,9 +91,9 @@ async def test_what_stands_beside_a_request_is_refused_by_its_name(kind: type, f
     parameters = dict(calls(kind))
     for name, beside in walked:
         args, kwargs = arguments(parameters[name], beside)
-        with pytest.raises(InvalidInput, match=rf"\b{beside}\b.* beside a MemoryForgetRequest"):
+        with pytest.raises(InvalidInput, match=rf"\b{beside}\b.* with a MemoryForgetRequest"):
             await getattr(faces[kind], name)(*args, **kwargs)
-        with pytest.raises(InvalidInput, match=r"\buser_id\b.* beside a MemoryForgetRequest"):
+        with pytest.raises(InvalidInput, match=r"\buser_id\b.* with a MemoryForgetRequest"):
             await getattr(faces[kind], name)(*args, **(kwargs | {"user_id": "bob"}))
 
 
@@ -159,5 +159,5 @@ async def test_a_call_says_which_argument_is_wrong_without_the_name_of_a_class()
         call: Any = memory.recall
         with pytest.raises(TypeError, match=r"^recall\(\) missing 1 required positional argument: 'query'$"):
             await call()
-        with pytest.raises(TypeError, match=r"^recall\(\) has no 'min_scor': say min_score=$"):
+        with pytest.raises(TypeError, match=r"^recall\(\) has no parameter 'min_scor': use min_score=$"):
             await call("tea", min_scor=0.3)

@@ -169,7 +169,7 @@ async def test_evidence_that_was_erased_carries_no_candidate(memory: elytron.Mem
     assert erased.derived == tuple(await waiting(memory))
     assert erased.planes == (elytron.RecallPlane.TRANSCRIPT,)
     report = await propose(memory, candidate(fact(topic="tea"), citations=[said]))
-    assert report.decisions[0].reason == "it cites a message that is not there"
+    assert report.decisions[0].reason == "it cites a message that does not exist"
 
 
 async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.MemoryRuntime) -> None:
@@ -230,7 +230,7 @@ async def test_near_duplicates_fold_into_the_surer_and_come_back(memory: elytron
     assert undone.changed
     assert len(await texts(memory, "green tea morning")) == 3
     again = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded, "nothing")))
-    assert [item.reason for item in again.pairs] == ["it is not folded into another fact"] * 2
+    assert [item.reason for item in again.pairs] == ["it was not merged into another fact"] * 2
 
 
 async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory: elytron.MemoryRuntime) -> None:
@@ -250,10 +250,10 @@ async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory:
     (pair,) = (await memory.merge_facts()).pairs
     await believe(memory, "drink", "Ada drinks water at noon", kind=FactKind.PREFERENCE)
     undone = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
-    assert [(item.changed, item.reason) for item in undone.pairs] == [(False, "its slot has another value by now")]
+    assert [(item.changed, item.reason) for item in undone.pairs] == [(False, "its slot has another value now")]
     await memory.erase(elytron.MemoryEraseRequest(ids=(pair.kept,)))
     gone = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
-    assert gone.pairs[0].reason == "one of the two facts is not there any more"
+    assert gone.pairs[0].reason == "one of the two facts no longer exists"
 
 
 async def test_a_fact_rests_on_a_turn_as_long_as_it_is_lent_its_citation(memory: elytron.MemoryRuntime) -> None:

@@ -97,14 +97,14 @@ async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history
         (new, "added", ""),
     ]
     again = await memory.correct(elytron.MemoryCorrectRequest(id=new, content="4 March"))
-    assert (again.decisions[0].outcome, again.decisions[0].reason) == (ControlOutcome.UNCHANGED, "it says that already")
+    assert (again.decisions[0].outcome, again.decisions[0].reason) == (ControlOutcome.UNCHANGED, "it already says that")
     with pytest.raises(InvalidInput, match="it was corrected"):
         await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
 
 
 async def test_what_is_neither_fact_nor_message_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
     (skill,) = (await learn(memory, "release", STEPS)).ids
-    with pytest.raises(InvalidInput, match="names no fact"):
+    with pytest.raises(InvalidInput, match="does not name a fact"):
         await memory.correct(elytron.MemoryCorrectRequest(id=skill, content="Push first."))
     with pytest.raises(NotFound):
         await memory.correct(elytron.MemoryCorrectRequest(id="nothing", content="x"))
@@ -175,7 +175,7 @@ async def test_what_cannot_be_hidden_says_so(memory: elytron.MemoryRuntime) -> N
     (decision,) = (await memory.forget(subject)).decisions
     assert (decision.outcome, decision.reason) == (
         ControlOutcome.UNCHANGED,
-        "a memory of its plane is never hidden: erase it",
+        "memories of its plane cannot be hidden: erase it",
     )
 
 
@@ -228,9 +228,9 @@ async def test_a_destructive_call_without_a_scope_is_refused(memory: elytron.Mem
         await memory.delete_all()
     with pytest.raises(ScopeMissing):
         await memory.erase(elytron.MemoryEraseRequest())
-    with pytest.raises(InvalidInput, match="repeat that name"):
+    with pytest.raises(InvalidInput, match="repeat its name"):
         await memory.erase(elytron.MemoryEraseRequest(whole_space="bob"))
-    with pytest.raises(InvalidInput, match="say one"):
+    with pytest.raises(InvalidInput, match="pass only one"):
         await memory.erase(elytron.MemoryEraseRequest(ids=("a",), whole_space="ada"))
     assert await texts(memory, "tea") == ["I like tea"]
 
@@ -302,5 +302,5 @@ async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRunt
 async def test_an_agent_without_its_user_is_told_what_is_missing() -> None:
     async with elytron.open("memory:", space=None) as memory:
         for call in (memory.delete_all(agent_id="a1"), memory.add("tea", agent_id="a1")):
-            with pytest.raises(ScopeMissing, match="give user_id= too"):
+            with pytest.raises(ScopeMissing, match="pass user_id= too"):
                 await call

@@ -237,13 +237,13 @@ async def test_a_changed_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None
     folder = tmp_path / "copy"
     shutil.copytree(shelf / "tiny", folder)
     (folder / "model.onnx").write_bytes(b"other")
-    with pytest.raises(UnreadableFile, match="not the file"):
+    with pytest.raises(UnreadableFile, match="does not match"):
         await LocalEmbedder(folder).embed_query("a")
     (folder / "model.onnx").unlink()
     with pytest.raises(UnreadableFile, match="does not exist"):
         await LocalEmbedder(folder).embed_query("a")
     (folder / MANIFEST).write_text("{}", encoding="utf-8")
-    with pytest.raises(UnreadableFile, match="no manifest"):
+    with pytest.raises(UnreadableFile, match="not a valid model manifest"):
         LocalEmbedder(folder)
 
 
@@ -412,10 +412,10 @@ async def test_no_call_waits_for_an_embedder_that_was_late_a_moment_ago() -> Non
     clock = FrozenClock()
     encoders = RuntimeEncoders(clock, wanted=Hung(), former=None)
     for _ in range(3):
-        with pytest.raises(ModelUnavailable, match=r"in time a moment ago|gave no vector"):
+        with pytest.raises(ModelUnavailable, match=r"in time a moment ago|returned no vector"):
             await encoders.query_vector(Hung(), "tea", wait_s=0.01)
     assert Hung.asked == 1
     clock.advance(limits.EMBED_REST_MS)
-    with pytest.raises(ModelUnavailable, match="gave no vector"):
+    with pytest.raises(ModelUnavailable, match="returned no vector"):
         await encoders.query_vector(Hung(), "tea", wait_s=0.01)
     assert Hung.asked == 2

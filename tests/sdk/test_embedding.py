@@ -229,7 +229,7 @@ async def test_too_few_vectors_are_refused() -> None:
 
     async with opened("memory:", Short()) as memory:
         await tell(memory, "a boat", "some tea")
-        assert "gave 0 vectors" in (await memory.embed()).reason
+        assert "returned 0 vectors" in (await memory.embed()).reason
 
 
 async def test_an_embedder_with_a_fault_of_its_own_stops_nothing() -> None:
@@ -302,7 +302,7 @@ async def test_another_models_vectors_are_not_compared(path: str) -> None:
         await tell(memory, "a car")
         report = await memory.embed()
         assert (report.outcome, report.remaining) == (EmbeddingOutcome.FAILED, 1)
-        assert "8 dimensions, and 32 are kept" in report.reason
+        assert "8 dimensions, but those stored under its name have 32" in report.reason
 
 
 async def test_vectors_of_a_wrong_dimension_in_a_store_stop_no_recall(path: str) -> None:

@@ -148,10 +148,10 @@ async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
     await memory.add("the key is under the oar")
     await memory.export(archive, include_private=True)
     whole = MemoryErasuresKeepRequest(path=str(told), whole_space="ada")
-    with pytest.raises(NotFound, match="no space of this name that is gone"):
+    with pytest.raises(NotFound, match="no erased space of this name"):
         await memory.keep_erasures(whole)
     await memory.keep_erasures(told)
-    with pytest.raises(InvalidInput, match="repeat that name"):
+    with pytest.raises(InvalidInput, match="repeat its name"):
         await memory.keep_erasures(MemoryErasuresKeepRequest(path=str(told), whole_space="bob"))
     await memory.erase(whole_space="ada")
     with pytest.raises(NotFound, match="repeat whole_space"):
@@ -246,7 +246,7 @@ async def test_a_file_that_cannot_be_read_or_written_is_told(
     await memory.erase(turn)
     with pytest.raises(UnreadableFile, match="does not exist"):
         await memory.apply_erasures(told)
-    with pytest.raises(StoreUnavailable, match="folder of yours"):
+    with pytest.raises(StoreUnavailable, match="your own folder"):
         await memory.keep_erasures(tmp_path / "nowhere" / "erasures.jsonl")
     await memory.keep_erasures(told)
     lines = [json.loads(line) for line in told.read_text("utf-8").splitlines()]

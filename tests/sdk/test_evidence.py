@@ -39,7 +39,7 @@ async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[
 async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron.MemoryRuntime, place: str) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"))).ids
     cites = [place.format(said=said)]
-    refused = (WriteOutcome.REJECTED, "it cites a message that is not there")
+    refused = (WriteOutcome.REJECTED, "it cites a message that does not exist")
     good = {"topic": "kiln", "content": "in the yard", "citations": [said, "ticket 7"]}
     facts = [good | {"topic": "a", "citations": cites}, good, good | {"topic": "b", "citations": [said, *cites]}]
     assert await written(memory, kind="long_term", facts=facts) == [refused, (WriteOutcome.STORED, ""), refused]
@@ -68,7 +68,7 @@ async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: ely
     await memory.erase([said])
     resolve = {"id": waiting.id, "resolution": "accept"}
     report = await memory.resolve_candidate(elytron.CandidateResolveRequest.model_validate(resolve))
-    assert (report.changed, report.reason) == (False, "it cites a message that is not there")
+    assert (report.changed, report.reason) == (False, "it cites a message that does not exist")
 
 
 async def test_an_archive_brings_citations_of_what_it_brings(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:

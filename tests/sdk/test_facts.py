@@ -180,12 +180,12 @@ async def test_a_change_can_expect_a_version(memory: elytron.MemoryRuntime) -> N
 @pytest.mark.parametrize(
     ("action", "more", "match"),
     [
-        (FactAction.CORRECT, {}, "content is missing"),
+        (FactAction.CORRECT, {}, "content is required"),
         (FactAction.CORRECT, {"content": " "}, "content is blank"),
-        (FactAction.DELETE, {"content": "x"}, "content is not for 'delete'"),
-        (FactAction.CHANGE_PRIVACY, {}, "privacy is missing"),
-        (FactAction.CHANGE_SCOPE, {}, "reach is missing"),
-        (FactAction.MARK_STALE, {"at": 5}, "at is not for 'mark_stale'"),
+        (FactAction.DELETE, {"content": "x"}, "content does not apply to 'delete'"),
+        (FactAction.CHANGE_PRIVACY, {}, "privacy is required"),
+        (FactAction.CHANGE_SCOPE, {}, "reach is required"),
+        (FactAction.MARK_STALE, {"at": 5}, "at does not apply to 'mark_stale'"),
     ],
 )
 async def test_each_action_takes_its_own_fields(
@@ -200,10 +200,10 @@ async def test_only_a_fact_that_stands_is_changed(memory: elytron.MemoryRuntime)
     (turn,) = (await memory.add("Hello")).ids
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     await change(memory, fact, FactAction.DELETE)
-    for name, match in ((turn, "names no fact"), (fact, "it was deleted")):
+    for name, match in ((turn, "does not name a fact"), (fact, "it was deleted")):
         with pytest.raises(InvalidInput, match=match):
             await change(memory, name, FactAction.DELETE)
-    with pytest.raises(InvalidInput, match="names no fact"):
+    with pytest.raises(InvalidInput, match="does not name a fact"):
         await memory.get_fact(turn)
 
 
@@ -267,7 +267,7 @@ async def test_a_forgotten_fact_does_not_come_back_beside_another_value(memory: 
     await memory.forget(fact)
     await believe(memory, "drink", "coffee")
     report = await memory.forget(fact, undo=True)
-    assert (report.changed, report.decisions[0].reason) == (False, "its slot has another value by now")
+    assert (report.changed, report.decisions[0].reason) == (False, "its slot has another value now")
 
 
 async def test_tombstones_hold_no_content_and_go_with_an_erasure(memory: elytron.MemoryRuntime) -> None:
@@ -302,7 +302,7 @@ async def test_a_suppressed_topic_is_not_learned_until_it_is_allowed(memory: ely
     assert await proposed(memory, "Ada likes green tea") == "rejected"
     await memory.set_learning(LearningAction.ALLOW, "Tea")
     assert await proposed(memory, "Ada likes green tea") == "updated"
-    with pytest.raises(InvalidInput, match="topic is missing"):
+    with pytest.raises(InvalidInput, match="topic is required"):
         await memory.set_learning(LearningAction.SUPPRESS)
 
 

@@ -10,7 +10,7 @@ from elytron_core.errors.foreign_names import CALLS, EXPORTS, KEYWORDS
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_a_name_of_the_package_is_answered_with_the_one_that_is_meant(name: str) -> None:
-    with pytest.raises(AttributeError, match=r"say .*elytron\.(open|connect)"):
+    with pytest.raises(AttributeError, match=r"use .*elytron\.(open|connect)"):
         getattr(elytron, name)
     with pytest.raises(ImportError):
         exec(f"from elytron import {name}")
@@ -22,7 +22,7 @@ def test_a_call_is_answered_with_the_one_that_is_meant(name: str) -> None:
         meant = CALLS[name].partition("(")[0]
         for face in (memory, memory.runtime):
             assert callable(getattr(face, meant))
-            with pytest.raises(AttributeError, match=f"say {meant}"):
+            with pytest.raises(AttributeError, match=f"use {meant}"):
                 getattr(face, name)
 
 
@@ -31,7 +31,7 @@ def test_each_keyword_is_answered_with_one_that_some_call_has() -> None:
         add: Any = memory.add
         for name, meant in {"session_id": "conversation", "thread_id": "conversation", "user": "user_id"}.items():
             assert meant in KEYWORDS[name]
-            with pytest.raises(TypeError, match=rf"^add\(\) has no '{name}': say {meant}=$"):
+            with pytest.raises(TypeError, match=rf"^add\(\) has no parameter '{name}': use {meant}=$"):
                 add("tea", **{name: "x"})
 
 

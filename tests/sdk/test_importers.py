@@ -124,22 +124,22 @@ class TestJsonLines:
             "JSON is not UTF-8",
         ),
         "NaN": (lines(MINA) + b'{"role": "user", "content": "x", "timestamp": NaN}', 2, "has NaN"),
-        "one key twice": (lines(MINA) + b'{"role": "user", "role": "s3cret"}', 2, "one key twice"),
+        "one key twice": (lines(MINA) + b'{"role": "user", "role": "s3cret"}', 2, "duplicate key"),
         "a list": (lines(MINA, ["s3cret"]), 2, "line is not an object"),
-        "no role": (lines(MINA, {"content": "s3cret"}), 2, "role is none of user"),
-        "an unknown role": (lines(MINA, MINA | {"role": "s3cret"}), 2, "role is none of user"),
-        "a role that is a list": (lines(MINA, MINA | {"role": ["s3cret"]}), 2, "role is none of user"),
+        "no role": (lines(MINA, {"content": "s3cret"}), 2, "role must be one of user"),
+        "an unknown role": (lines(MINA, MINA | {"role": "s3cret"}), 2, "role must be one of user"),
+        "a role that is a list": (lines(MINA, MINA | {"role": ["s3cret"]}), 2, "role must be one of user"),
         "no content": (lines(MINA, {"role": "user", "s3cret": 1}), 2, "content is missing"),
-        "content that is a number": (lines(MINA, MINA | {"content": 7}), 2, "content is neither"),
+        "content that is a number": (lines(MINA, MINA | {"content": 7}), 2, "content must be"),
         "a part that is a number": (lines(MINA, MINA | {"content": [7]}), 2, "content has a part"),
         "a text part without text": (
             lines(MINA, MINA | {"content": [{"type": "text", "text": 7}]}),
             2,
-            "without a text",
+            "without text",
         ),
         "a time that is none": (lines(MINA, MINA | {"timestamp": "s3cret"}), 2, "timestamp is not an ISO 8601"),
-        "a time that is true": (lines(MINA, MINA | {"timestamp": True}), 2, "timestamp is neither"),
-        "a time that is a list": (lines(MINA, MINA | {"timestamp": []}), 2, "timestamp is neither"),
+        "a time that is true": (lines(MINA, MINA | {"timestamp": True}), 2, "timestamp must be"),
+        "a time that is a list": (lines(MINA, MINA | {"timestamp": []}), 2, "timestamp must be"),
         "a time far away": (lines(MINA, MINA | {"timestamp": 1e300}), 2, "timestamp is outside"),
         "a name with a control character": (lines(MINA, MINA | {"name": "s3cret\x00"}), 2, "name has control"),
         "a name that is a number": (lines(MINA, MINA | {"name": 7}), 2, "name is not a text"),
@@ -345,20 +345,20 @@ class TestClaude:
 UNKNOWN = {
     "nothing": (b"", "is empty"),
     "white space": (b" \n\t\n", "is empty"),
-    "prose": (b"Dear diary", "is none of the transcripts that can be read: JSON Lines"),
+    "prose": (b"Dear diary", "is not a supported transcript; supported are JSON Lines"),
     "a cut zip": (b"PK\x03\x04rest", "cannot be unpacked"),
-    "something packed": (b"\x1f\x8brest", "is packed"),
+    "something packed": (b"\x1f\x8brest", "is compressed"),
     "UTF-16": ('{"role": "user"}'.encode("utf-16"), "UTF-16"),
     "UTF-16 without a mark": ('{"role": "user"}'.encode("utf-16-le"), "UTF-16"),
     "UTF-16 of a big-endian machine": ('{"role": "user"}'.encode("utf-16-be"), "UTF-16"),
     "UTF-16 in Chinese": ("茶".encode("utf-16"), "UTF-16"),
-    "nothing but NUL bytes": (bytes(4096), "is none of the transcripts that can be read: JSON Lines"),
-    "NUL bytes before words": (bytes(3) + b"Dear diary", "is none of the transcripts that can be read: JSON Lines"),
-    "an empty list": (b"[]", "holds no messages"),
-    "a list of numbers": (b"[1]", "none of the transcripts"),
+    "nothing but NUL bytes": (bytes(4096), "is not a supported transcript; supported are JSON Lines"),
+    "NUL bytes before words": (bytes(3) + b"Dear diary", "is not a supported transcript; supported are JSON Lines"),
+    "an empty list": (b"[]", "contains no messages"),
+    "a list of numbers": (b"[1]", "not a supported transcript"),
     "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),
-    "another object over several lines": (b'{\n"s3cret": 1}', "none of the transcripts"),
-    "a number": (b"7", "is none of the transcripts that can be read: JSON Lines"),
+    "another object over several lines": (b'{\n"s3cret": 1}', "not a supported transcript"),
+    "a number": (b"7", "is not a supported transcript; supported are JSON Lines"),
 }
 
 
@@ -373,7 +373,7 @@ def test_what_is_no_transcript_is_refused(tmp_path: Path, case: str) -> None:
 
 def test_a_text_file_of_nul_bytes_is_answered_with_the_list_of_formats(tmp_path: Path) -> None:
     for data in (bytes(4096), b"Dear" + bytes(9)):
-        with pytest.raises(UnreadableFile, match=r"none of the transcripts that can be read: JSON Lines.* plain text"):
+        with pytest.raises(UnreadableFile, match=r"not a supported transcript; supported are JSON Lines.* plain text"):
             rows(written(tmp_path, data, name="notes.txt"))
 
 
@@ -383,9 +383,9 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     for name, problem in (
         ("missing", "does not exist"),
-        (".", "holds none of the transcripts"),
+        (".", "contains no supported transcripts"),
         ("pipe", "is not a file"),
-        ("a\0b", "no file has such a name"),
+        ("a\0b", "not a valid file name"),
     ):
         with pytest.raises(UnreadableFile, match=problem):
             open_transcripts(tmp_path / name)

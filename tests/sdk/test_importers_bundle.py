@@ -47,10 +47,10 @@ def test_numbered_parts_are_read_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"users": [{"name": CANARY}]}, "holds none of the transcripts"),
+        ({"users": [{"name": CANARY}]}, "contains no supported transcripts"),
         ({"conversations": {"s3cret": 1}}, "conversations.json is not a list"),
-        ({"conversations": [1]}, "none of the transcripts"),
-        ({"conversations": []}, "holds no messages"),
+        ({"conversations": [1]}, "not a supported transcript"),
+        ({"conversations": []}, "contains no messages"),
     ],
 )
 def test_another_zip_is_refused(tmp_path: Path, members: dict[str, Any], problem: str) -> None:

@@ -79,7 +79,7 @@ def test_the_order_of_day_and_month_is_told_by_the_dates(tmp_path: Path) -> None
     assert [at for _, _, at in rows] == ["2024-12-31T23:59:00Z", "2025-01-01T00:01:00Z"]
     _, rows, _ = read(written(tmp_path, "chat", "01/02/2025, 10:00 - A: x\n02/01/2025, 10:00 - A: y\n"))
     assert [at[:10] for _, _, at in rows] == ["2025-01-02", "2025-02-01"]
-    with pytest.raises(UnreadableFile, match="in no order of day, month and year"):
+    with pytest.raises(UnreadableFile, match="no consistent order of day, month and year"):
         read(written(tmp_path, "chat", "31/31/2025, 10:00 - A: x\n"))
 
 
@@ -244,7 +244,7 @@ And its oars
     ],
 )
 def test_what_looks_like_a_chat_in_an_unknown_form_is_refused_with_its_line(tmp_path: Path, chat: str) -> None:
-    with pytest.raises(UnreadableFile, match="looks like a message of a chat") as refused:
+    with pytest.raises(UnreadableFile, match="looks like a chat message") as refused:
         read(written(tmp_path, "chat.txt", chat))
     assert refused.value.line == 1
 

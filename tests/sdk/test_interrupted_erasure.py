@@ -72,7 +72,7 @@ async def test_a_message_cut_out_of_a_turn_leaves_no_bytes_after_the_second_requ
         id=f"{turn}#1",
         outcome=ControlOutcome.UNCHANGED,
         plane=elytron.RecallPlane.TRANSCRIPT,
-        reason="it was erased already",
+        reason="it was already erased",
     )
     assert again.decisions == (unchanged,)
     assert store.erasures == 2

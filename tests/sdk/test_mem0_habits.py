@@ -26,7 +26,7 @@ async def test_names_of_arguments_are_mem0s_too() -> None:
 
 
 async def test_a_run_and_another_conversation_are_refused(memory: elytron.MemoryRuntime) -> None:
-    with pytest.raises(InvalidInput, match="run_id is another conversation"):
+    with pytest.raises(InvalidInput, match="run_id and conversation name different"):
         await memory.add("tea", run_id="dinner", conversation="lunch")
     assert (await memory.add("tea", run_id="dinner", conversation="dinner")).changed
 
@@ -51,13 +51,13 @@ async def test_filters_may_name_the_user(filters: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("filters", "problem"),
     [
-        ({"user_id": "*"}, "does not name one user"),
-        ({"user_id": ["ada", "grace"]}, "does not name one user"),
-        ({"user_id": 7}, "does not name one user"),
-        ({"AND": [{"user_id": "ada"}, {"user_id": "grace"}]}, "does not name one user"),
+        ({"user_id": "*"}, "does not name a single user"),
+        ({"user_id": ["ada", "grace"]}, "does not name a single user"),
+        ({"user_id": 7}, "does not name a single user"),
+        ({"AND": [{"user_id": "ada"}, {"user_id": "grace"}]}, "does not name a single user"),
         ({"OR": [{"user_id": "ada"}, {"user_id": "grace"}]}, "names a space"),
         ({"NOT": [{"user_id": "ada"}]}, "names a space"),
-        ({"user_id": "grace"}, "another user"),
+        ({"user_id": "grace"}, "different users"),
     ],
 )
 async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[str, object], problem: str) -> None:
@@ -68,12 +68,12 @@ async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[st
 
 async def test_more_messages_than_a_write_takes_are_refused() -> None:
     async with elytron.open("memory:") as memory:
-        with pytest.raises(InvalidInput, match="messages are more than 1000 at once: add them in parts"):
+        with pytest.raises(InvalidInput, match="messages are limited to 1000 at once: add them in parts"):
             await memory.add(["tea"] * 1_001)
 
 
 @pytest.mark.parametrize("messages", [None, 7, [None], [7], b"tea"])
 async def test_what_is_no_message_is_refused(messages: object) -> None:
     async with elytron.open("memory:") as memory:
-        with pytest.raises(InvalidInput, match="messages are neither"):
+        with pytest.raises(InvalidInput, match="messages must be a text"):
             await memory.add(messages)  # pyright: ignore[reportArgumentType]

@@ -17,7 +17,7 @@ async def test_a_scripted_model_says_its_lines_and_then_no_more() -> None:
     assert (await model.complete(PROMPT, max_tokens=1)).model == "x"
     with pytest.raises(ModelUnavailable):
         await model.complete(PROMPT, max_tokens=1)
-    with pytest.raises(ModelRefused, match="no answer left"):
+    with pytest.raises(ModelRefused, match="no answers left"):
         await model.complete(PROMPT, max_tokens=1)
     assert model.prompts[0] == PROMPT
 

@@ -90,5 +90,5 @@ async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.Me
 async def test_an_origin_stands_alone_and_an_empty_space_has_none(memory: elytron.MemoryRuntime) -> None:
     origin = OutsideOrigin(kind=OriginKind.TOOL, name="browse")
     assert not (await memory.erase(MemoryEraseRequest(origin=origin))).changed
-    with pytest.raises(InvalidInput, match="both given"):
+    with pytest.raises(InvalidInput, match="both set"):
         await memory.erase(MemoryEraseRequest(origin=origin, ids=("x",)))

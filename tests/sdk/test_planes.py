@@ -299,7 +299,7 @@ async def test_a_snapshot_that_was_changed_is_refused(memory: elytron.MemoryRunt
     await believe(memory, "drink", "green tea")
     snapshot = (await memory.export_continuity()).snapshot
     changed = snapshot.model_copy(update={"layers": snapshot.layers.model_copy(update={"facts": ()})})
-    with pytest.raises(InvalidInput, match="not whole"):
+    with pytest.raises(InvalidInput, match="is damaged"):
         await memory.import_continuity(elytron.ContinuityImportRequest(snapshot=changed))
     nobody = elytron.Scope(space=SpaceId("nobody"))
     empty = await memory.export_continuity(elytron.ContinuityExportRequest(scope=nobody))

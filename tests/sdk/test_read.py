@@ -203,5 +203,5 @@ async def test_the_latest_comes_first_whatever_its_plane_and_conversation(memory
     assert [item.text for item in (await memory.list(only)).items] == ["four", "two"]
     elsewhere = latest.model_copy(update={"scope": elytron.Scope(space="bob")})
     assert (await memory.list(elsewhere)).items == ()
-    with pytest.raises(InvalidInput, match="one page"):
+    with pytest.raises(InvalidInput, match="single page"):
         await memory.list(elytron.MemoryListRequest(order=elytron.ListOrder.LATEST, cursor="0.0.a"))

@@ -122,7 +122,7 @@ async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> N
     assert report.indexed_units == 2
     assert report.store_check is not None
     assert report.store_check.ok
-    with pytest.raises(InvalidInput, match="needs check"):
+    with pytest.raises(InvalidInput, match="requires check"):
         await memory.inspect(elytron.MemoryInspectionRequest(repair=True))
 
 
@@ -134,7 +134,7 @@ async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None
         raw.execute("UPDATE documents SET body = zeroblob(10) WHERE collection = 'turns'")
     raw.close()
     async with elytron.open(path) as memory:
-        with pytest.raises(StoreCorrupt, match="was not served"):
+        with pytest.raises(StoreCorrupt, match="was not returned"):
             await memory.inspect()
         with pytest.raises(StoreCorrupt):
             await memory.recall("tea")

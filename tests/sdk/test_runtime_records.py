@@ -115,5 +115,5 @@ async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: 
     async with elytron.open("memory:", space="ada") as new:
         await new.import_archive(path, mode=elytron.ImportMode.BOOTSTRAP)
         assert await stored(records_of(new)) == {}
-    with pytest.raises(InvalidInput, match="comes whole"):
+    with pytest.raises(InvalidInput, match="requires the mode full_restore"):
         elytron.MemoryImportRequest(path=str(path), mode=elytron.ImportMode.BOOTSTRAP, with_agents=True)

@@ -174,12 +174,12 @@ async def test_every_action_changes_the_version_that_it_names(
         if (action, position) == (FactAction.INVALIDATE, Position.PAST):
             assert (await memory.change_fact(asked)).outcome is ControlOutcome.UNCHANGED
         else:
-            with pytest.raises(InvalidInput, match=r"id names a version that has (ceased|not begun) to hold"):
+            with pytest.raises(InvalidInput, match=r"id names a version that is (no longer|not) valid"):
                 await memory.change_fact(asked)
         fields["at"] = clock.now() + AT[position]
     request = FactChangeRequest.model_validate({"id": fact, "action": action} | fields)
     if (action, position) == (FactAction.CHANGE_SCOPE, Position.PAST):
-        with pytest.raises(InvalidInput, match="has ceased to hold: change the one that holds now"):
+        with pytest.raises(InvalidInput, match="is no longer valid: change the current one"):
             await memory.change_fact(request)
         return
     report = await memory.change_fact(request)
@@ -187,7 +187,7 @@ async def test_every_action_changes_the_version_that_it_names(
     assert await times(memory, clock) == expected(action, position)
     if action in {FactAction.CORRECT, FactAction.DELETE, FactAction.SUPERSEDE}:
         with pytest.raises(
-            InvalidInput, match=r"names a fact that no call changes|at is after|that has (ceased|not begun)"
+            InvalidInput, match=r"names a fact that cannot be changed|at is after|that is (no longer|not) valid"
         ):
             await memory.change_fact(request)
     else:
@@ -227,7 +227,7 @@ async def test_every_verb_reaches_the_version_that_it_names(
             assert decision.outcome is ControlOutcome.CHANGED
             assert len(decision.remaining) == (0 if position is Position.SOLE else 2)
             assert await times(memory, clock) == without(content, all_times)
-            assert (await memory.forget(fact)).decisions[0].reason == "it is forgotten already"
+            assert (await memory.forget(fact)).decisions[0].reason == "it is already forgotten"
             assert (await memory.forget(fact, undo=True)).changed
             assert await times(memory, clock) == all_times
             assert (await memory.forget(fact, undo=True)).decisions[0].reason == "it is not forgotten"
@@ -266,7 +266,7 @@ async def test_a_new_value_is_the_only_one_whatever_went_before(
     if verb == "forget":
         (decision,) = (await memory.forget(fact, undo=True)).decisions
         assert (decision.outcome is ControlOutcome.CHANGED) == (position is Position.PAST)
-        assert decision.reason in {None, "its slot has another value by now"}
+        assert decision.reason in {None, "its slot has another value now"}
         assert (await times(memory, clock)).now == ("Lagos",)
 
 
@@ -382,5 +382,5 @@ async def test_what_a_correction_of_the_past_said_is_known_since_then(
 
 
 def test_what_is_unchanged_has_its_reason() -> None:
-    with pytest.raises(ValueError, match="has no reason"):
+    with pytest.raises(ValueError, match="is missing: give the reason"):
         ControlDecision(id="x", outcome=ControlOutcome.UNCHANGED)

@@ -285,7 +285,7 @@ async def test_registries_given_at_opening_are_registered_once(path: str) -> Non
 
 async def test_a_registry_that_is_refused_refuses_the_opening(path: str) -> None:
     untrue = HOST.model_copy(update={"fingerprint": "0" * 16})
-    with pytest.raises(InvalidInput, match="another fingerprint"):
+    with pytest.raises(InvalidInput, match="fingerprint does not match"):
         await elytron.open(path, space="ada", agent_tool_registries=(untrue,))
     async with elytron.open(path, space="ada") as memory:
         assert (await memory.list_agent_tool_registries()).registries == ()

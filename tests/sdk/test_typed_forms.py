@@ -90,7 +90,7 @@ async def test_of_lists_and_blocks_narrowed() -> None:
 async def test_what_names_no_memory_is_refused_by_name() -> None:
     nameless: Any = 7
     async with elytron.open("memory:", space="ada") as memory:
-        with pytest.raises(InvalidInput, match="ids are neither a memory's id nor a list"):
+        with pytest.raises(InvalidInput, match="ids must be a memory's id or a list"):
             await memory.forget(nameless)
         with pytest.raises(ScopeMissing):
             await memory.erase()
@@ -119,7 +119,7 @@ async def test_of_adding_a_fact() -> None:
         assert [report.duplicated for report in again] == [False, True]
         weaker = await memory.add_fact("tea", "Ada hates tea", kind=FactKind.PREFERENCE)
         assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.AdmissionVerdict.REJECT)
-        with pytest.raises(InvalidInput, match="kind is none of preference"):
+        with pytest.raises(InvalidInput, match="kind must be one of preference"):
             await memory.add_fact("tea", "Ada drinks tea", kind="taste")  # pyright: ignore[reportArgumentType]
         with pytest.raises(InvalidInput, match="topic"):
             await memory.add_fact("", "Ada drinks tea")

@@ -104,13 +104,13 @@ async def test_a_package_without_its_weights_is_named(tmp_path: Path, monkeypatc
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(f"{MODULE}.PACKAGE", "no-such-distribution")
-    with pytest.raises(UnreadableFile, match="lacks its model: install it again"):
+    with pytest.raises(UnreadableFile, match="does not contain its model: reinstall it"):
         UseEmbedder()
     assert installed_use() == ()
     (package / "resources").mkdir()
     for name in ("weights.npz", "sp.model"):
         (package / "resources" / name).write_bytes(b"?")
-    with pytest.raises(UnreadableFile, match="is damaged: install it again"):
+    with pytest.raises(UnreadableFile, match="is damaged: reinstall it"):
         await UseEmbedder().embed_query("key")
 
 

@@ -14,9 +14,9 @@ from elytron_store import WriteDurability
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"durability": "nope"}, "durability is none of full, normal"),
-        ({"when_missing": "nope"}, "when_missing is none of make, refuse"),
-        ({"capability_policy": "nope"}, "capability_policy is none of open, strict"),
+        ({"durability": "nope"}, "durability must be one of full, normal"),
+        ({"when_missing": "nope"}, "when_missing must be one of make, refuse"),
+        ({"capability_policy": "nope"}, "capability_policy must be one of open, strict"),
         ({"keys": "keys.json"}, "FileKeys"),
         ({"language_model": "a-model"}, "names none of the dialects"),
         ({"index_bytes": -1}, "index_bytes is negative"),
@@ -29,7 +29,7 @@ def test_what_open_cannot_use_is_refused_by_its_name(given: dict[str, Any], prob
 
 @pytest.mark.parametrize("store", [None, 7, b"m.db"])
 def test_what_is_no_store_is_refused(store: Any) -> None:
-    with pytest.raises(StoreUrlInvalid, match="nor a Store"):
+    with pytest.raises(StoreUrlInvalid, match="or a Store"):
         elytron.open(store)
 
 
@@ -54,14 +54,14 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"tags": "travel"}, "tags is a text"),
-        ({"metadata": [1]}, "metadata is no mapping"),
-        ({"metadata": {"tags": ["a"]}}, r"metadata\.tags is neither a text, nor a number"),
-        ({"metadata": {"price": float("nan")}}, r"metadata\.price is no finite number"),
-        ({"metadata": {1: "a"}}, "a name in metadata is no text"),
+        ({"metadata": [1]}, "metadata is not a mapping"),
+        ({"metadata": {"tags": ["a"]}}, r"metadata\.tags must be a text, a number"),
+        ({"metadata": {"price": float("nan")}}, r"metadata\.price is not a finite number"),
+        ({"metadata": {1: "a"}}, "a name in metadata is not a text"),
         ({"metadata": {"a\nb": 1}}, "a name in metadata has control characters"),
-        ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
-        ({"at": True}, "at is neither a datetime"),
-        ({"at": -5}, "at is negative: write a time before 1970"),
+        ({"at": date(2026, 5, 9)}, "at is not a datetime"),
+        ({"at": True}, "at is not a datetime"),
+        ({"at": -5}, "at is negative: pass a time before 1970"),
     ],
 )
 def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:
@@ -99,7 +99,7 @@ def test_what_nobody_sees_is_no_word() -> None:
     with elytron.open("memory:") as memory:
         memory.add("tea")
         for nothing in ("\u200b", " \u200b\ufeff\n"):
-            with pytest.raises(InvalidInput, match="hold no words"):
+            with pytest.raises(InvalidInput, match="contain no text"):
                 memory.add(nothing)
             draft = elytron.TurnDraft(messages=(elytron.Message(text=nothing),))
             report = memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,))))
@@ -109,7 +109,7 @@ def test_what_nobody_sees_is_no_word() -> None:
 
 def test_a_memory_that_nobody_opened_says_how_to() -> None:
     unopened: Any = elytron.open("memory:")
-    with pytest.raises(AttributeError, match=r"'add' is of an open memory: `with"):
+    with pytest.raises(AttributeError, match=r"'add' requires an open memory: use `with"):
         unopened.add("tea")
 
 

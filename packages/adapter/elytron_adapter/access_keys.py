@@ -142,15 +142,15 @@ class AccessAddRequest(Request):
     def _fits(self) -> Self:
         match self.kind:
             case PrincipalKind.DEVELOPER:
-                raise ValueError("a developer has no key: in development mode every caller of a server is one")
+                raise ValueError("a developer has no key: in development mode, every caller is a developer")
             case PrincipalKind.OPERATOR:
                 if self.space is not None:
-                    raise ValueError("an operator's key is for no single space")
+                    raise ValueError("an operator's key does not belong to a space")
                 if self.quota is not None:
-                    raise ValueError("an operator's key has no quota")
+                    raise ValueError("an operator's key cannot have a quota")
             case PrincipalKind.USER | PrincipalKind.DEVICE:
                 if self.space is None or is_reserved(self.space):
-                    raise ValueError("a user's or device's key needs a space of theirs")
+                    raise ValueError("a user's or device's key requires a space")
         return self
 
 
@@ -280,7 +280,7 @@ class AccessKeys:
 
         def bounded(key: AccessKey, _: SpaceRecord) -> AccessKey:
             if key.kind is PrincipalKind.OPERATOR:
-                raise InvalidInput(field="id", problem="is an operator's key, which has no quota")
+                raise InvalidInput(field="id", problem="is an operator's key, which cannot have a quota")
             return _open_key(key).model_copy(update={"quota": request.quota})
 
         _, key = await self._change(request.id, bounded)
@@ -328,7 +328,7 @@ class AccessKeys:
             access=_shown_key(key),
             key=f"ely_{key.kind}_{key.id}_{secret}",
             webhook_secret=_webhook_secret(outside, key) if outside is not None else None,
-            no_webhooks="" if outside is not None else f"a copy of this store would hold their secret: {WAY_OUT}",
+            no_webhooks="" if outside is not None else f"a copy of this store would contain their secret: {WAY_OUT}",
         )
 
     async def _look_up(self, key_id: str) -> AccessKey | None:

@@ -52,7 +52,7 @@ from elytron_store.secret.sessions import PROCESS, SpaceCaller, calling_as, curr
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
 
-_FOREIGN = "this credential is for one space: leave the scope out, or name that space"
+_FOREIGN = "this key opens a single space: leave the scope out, or name that space"
 
 
 def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
@@ -72,7 +72,7 @@ def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> s
             return _beyond_members(operation, request)
         case PrincipalKind.DEVICE:
             if isinstance(request, MemoryEraseRequest) and request.whole_space is not None:
-                return "a device does not erase its user's whole space: use the user's own key"
+                return "a device cannot erase its user's whole space: use the user's own key"
             return _beyond_members(operation, request)
         case _:
             assert_never(envelope.auth.role)
@@ -89,9 +89,9 @@ def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
         case PrincipalKind.USER if mode is ImportMode.BOOTSTRAP:
             return ArchiveWord.CLAIMED
         case PrincipalKind.USER:
-            raise PermissionRefused("a full restore is an operator's: take mode=bootstrap, which judges what it adds")
+            raise PermissionRefused("a full restore requires an operator's key: use mode=bootstrap")
         case PrincipalKind.DEVICE:
-            raise PermissionRefused("a device does not send an archive: use the user's own key")
+            raise PermissionRefused("a device cannot send an archive: use the user's own key")
         case _:
             assert_never(kind)
 
@@ -105,7 +105,7 @@ def bind_space(auth: CallAuth, request: Value, /) -> Value:
         return request
     asked = request.scope
     if asked is not None and is_reserved(asked.space):
-        raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is the server's own")
+        raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is reserved for the server")
     if auth.space is None or (asked is not None and asked.space == auth.space):
         return request
     if asked is not None:
@@ -120,24 +120,24 @@ def _scope_of(space: SpaceId) -> Scope:
 
 def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     if operation.role is CallerRole.OPERATOR:
-        return f"{operation.name!r} is an operator's: use an operator's key, or the machine itself"
+        return f"{operation.name!r} requires an operator's key, or access to the machine itself"
     asked = operation.beyond_members(request)
     if asked:
-        return f"{operation.name!r} with {', '.join(asked)} is an operator's: use an operator's key"
+        return f"{operation.name!r} with {', '.join(asked)} requires an operator's key"
     borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
         told = ", ".join(borrowed)
-        return f"{operation.name!r} on the word of {told} is an operator's: leave it out, or use an operator's key"
+        return f"{operation.name!r} on the authority of {told} requires an operator's key, or leave it out"
     return None
 
 
 logger = logging.getLogger(__name__)
 _audit = logging.getLogger("elytron.memories.audit_trail")
 
-_PRIVATE = "private memories are not shown to models here: the server's operator allows it with --mcp-private"
+_PRIVATE = "this server does not show private memories to models: its operator can allow it with --mcp-private"
 _LOCAL = (
-    "a runtime is ended in its own process alone: an operator on the machine ends a server with `elytron server stop`,"
-    " or POST /v1/shutdown"
+    "a runtime can only be closed in its own process; to stop a server, run `elytron server stop` on its "
+    "machine as an operator, or POST /v1/shutdown"
 )
 
 
@@ -172,7 +172,7 @@ class OperationDispatcher:
             async with asyncio.timeout(limits.READY_WAIT_S):
                 await self._runtime.context.store.probe()
         except TimeoutError:
-            return reject_error(StoreUnavailable("the store does not answer in time"), request_id=request_id)
+            return reject_error(StoreUnavailable("the store did not answer in time"), request_id=request_id)
         except ElytronError as error:
             return reject_error(error, request_id=request_id)
         return None
@@ -201,7 +201,7 @@ async def _payload_request(operation: AnyOperation, payload: bytes | Value, spac
             )
         case Value():
             if not isinstance(payload, operation.request):
-                raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")
+                raise InvalidInput(field="payload", problem=f"is not a request of {operation.name!r}")
             return payload
         case _:
             assert_never(payload)

@@ -164,7 +164,7 @@ def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:
 
 def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
     if (asked.text is None) == (not asked.messages):
-        raise InvalidInput(field="text", problem="or messages: give one of the two")
+        raise InvalidInput(field="text", problem="or messages: pass one of the two")
     messages = asked.text or [message.model_dump(exclude_none=True, mode="json") for message in asked.messages]
     write = calls.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
     scope = asked.scope_of(own, conversation=asked.conversation)

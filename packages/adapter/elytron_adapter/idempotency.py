@@ -58,7 +58,7 @@ def key_in(header: str | None, /) -> str | None:
         return None
     key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
     if not 1 <= len(key) <= limits.IDEMPOTENCY_KEY_CHARS:
-        raise InvalidInput(field="idempotency_key", problem=f"has 1 to {limits.IDEMPOTENCY_KEY_CHARS} characters")
+        raise InvalidInput(field="idempotency_key", problem=f"must have 1 to {limits.IDEMPOTENCY_KEY_CHARS} characters")
     return key
 
 
@@ -76,7 +76,7 @@ class RepeatedCalls:
         Raises IdempotencyConflict for a key of another request, StillRunning where the first call takes long.
         """
         if envelope.idempotency_key is not None and operation.mutates and operation.repeat is RepeatGuard.HARMLESS:
-            problem = f"is not taken by {operation.name!r}, which may be called again: leave it out"
+            problem = f"is not supported by {operation.name!r}, which is safe to repeat: leave it out"
             raise InvalidInput(field="idempotency_key", problem=problem)
         match operation.repeat:
             case RepeatGuard.STORE:
@@ -200,7 +200,7 @@ def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteReq
     """Return `request` under the key its call came with. A principal's keys are its own and never meet another's."""
     key, within = envelope.idempotency_key, request.idempotency_key
     if key is not None and within is not None and key != within:
-        raise InvalidInput(field="idempotency_key", problem="differs from the one beside the request: send one")
+        raise InvalidInput(field="idempotency_key", problem="differs from the key in the request: send only one")
     key = key if key is not None else within
     if key is None:
         return request

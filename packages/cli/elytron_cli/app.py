@@ -75,7 +75,7 @@ def _tell_interrupted(what: str, *, as_json: bool | None) -> None:
     from elytron_adapter.envelope import RejectedAnswer
     from elytron_cli.terminal.output import CommandOutput
 
-    reason = f"{what} before the end; what was acknowledged is kept"
+    reason = f"{what} before completion; everything acknowledged is stored"
     CommandOutput(as_json).error(RejectedAnswer(request_id="", error_key="interrupted", reason=reason))
 
 
@@ -96,7 +96,7 @@ def _error_rejection(error: Exception) -> "RejectedAnswer":
 
     match error:
         case QuestionDeclined():
-            return RejectedAnswer(request_id="", error_key=QuestionDeclined.key, reason="nothing was done")
+            return RejectedAnswer(request_id="", error_key=QuestionDeclined.key, reason="nothing was changed")
         case OperationRefused():
             return error.rejected
         case click.ClickException():
@@ -104,7 +104,7 @@ def _error_rejection(error: Exception) -> "RejectedAnswer":
         case ElytronError():
             return reject_error(error, request_id="")
         case _:
-            reason = f"something went wrong inside ({type(error).__name__}); set {DEBUG}=1 to see where"
+            reason = f"internal error ({type(error).__name__}); set {DEBUG}=1 to see the traceback"
             return RejectedAnswer(request_id="", error_key=INTERNAL, reason=reason)
 
 

@@ -83,11 +83,11 @@ SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret", "sp
 """Settings that the environment alone gives."""
 
 OTHER_VARIABLES = {
-    "ELYTRON_URL": "the server that commands call (--url)",
-    "ELYTRON_PROXY": "the HTTP proxy on the way to a server (--proxy)",
-    "ELYTRON_LLM_UPSTREAM_KEY": "the key of the memory proxy's model server; _PREFIX behind it: of that prefix's",
-    "ELYTRON_ALLOW_HOST": "names that `elytron serve` is reached by, with spaces between them (--allow-host)",
-    "ELYTRON_TRUSTED_PROXY": "proxies before `elytron serve`, with spaces between them (--trusted-proxy)",
+    "ELYTRON_URL": "address of the server for client commands (--url)",
+    "ELYTRON_PROXY": "HTTP proxy for client commands (--proxy)",
+    "ELYTRON_LLM_UPSTREAM_KEY": "key of the proxy's model server; with the suffix _PREFIX, of that prefix's server",
+    "ELYTRON_ALLOW_HOST": "host names that `elytron serve` accepts, separated by spaces (--allow-host)",
+    "ELYTRON_TRUSTED_PROXY": "trusted proxies in front of `elytron serve`, separated by spaces (--trusted-proxy)",
     "ELYTRON_DEBUG": "1 shows the traceback of an internal error",
 }
 """Variables of single commands, and what they say."""
@@ -127,7 +127,7 @@ def resolve_settings(options: Mapping[str, str], /, *, environment: Mapping[str,
         found.pop("keys", None)
     secret = found.get("gateway_secret")
     if secret is not None and len(secret.value) < GATEWAY_SECRET_CHARS:
-        problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: credentials are derived from it"
+        problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: choose a longer one"
         raise InvalidInput(field=secret.origin, problem=problem)
     found.setdefault("space", FoundSetting(DEFAULT_SPACE, "default"))
     if "store" not in found:
@@ -184,8 +184,8 @@ def file_settings(path: Path, /) -> dict[str, str]:
         raise UnreadableFile(name=FILE, problem="is not TOML in UTF-8") from None
     unknown = sorted(values.keys() - set(OPTIONS))
     if unknown:
-        raise InvalidInput(field=FILE, problem=f"has the unknown key {unknown[0]!r}: there are {', '.join(OPTIONS)}")
+        raise InvalidInput(field=FILE, problem=f"has the unknown key {unknown[0]!r}: choose from {', '.join(OPTIONS)}")
     wrong = sorted(name for name, value in values.items() if not isinstance(value, str) or not value)
     if wrong:
-        raise InvalidInput(field=f"{FILE}, {wrong[0]}", problem="is not a text")
+        raise InvalidInput(field=f"{FILE}, {wrong[0]}", problem="is not a string")
     return values

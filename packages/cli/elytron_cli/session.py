@@ -167,8 +167,8 @@ def require_own_store(settings: RunSettings, /) -> None:
 
     if parse_url(settings.store.value).engine == "gateway":
         raise StoreUrlInvalid(
-            problem="is a store that a server shares, whose access keys stay there: run this on the server's machine,"
-            " on the store itself, or have that server do it (`serve --llm-upstream`, `elytron access` there)"
+            problem="is shared by a server, which owns its access keys: run this on the server's machine, on the store"
+            " itself, or let that server do it (`serve --llm-upstream`, `elytron access` there)"
         )
 
 
@@ -245,7 +245,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(
-            f"cannot make the folder of the default store: {error.strerror}; give --store"
+            f"cannot create the folder of the default store: {error.strerror}; pass --store"
         ) from error
 
 
@@ -336,4 +336,4 @@ async def _other_spaces(session: CommandSession) -> str | None:
         return None
     told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
-    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: name one with --space"
+    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: choose one with --space"

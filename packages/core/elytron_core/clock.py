@@ -83,7 +83,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
         try:
             value = _parse_datetime(value.strip())
         except (ValueError, OverflowError):
-            problem = "is not an ISO 8601 timestamp, such as 2026-03-01 or 2026-03-01T09:30:00Z"
+            problem = "is not an ISO 8601 timestamp such as 2026-03-01 or 2026-03-01T09:30:00Z"
             raise InvalidInput(field=field, problem=problem) from None
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -95,7 +95,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
         is_near = None
     # In Python True is a number, but it is no time.
     if is_near is None or isinstance(value, bool):
-        raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text")
+        raise InvalidInput(field=field, problem="is not a datetime, milliseconds or ISO 8601 text")
     if not is_near:
         raise InvalidInput(field=field, problem="is outside the years 1900 to 2999")
     return Instant(round(value))

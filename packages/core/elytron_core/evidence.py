@@ -127,5 +127,5 @@ def require_flags(metadata: dict[str, ValueT], /) -> dict[str, ValueT]:
     for name, value in metadata.items():
         flag = name.strip().casefold()
         if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
-            raise ValueError(f"has {flag!r} in a form that has no effect: give it as {flag!r}: true or false")
+            raise ValueError(f"has {flag!r} in a form that has no effect: write {flag!r}: true or false")
     return metadata

@@ -128,7 +128,7 @@ def require_name(name: str, /, *, field: str, limit: int) -> None:
     if len(name) > limit:
         raise LimitExceeded(what=f"characters in {field}", limit=limit, found=len(name))
     if not name.isprintable() or name != name.strip():
-        raise InvalidInput(field=field, problem="has control characters, lone surrogates or outer white space")
+        raise InvalidInput(field=field, problem="has control characters, lone surrogates or surrounding white space")
 
 
 def holds_name(text: str, name: str, /) -> bool:

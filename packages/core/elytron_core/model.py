@@ -138,7 +138,7 @@ class Value(BaseModel):
                 if name.startswith("_"):
                     raise
             instead = _named_instead(type(self), name)
-            raise AttributeError(f"a {type(self).__name__} has no {name!r}{instead}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
 
         def __getitem__(self, name: object, /) -> NoReturn:
             raise no_item(self, name)
@@ -159,8 +159,8 @@ class Value(BaseModel):
 def no_item(value: Value, name: object, /) -> TypeError:
     """Return the error for `value[name]`: fields are attributes."""
     known = _readable_names(type(value))
-    instead = f": say .{name}" if name in known else field_instead(name, known) if isinstance(name, str) else ""
-    return TypeError(f"the fields of a {type(value).__name__} are read as attributes{instead}")
+    instead = f": use .{name}" if name in known else field_instead(name, known) if isinstance(name, str) else ""
+    return TypeError(f"the fields of {type(value).__name__} are attributes{instead}")
 
 
 def _readable_names(kind: type[Value]) -> frozenset[str]:
@@ -297,11 +297,11 @@ def invalid_input(
     match first["type"]:
         case "string_pattern_mismatch":
             pattern = first.get("ctx", {}).get("pattern")
-            named = "has control characters or outer white space"
-            problem = named if pattern == NAME_PATTERN else f"has not the form {pattern}"
+            named = "has control characters or surrounding white space"
+            problem = named if pattern == NAME_PATTERN else f"does not match {pattern}"
         case "union_tag_invalid":
             kinds = first.get("ctx", {}).get("expected_tags", "")
-            problem = f"is of no known kind: there are {kinds}".replace("'", "")
+            problem = f"has an unknown kind: choose from {kinds}".replace("'", "")
         case "extra_forbidden":
             problem = "has an unknown field" if known is not None else "is not a field"
             tail += _intended_field(model, first["loc"]) if model is not None else ""
@@ -332,8 +332,8 @@ def _intended_field(model: type[BaseModel], place: Place) -> str:
     if not names:
         return ""
     near = nearest_name(str(name), names)
-    asked = f"did you mean {near}? There" if near is not None else "there"
-    return f": {asked} {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    asked = f"did you mean {near}? Choose from" if near is not None else "choose from"
+    return f": {asked} {', '.join(names)}"
 
 
 def _shown_step(part: int | str) -> str:

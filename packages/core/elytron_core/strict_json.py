@@ -97,11 +97,11 @@ def _child_nodes(node: Json) -> Iterable[Json]:
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > limits.JSON_KEYS:
-        raise InvalidJson(problem=f"has more than {limits.JSON_KEYS} keys in an object")
+        raise InvalidJson(problem=f"has an object with more than {limits.JSON_KEYS} keys")
     found = dict(pairs)
     # Of a repeated key one parser takes the first value and another the last.
     if len(found) != len(pairs):
-        raise InvalidJson(problem="has one key twice in an object")
+        raise InvalidJson(problem="has an object with a duplicate key")
     return found
 
 
@@ -115,12 +115,12 @@ def _parse_integer(text: str) -> int:
 def _parse_number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise InvalidJson(problem="has a number beyond what a float holds")
+        raise InvalidJson(problem="has a number that does not fit into a float")
     return number
 
 
 def _refuse_constant(name: str) -> float:
-    raise InvalidJson(problem=f"has {name}, which is no JSON number")
+    raise InvalidJson(problem=f"has {name}, which is not a JSON number")
 
 
 _decoder = json.JSONDecoder(

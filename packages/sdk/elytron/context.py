@@ -158,10 +158,10 @@ class OperationContext:
         scope = request.scope or self.usual_scope
         if scope is None:
             raise ScopeMissing(
-                operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="
+                operation=type(request).__name__, way_out="pass a user_id or a scope, or open the runtime with space="
             )
         if is_reserved(scope.space) or (scope.agent is not None and is_reserved(scope.agent)):
             begun = " or ".join(map(repr, RESERVED))
-            problem = f"names of spaces and agents that begin with {begun} are the system's own: take another"
+            problem = f"names of spaces and agents that begin with {begun} are reserved for the system: choose another"
             raise PermissionRefused(problem)
         return scope

@@ -46,7 +46,7 @@ def _stored_profile(name: str) -> HostProfile:
         return named_profile(name)
     except InvalidInput:
         raise StoreForeign(
-            "the manifest names no profile that there is: it is damaged, or a newer build's; restore it from a backup"
+            "the manifest names an unknown profile: it is damaged or from a newer version; restore a backup"
         ) from None
 
 

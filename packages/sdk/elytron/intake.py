@@ -207,7 +207,7 @@ def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> 
     stripped = found.strip(text) if own is not OwnOutput.KEEP else text
     if text and not stripped:
         if own is OwnOutput.REFUSE:
-            raise InvalidInput(field=name, problem="holds nothing but what this memory showed: give what is new")
+            raise InvalidInput(field=name, problem="contains nothing but recalled memory: pass new content")
         stripped = RECALLED
     clean = _black_out(stripped, found)
     # A mark may be longer than the secret in its place, and the field has a bound.
@@ -229,7 +229,7 @@ def capacity_of(profile: HostProfile, engine: str, /, *, is_kept: bool) -> Store
     """
     if profile.engines and engine not in profile.engines:
         way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
-        raise Unsupported(f"profile {profile.name.value!r} has no {engine} store: use {way_out}")
+        raise Unsupported(f"the profile {profile.name.value!r} does not support {engine} stores: use {way_out}")
     if profile.capacity is None and engine == "embedded":
         return EMBEDDED_STANDALONE if is_kept else EMBEDDED_SDK
     return profile.capacity

@@ -146,7 +146,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
         if threading.current_thread() is self._thread:
             call.close()
             raise Unsupported(
-                "a blocking call would wait for itself here: await the same call of its `runtime` instead"
+                "a blocking call here would wait for itself: await the same call of its `runtime` instead"
             )
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
@@ -230,7 +230,7 @@ class RuntimeEntering(ABC, Generic[HandleFaceT, BlockingT]):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"{name!r} is of an open memory: `with ... as memory` or .sync() opens this one, or `async with` or await",
+            f"{name!r} requires an open memory: use `with ... as memory` or .sync(), or `async with` or await",
             name=name,
             obj=self,
         )
@@ -264,5 +264,5 @@ def _require_asyncio() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        way_out = "`with elytron.open(...)` gives blocking calls, which work anywhere"
-        raise Unsupported(f"a memory is awaited in an asyncio event loop, and none runs here: {way_out}") from None
+        way_out = "`with elytron.open(...)` provides blocking calls, which work anywhere"
+        raise Unsupported(f"a memory is awaited in an asyncio event loop, but none is running: {way_out}") from None

@@ -38,8 +38,7 @@ from elytron_core.ports.store import Document, DocumentRef, ErasureTarget
 from elytron_core.scope import Scope
 
 _ELSEWHERE = (
-    "the runtime's own records are kept where a memory is opened in this process: "
-    "open it here, or give `journal=`, a memory that is"
+    "the runtime's own records require a memory that is opened in this process: open it here, or pass one as `journal=`"
 )
 
 
@@ -146,7 +145,7 @@ class RuntimeRecords:
     def _request(self, draft: RecordDraft) -> RecordPutRequest:
         """Return the request to store a draft, admitted as any other text is."""
         if not is_reserved(draft.namespace):
-            raise InvalidInput(field="namespace", problem="is not one of the runtime's own")
+            raise InvalidInput(field="namespace", problem="is not one of the runtime's own namespaces")
         try:
             request = _OwnPut(
                 scope=self._scope,

@@ -159,7 +159,7 @@ class ReportClipper:
         return tuple(items[:most])
 
 
-NOT_THERE: Final = "it cites a message that is not there"
+NOT_THERE: Final = "it cites a message that does not exist"
 _PLACES: Final = {
     "long_term": ("facts", RecallPlane.LONG_TERM),
     "procedural": ("writes", RecallPlane.PROCEDURAL),

@@ -147,7 +147,7 @@ def query_flag(request: Request, name: str, /) -> bool:
     """Return a yes or no of the query, no if it is not there. Raises InvalidInput for another word."""
     flag = request.query_params.get(name, "false")
     if flag not in {"true", "false"}:
-        raise InvalidInput(field=name, problem="is neither true nor false")
+        raise InvalidInput(field=name, problem="must be true or false")
     return flag == "true"
 
 
@@ -160,7 +160,7 @@ def _import_mode(request: Request) -> ImportMode:
     try:
         return ImportMode(request.query_params.get("mode", ImportMode.BOOTSTRAP))
     except ValueError:
-        raise InvalidInput(field="mode", problem=f"is none of {', '.join(ImportMode)}") from None
+        raise InvalidInput(field="mode", problem=f"must be one of {', '.join(ImportMode)}") from None
 
 
 async def _read_pieces(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:

@@ -48,7 +48,7 @@ async def _secret_answer(
     runtime = entrance.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
     if scope is None:
-        raise ScopeMissing(operation=description.name, way_out="use a user's key: an operator has no secret")
+        raise ScopeMissing(operation=description.name, way_out="an operator has no secret: use a user's key")
     sent, fields = b"", {}
     if isinstance(description.taken, type):
         sent = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
@@ -86,7 +86,7 @@ _ROUTES: Final[tuple[tuple[str, str, SecretCall, SurfaceDescription], ...]] = (
      SurfaceDescription("rotate_secret", "Re-encrypt the whole space under a new data key.", SecretRotateRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/grant", SpaceSecrets.grant,
-     SurfaceDescription("grant_secret", "Let background work unlock the space for a number of minutes.", GrantRequest,
+     SurfaceDescription("grant_secret", "Allow background work unlock the space for a number of minutes.", GrantRequest,
                         SecretStatus)),
     ("DELETE", f"{ROOT}/grant", SpaceSecrets.revoke,
      SurfaceDescription("revoke_secret", "Revoke the grant for background work.", None, SecretStatus)),

@@ -106,13 +106,13 @@ def _route_surface(
         try:
             call = route.taken.model_validate_json(sent)
         except ValidationError:
-            raise InvalidJson(problem="is no call of the store port") from None
+            raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
         wall = SpaceWall(principal.space, partial(_own_space, principal), _CLOSED, removable)
         return _json_response(await handler(store, wall, call))
 
     told = SurfaceDescription(
-        f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP
+        f"store_{route.name}", f"Call {route.name} of the store port.", route.taken, route.given, group=_GROUP
     )
     return shown_surface(route.path, answered, access=access, methods=("POST",), told=told)
 
@@ -123,7 +123,7 @@ def _own_space(principal: Principal, space: str) -> SpaceId:
     may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
     # A store that its operator seals from elsewhere keeps the keys of its spaces in one of their own.
     if not may or (is_reserved(space) and not (is_operator and space in {KEYRING, SHARED})):
-        raise PermissionRefused("this key opens another space")
+        raise PermissionRefused("this key opens a different space")
     return SpaceId(space)
 
 
@@ -167,7 +167,7 @@ def leases_of(store: Store, /) -> NodeLeases:
     """Return the list of servers of `store`. Raises Unsupported for an engine that keeps none."""
     found = innermost_store(store)
     if not isinstance(found, NodeLeases):
-        raise Unsupported("only a store on a Postgres server keeps a list of its nodes: leave out --node-url")
+        raise Unsupported("only a store on a Postgres server has a list of its nodes: remove --node-url")
     return found
 
 
@@ -180,7 +180,7 @@ def node_host(url: str, /) -> str:
         is_address = False
         parts = urlsplit("")
     if not is_address or not parts.hostname or parts.username is not None or parts.path.strip("/") or parts.query:
-        raise InvalidInput(field="--node-url", problem="is no http:// or https:// and a host, with its port")
+        raise InvalidInput(field="--node-url", problem="is not an http:// or https:// address with a host and port")
     return f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
 
 
@@ -193,7 +193,7 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
             try:
                 await leases.note_node(url, lease_ms=limits.NODE_LEASE_MS)
             except ElytronError as error:
-                logger.warning("this server is in no list of nodes for now: %s", error.key)
+                logger.warning("this server is currently missing from the list of nodes: %s", error.key)
             await asyncio.sleep(limits.NODE_RENEW_S)
 
     renewing = asyncio.create_task(renew())

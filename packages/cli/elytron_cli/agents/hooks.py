@@ -78,7 +78,7 @@ def read_event(data: bytes, /) -> HookEvent:
     try:
         return HookEvent.model_validate(strict_json.parse_json(data, limit=limits.JSON_BYTES))
     except ValidationError:
-        raise InvalidInput(field="standard input", problem="is no event of a Claude Code hook") from None
+        raise InvalidInput(field="standard input", problem="is not an event of a Claude Code hook") from None
 
 
 def scope_of(event: HookEvent, space: str, /, *, per_repository: bool = False) -> Scope:
@@ -146,7 +146,7 @@ def require_transcript(event: HookEvent, /) -> None:
         except InvalidInput:
             raise InvalidInput(
                 field="transcript_path",
-                problem="names no file that can be read: the reply was stored without its prompt",
+                problem="names a file that cannot be read; the reply was stored without its prompt",
             ) from None
 
 
@@ -163,7 +163,7 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None)
     before = _read_settings(file)
     hooks = before.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise InvalidInput(field=file.name, problem="has hooks that are no object: mend the file first")
+        raise InvalidInput(field=file.name, problem="has `hooks` that are not an object: fix the file first")
     found, was_shared = cast("Json", hooks), _is_shared(file)
     after = before | {
         "hooks": found | {_PROMPT: _with_command(found, _PROMPT, recall), _STOP: _with_command(found, _STOP, keep)}
@@ -207,7 +207,7 @@ def _read_settings(file: Path) -> Json:
     except InvalidJson:
         found = None
     if not isinstance(found, dict):
-        raise InvalidInput(field=file.name, problem="is no JSON object: mend the file first")
+        raise InvalidInput(field=file.name, problem="is not a JSON object: fix the file first")
     return cast("Json", found)
 
 
@@ -266,7 +266,7 @@ def _last_entries(path: str) -> Iterator[Json]:
             file.seek(max(0, size - _TAIL_BYTES))
             lines = file.read(_TAIL_BYTES).splitlines()
     except (OSError, ValueError):
-        raise InvalidInput(field="transcript_path", problem="names no file that can be read") from None
+        raise InvalidInput(field="transcript_path", problem="names a file that cannot be read") from None
     for line in lines:
         try:
             found = json.loads(line)

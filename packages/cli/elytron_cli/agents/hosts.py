@@ -52,8 +52,8 @@ class HostForm:
     file: str
     command: Callable[[list[str]], str]
     address: Callable[[str], str] | None
-    note: str = "add this to what is there"
-    address_note: str = f"set {KEY} where the host runs"
+    note: str = "add this to the existing settings"
+    address_note: str = f"set {KEY} in the host's environment"
 
 
 def config_of(
@@ -69,9 +69,9 @@ def config_of(
         command = form.command(_server_command(settings, sets))
         return McpConfigReport(host=host, file=form.file, text=command, note=form.note)
     if sets != DEFAULT_SETS:
-        raise InvalidInput(field="--tools", problem="is for the server to choose: start it with --mcp-tools")
+        raise InvalidInput(field="--tools", problem="cannot be used with --url: pass --mcp-tools to the server")
     if form.address is None:
-        raise InvalidInput(field="--url", problem=f"is nothing for {host.value}, which starts servers: leave it out")
+        raise InvalidInput(field="--url", problem=f"cannot be used with {host.value}, which starts servers itself")
     note = f"{form.note}; {form.address_note}"
     return McpConfigReport(host=host, file=form.file, text=form.address(mcp_address(url)), note=note)
 
@@ -84,7 +84,7 @@ def mcp_address(url: str, /) -> str:
     except ValueError:
         is_one = False
     if not is_one:
-        raise InvalidInput(field="--url", problem="is no http:// or https:// address without a user")
+        raise InvalidInput(field="--url", problem="is not an http:// or https:// address without user information")
     base = url.rstrip("/")
     return base if base.endswith("/mcp") else f"{base}/mcp"
 
@@ -117,7 +117,7 @@ def _placed_store(store: str) -> str:
 
     address = parse_url(store)
     if address.path is None:
-        raise StoreUrlInvalid(problem="is no file or folder, which a host could open: give the server's --url instead")
+        raise StoreUrlInvalid(problem="is not a file or folder that a host can open: pass the server's --url")
     return f"{address.engine}://{quote(address.path.resolve().as_posix())}"
 
 
@@ -167,13 +167,13 @@ HOSTS: dict[McpHost, HostForm] = {
         "claude_desktop_config.json",
         lambda command: _servers_entry(_split_command(command)),
         None,
-        note="add this to what is there (Settings, Developer, Edit Config) and start the program again",
+        note="add this to the existing settings (Settings, Developer, Edit Config) and restart the program",
     ),
     McpHost.CLINE: HostForm(
         "cline_mcp_settings.json",
         lambda command: _servers_entry(_split_command(command)),
         lambda url: _servers_entry({"type": "streamableHttp", "url": url, "headers": _bearer_header(f"<{KEY}>")}),
-        address_note=f"put the value of {KEY} in its place: the host reads no variable there",
+        address_note=f"replace the placeholder with the value of {KEY}: the host reads no variable there",
     ),
     McpHost.CODEX: HostForm(
         "~/.codex/config.toml",
@@ -195,7 +195,7 @@ HOSTS: dict[McpHost, HostForm] = {
             f"        Authorization: Bearer ${{{{ secrets.{KEY} }}}}",
         ),
         note="this is the whole file",
-        address_note=f"keep the key as the secret {KEY}",
+        address_note=f"store the key as the secret {KEY}",
     ),
     McpHost.CURSOR: HostForm(
         "~/.cursor/mcp.json",
@@ -214,7 +214,7 @@ HOSTS: dict[McpHost, HostForm] = {
         lambda url: _opencode_entry(
             {"type": "remote", "url": url, "oauth": False, "headers": _bearer_header(f"{{env:{KEY}}}")}
         ),
-        note="add this to what is there; opencode 1 wants the content of `servers` directly under `mcp`",
+        note="add this to the existing settings; opencode 1 expects the content of `servers` directly under `mcp`",
     ),
     McpHost.VSCODE: HostForm(
         ".vscode/mcp.json",
@@ -225,7 +225,7 @@ HOSTS: dict[McpHost, HostForm] = {
                 "servers": {"elytron": {"type": "http", "url": url, "headers": _bearer_header("${input:elytron-key}")}},
             }
         ),
-        address_note="the host asks for the key once and keeps it",
+        address_note="the host asks for the key once and stores it",
     ),
     McpHost.WINDSURF: HostForm(
         "~/.codeium/windsurf/mcp_config.json",
@@ -236,7 +236,7 @@ HOSTS: dict[McpHost, HostForm] = {
         "~/.config/zed/settings.json",
         lambda command: _servers_entry(_split_command(command, source="custom"), key="context_servers"),
         lambda url: _servers_entry({"url": url, "headers": _bearer_header(f"<{KEY}>")}, key="context_servers"),
-        address_note=f"put the value of {KEY} in its place: the host reads no variable there",
+        address_note=f"replace the placeholder with the value of {KEY}: the host reads no variable there",
     ),
 }
 
@@ -335,13 +335,13 @@ A governed memory is behind the tool server `elytron` at {place}.
 """
 
 
-_CONFIG = "let the program reach the memory with `elytron mcp config --host"
+_CONFIG = "connect the program to the memory with `elytron mcp config --host"
 
 _FORMS: dict[RulesTarget, _RulesForm] = {
     RulesTarget.CLAUDE_CODE: _RulesForm(
         ".claude/rules/elytron.md",
         _mcp_rules,
-        f"{_CONFIG} claude-code`; `elytron hooks claude-code install` recalls and keeps without being asked",
+        f"{_CONFIG} claude-code`; `elytron hooks claude-code install` recalls and stores automatically",
     ),
     RulesTarget.CURSOR: _RulesForm(
         ".cursor/rules/elytron.mdc",
@@ -358,15 +358,17 @@ _FORMS: dict[RulesTarget, _RulesForm] = {
     ),
     RulesTarget.CLINE: _RulesForm(".clinerules/elytron.md", _mcp_rules, f"{_CONFIG} cline`"),
     RulesTarget.AIDER: _RulesForm(
-        "elytron-memory.md", _aider_rules, "name it in .aider.conf.yml: `read: elytron-memory.md`; aider speaks no MCP"
+        "elytron-memory.md",
+        _aider_rules,
+        "add it to .aider.conf.yml: `read: elytron-memory.md`; aider has no MCP support",
     ),
     RulesTarget.ZED: _RulesForm(".rules", _mcp_rules, f"{_CONFIG} zed`"),
     RulesTarget.OPENCODE: _RulesForm("AGENTS.md", _mcp_rules, f"{_CONFIG} opencode`"),
     RulesTarget.OPEN_WEBUI: _RulesForm(
         "elytron-open-webui.md",
         _open_webui,
-        "paste it as a model's system prompt; add the server's /mcp as an MCP (streamable HTTP) tool server, with the"
-        f" value of {KEY} as its bearer key",
+        "paste it as a model's system prompt; add the server's /mcp as an MCP (streamable HTTP) tool server, "
+        f"with the value of {KEY} as its bearer key",
     ),
     RulesTarget.VSCODE: _RulesForm(
         ".github/instructions/elytron.instructions.md", _headed_rules(applyTo="'**'"), f"{_CONFIG} vscode`"

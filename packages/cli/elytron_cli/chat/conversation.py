@@ -106,7 +106,7 @@ class LineInput:
         except (EOFError, KeyboardInterrupt):
             return None
         except UnicodeError:
-            raise InvalidInput(field="line", problem="is not UTF-8, and was left out") from None
+            raise InvalidInput(field="line", problem="is not UTF-8 and was skipped") from None
         text = line.strip() if line is not None else None
         if text and self._history is not None:
             self._history.add(text)
@@ -171,13 +171,10 @@ def _start_editing(history: list[str]) -> None:
 
 
 HELP: Final = (
-    "/memory           what the model was given last, and why\n"
-    "/blocks           the core blocks\n"
-    "/block NAME TEXT  write a block; without a text, empty it\n"
-    "/compact          sum up earlier turns now; /preview says which\n"
-    "/undo             bring the turns of the latest summary back\n"
-    "/quit             end\n"
-    "//TEXT            say TEXT with one slash before it"
+    "/memory           show what the model was last given, and why\n/blocks           list the core blocks\n"
+    "/block NAME TEXT  write a block; without TEXT, empty it\n/compact          summarise earlier turns "
+    "now; /preview shows which\n/undo             restore the turns of the latest summary\n/quit             "
+    "end the conversation\n//TEXT            send TEXT with one leading slash"
 )
 _QUIT: Final = frozenset({"/quit", "/exit", "/q"})
 _CODES: Final = {StopReason.ANSWERED: None, StopReason.DONE: None, StopReason.CANCELLED: INTERRUPTED}
@@ -280,7 +277,7 @@ class ChatConversation:
         match word:
             case "/memory":
                 given = self.screen.given
-                text = "Nothing was given yet: say something first." if given is None else ""
+                text = "The model has not been given anything yet: send a message first." if given is None else ""
                 answer = CommandAnswer(command=word, given=given, text=text)
             case "/blocks":
                 answer = CommandAnswer(command=word, blocks=tuple(await self.blocks.list()))
@@ -289,18 +286,18 @@ class ChatConversation:
                 answer = CommandAnswer(command=word, blocks=(await self._write(label, text.strip()),))
             case "/preview":
                 plan = await self.agent.preview_compaction()
-                answer = CommandAnswer(command=word, plan=plan, text="" if plan else "There is nothing to sum up.")
+                answer = CommandAnswer(command=word, plan=plan, text="" if plan else "There is nothing to summarise.")
             case "/compact":
                 summary = await self.agent.compact()
-                text = "There is nothing to sum up." if summary is None else f"Summed up: {summary.text}"
+                text = "There is nothing to summarise." if summary is None else f"Summarised: {summary.text}"
                 answer = CommandAnswer(command=word, text=text)
             case "/undo":
                 back = await self.agent.undo_compaction()
-                answer = CommandAnswer(command=word, text=f"{len(back.covers)} turns are shown again.")
+                answer = CommandAnswer(command=word, text=f"Restored {len(back.covers)} turns.")
             case "/help":
                 answer = CommandAnswer(command=word, text=HELP)
             case _:
-                problem = f"{word!r} is no command: /help lists them, and /{word} says a line that begins so"
+                problem = f"{word!r} is not a command: /help lists the commands, and /{word} sends the line as text"
                 raise InvalidInput(field="line", problem=problem)
         self.screen.answer(answer)
 
@@ -337,7 +334,7 @@ class ChatConversation:
                 signal.signal(number, handler)
 
 
-QUESTION: Final = "  yes, no, or always in this chat? [y/n/a]"
+QUESTION: Final = "  Allow: yes, no, or always in this chat? [y/n/a]"
 NONE: Final = "no tool that may change something is approved in this chat"
 
 
@@ -359,7 +356,7 @@ def call_approver(mode: ApprovalMode | None, lines: "LineInput", screen: "ChatSc
             return _refuse_call
         case ApprovalMode.ASK:
             if not lines.is_terminal:
-                raise InvalidInput(field="--approve", problem="is `ask`, and there is no terminal: say all or none")
+                raise InvalidInput(field="--approve", problem="is `ask`, but there is no terminal: use all or none")
             return _TerminalPerson(lines, screen).approve
 
 

@@ -35,18 +35,18 @@ LATEST_CHARS: Final = 400
 _RECALLS: Final = {
     "found": "",
     "nothing": "nothing was recalled",
-    "late": "memory did not answer in time, and the turn went on without it",
-    "failed": "memory could not be asked, and the turn went on without it",
+    "late": "memory did not answer in time; the turn continued without it",
+    "failed": "memory could not be reached; the turn continued without it",
     "off": "recall is off",
 }
 _STOPS: Final = {
     StopReason.STEPS: "stopped: too many steps",
-    StopReason.CALLS: "stopped: too many calls of tools",
+    StopReason.CALLS: "stopped: too many tool calls",
     StopReason.TOKENS: "stopped: too many tokens",
-    StopReason.SECONDS: "stopped: it took too long",
+    StopReason.SECONDS: "stopped: the time limit was reached",
     StopReason.LENGTH: "stopped: the answer is too long",
-    StopReason.REFUSED: "the model will not answer",
-    StopReason.MALFORMED: "the model gave what cannot be read",
+    StopReason.REFUSED: "the model refused to answer",
+    StopReason.MALFORMED: "the model's answer could not be read",
     StopReason.CANCELLED: "cancelled",
 }
 
@@ -138,12 +138,13 @@ class ChatScreen:
     def latest(self, turn: WindowTurn, /) -> None:
         """Show what was said last, at an earlier start."""
         self.note(
-            f"last said, {format_instant(turn.at)[:16].replace('T', ' ')} UTC: {safe_line(turn.input)[:LATEST_CHARS]}"
+            f"last message, {format_instant(turn.at)[:16].replace('T', ' ')} UTC: "
+            f"{safe_line(turn.input)[:LATEST_CHARS]}"
         )
         replies = [item for item in turn.items if isinstance(item, ModelReply)]
         parts = [part.text for part in replies[-1].items if isinstance(part, TextPart)] if replies else []
         if parts:
-            self.note(f"answered: {safe_line(' '.join(parts))[:LATEST_CHARS]}")
+            self.note(f"answer: {safe_line(' '.join(parts))[:LATEST_CHARS]}")
 
     def refuse(self, error: ElytronError, /) -> None:
         """Say why a line was refused."""
@@ -157,7 +158,7 @@ class ChatScreen:
         if self.is_json:
             self.say(question.model_dump_json())
         else:
-            self.note(f"may {safe_line(question.tool)} be called with {safe_line(question.arguments)}")
+            self.note(f"call {safe_line(question.tool)} with {safe_line(question.arguments)}?")
 
     def answer(self, answer: CommandAnswer, /) -> None:
         """Print the answer to a line that begins with a slash."""
@@ -171,12 +172,12 @@ class ChatScreen:
             self._memory(answer.given)
         if answer.plan is not None:
             evicted = len(answer.plan.evicted)
-            told = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summed up"
-            self.say(f"{told}: /compact does it, /undo takes it back.")
+            told = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summarised"
+            self.say(f"{told}; /compact does it, /undo reverts it.")
 
     def _memory(self, given: ContextGiven) -> None:
         """Say what the model was given in the last turn, and why."""
-        summary = ", a summary of those before" if given.has_summary else ""
+        summary = ", a summary of those before them" if given.has_summary else ""
         self.say(f"About {given.tokens} tokens: {given.turns} earlier turns{summary}, and")
         self._blocks(given.blocks)
         for memory in given.recalled:
@@ -194,20 +195,20 @@ class ChatScreen:
     ) -> None:
         match event:
             case ThreadAwaited():
-                told = f"another terminal or process talks with {safe_line(event.thread)!r} now: waiting for its answer"
-                self.note(f"{told}, {event.wait_s:g} s at most (Ctrl-C stops that)")
+                told = f"another terminal or process is using {safe_line(event.thread)!r}: waiting for its answer"
+                self.note(f"{told}, up to {event.wait_s:g} s (Ctrl-C cancels)")
             case RunStarted():
                 if event.is_resumed:
-                    self.note(f"going on with what was broken off: {safe_line(event.input)}")
+                    self.note(f"resuming the interrupted turn: {safe_line(event.input)}")
             case AnswerDropped():
-                self.note("the answer broke off")
+                self.note("the answer was interrupted")
             case ToolCalled():
                 self.note(f"{event.tool} {safe_line(event.arguments)[:RESULT_CHARS]}")
             case ToolAnswered():
                 mark = "!" if event.is_error else "="
                 self.note(f"{mark} {safe_line(event.text)[:RESULT_CHARS]}")
             case TurnsCompacted():
-                self.note(f"{event.turns} earlier turns were summed up; they can still be found")
+                self.note(f"summarised {event.turns} earlier turns; they can still be recalled")
             case _:
                 assert_never(event)
 

@@ -105,10 +105,10 @@ class MigrationReport(Value):
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
 def backup_command(*, file: Path) -> None:
-    """Copy the whole store to FILE, while it is in use; if the store is a folder, FILE becomes one.
+    """Copy the whole store to FILE while it is in use; if the store is a folder, so is the copy.
 
-    Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
-    It is a store like any other: --store FILE opens it.
+    FILE must not exist. The copy is flushed to disk and verified before the command ends. A sealed store stays sealed.
+    The backup is an ordinary store: open it with --store FILE.
     """
     report_copy(run_settings().store.value, file)
 
@@ -132,17 +132,17 @@ def report_copy(source: str, target: Path, /) -> None:
 
 @page_command("migrate")
 @click.argument("stores", nargs=-1, metavar="[[SOURCE] TARGET]")
-@click.option("--to", "to", metavar="URL", help="An empty or new store, of any kind.")
-@click.option("--to-key-file", metavar="PATH", help="Keys under which the other store is sealed.")
+@click.option("--to", "to", metavar="URL", help="New or empty store of any kind.")
+@click.option("--to-key-file", metavar="PATH", help="Key file for sealing the target store.")
 @common_options
 def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str | None) -> None:
-    """Copy every space of the store SOURCE into the store TARGET, exactly: documents, journal, and the bytes of files.
+    """Copy every space of the store SOURCE exactly into the store TARGET: documents, journal and files.
 
-    SOURCE is --store if it is left out, and --to may name TARGET.
+    SOURCE defaults to --store, and --to can name TARGET.
 
-    The other store must be empty. Write nothing meanwhile. Each space is compared afterwards; indexes are built again
-    there, and idempotency keys are not copied. A new store appears whole or not at all. A store that exists gets each
-    space whole or not at all, and a second run goes on after an interruption.
+    TARGET must be empty, and nothing may be written to SOURCE meanwhile. Each space is compared after copying; indexes
+    are rebuilt in TARGET, and idempotency keys are not copied. A new store appears only when it is complete. An
+    existing store receives each space atomically; after an interruption, run the command again to resume.
     """
     found = run_settings()
     out = run_output()
@@ -151,7 +151,7 @@ def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str
         raise InvalidInput(field="TARGET", problem="is missing, or more than two stores are named")
     source, target = named if len(named) == 2 else (found.store.value, *named)
     if parse_url(source) == parse_url(target):
-        raise InvalidInput(field="TARGET", problem="is the store itself")
+        raise InvalidInput(field="TARGET", problem="is the source store itself")
     with ProgressBar("copying", unit="entries", shown=not out.is_json) as bar:
         copied = migrate_store(
             source,
@@ -191,31 +191,31 @@ _DATE_ORDER: Final = choice_option(
     "--date-order", DateOrderChoice.AUTO, "Order of day, month and year in a chat's dates."
 )
 _STRICT: Final = click.option(
-    "--strict", is_flag=True, help="Store nothing if a record cannot be read or a message has changed."
+    "--strict", is_flag=True, help="Import nothing if a record is unreadable or a message has changed."
 )
 _RESTORE_ERASED: Final = click.option(
     "--restore-erased", is_flag=True, help="Import messages again that were erased from this space."
 )
 _WITH_AGENTS: Final = click.option(
-    "--with-agents", is_flag=True, help="Of an archive of your own: also the journals that agents act on."
+    "--with-agents", is_flag=True, help="Include the agents' journals of an archive that you trust as your own."
 )
 
 
 @page_command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
-@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or what is new into any.")
+@click.option("--conversation", metavar="NAME", help="Conversation for messages that do not name one.")
+@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or new items into any.")
 @click.option(
     "--include",
     multiple=True,
     type=OneOf((EvidenceRole.SYSTEM, EvidenceRole.TOOL)),
-    help="Also what a system or a tool said; may be repeated.",
+    help="Include messages of this role too.",
 )
 @_DATE_ORDER
 @_STRICT
 @_RESTORE_ERASED
 @_WITH_AGENTS
-@dry_run_option("Only read and judge the file.")
+@dry_run_option("Read and check the file without importing it.")
 @common_options
 def import_file(
     *,
@@ -229,13 +229,13 @@ def import_file(
     with_agents: bool,
     dry_run: bool,
 ) -> int | None:
-    """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
+    """Import FILE into the space: a transcript, notes, an export, an archive, or a folder or ZIP file of these.
 
-    Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
+    Formats: JSON Lines, OpenAI messages, Markdown, text, and exports of ChatGPT, Claude, WhatsApp and Telegram.
 
-    The kind of FILE is read from its content ("-" reads standard input). A newer export of the same conversation can be
-    imported again: only what is new is stored, and erased messages stay erased. Records that cannot be read are skipped
-    and listed, and the exit code is 6. After an interruption, the same command resumes.
+    The format is detected from the content; "-" reads standard input. Importing a newer export of the same conversation
+    stores only what is new, and erased messages stay erased. Unreadable records are skipped and listed, and the exit
+    code is then 6. After an interruption, run the same command again to resume.
     """
     with as_file(file) as read:
         if _is_archive(read):
@@ -272,15 +272,15 @@ def _hint_at_resuming(out: CommandOutput) -> Generator[None]:
 
 @page_command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--public", is_flag=True, help="Only content that may be shared: no transcript, no private fact.")
+@click.option("--public", is_flag=True, help="Export only shareable content: no transcript, no private facts.")
 @click.option("--user", "whole_user", is_flag=True, help="All spaces of this user, as archives in the folder FILE.")
 @force_option
 @common_options
 def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -> int | None:
-    """Write the whole space to the archive FILE, which `elytron restore` brings back.
+    """Write the whole space to the archive FILE, which `elytron restore` can restore.
 
-    With --public it holds only content that may be shared, and can be added to a space (`import --mode bootstrap`). An
-    existing file is refused; with --force it is replaced as a whole.
+    With --public, the archive contains only shareable content, which can be added to another space (`import --mode
+    bootstrap`). An existing file is replaced only with --force.
     """
     require_free(file, force=force)
     if whole_user:
@@ -320,7 +320,7 @@ async def _require_something(session: CommandSession) -> None:
         request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
         report = await session.call(request)
     if not report.documents:
-        problem = "leaves nothing to write: no fact or skill here may be shared; export without --public"
+        problem = "leaves nothing to export: no fact or skill here may be shared; export without --public"
         raise InvalidInput(field="--public", problem=problem)
 
 
@@ -328,9 +328,9 @@ async def _require_something(session: CommandSession) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
 def restore_command(*, file: Path) -> int | None:
-    """Bring back FILE: a backup as the store, which must not be there yet; or an archive into an empty space.
+    """Restore FILE exactly: a backup as a new store, or an archive into an empty space.
 
-    What `elytron backup` and `elytron export` wrote is checked first, and comes back exactly.
+    FILE is verified first. It must have been written by `elytron backup` or `elytron export`.
     """
     if _is_archive(file):
         request = MemoryImportRequest(path=os.fspath(file), mode=_WHOLE, with_agents=True)
@@ -343,7 +343,7 @@ def restore_command(*, file: Path) -> int | None:
         raise UnreadableFile.unopened(file.name, FileNotFoundError()) from None
     target = parse_url(run_settings().store.value).path
     if target is None:
-        raise InvalidInput(field="--store", problem="is no file or folder here, as which a backup could come back")
+        raise InvalidInput(field="--store", problem="is not a file or folder on this machine to restore a backup to")
     target.parent.mkdir(parents=True, exist_ok=True)
     report_copy(os.fspath(file), target)
     return None
@@ -371,7 +371,7 @@ def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
     left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-    left_out = [("left out", f"{left}: without --public they are written too")] if left else []
+    left_out = [("skipped", f"{left}; export without --public to include them")] if left else []
     tables_common.show_pairs(console, [*rows, *counts, *left_out])
     tables_common.show_other_spaces(console, report.other_spaces)
 
@@ -381,8 +381,8 @@ def _show_imported(console: "Console", report: MemoryImportReport) -> None:
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
     done = "would import" if report.dry_run else "imported"
     left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
-    rows = [("archive", contents_text(report.contents)), (done, imported), ("there already", skipped)]
-    tables_common.show_pairs(console, [*rows, ("left out", left_out)])
+    rows = [("archive", contents_text(report.contents)), (done, imported), ("already present", skipped)]
+    tables_common.show_pairs(console, [*rows, ("skipped", left_out)])
     tables_common.show_future_claims(console, report.future_claims)
 
 
@@ -396,18 +396,18 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         else ""
     )
     changed = [
-        _count_words(report.updated, "shown in its new version"),
-        _count_words(report.unchanged, "left as it is"),
+        _count_words(report.updated, "updated to the new version"),
+        _count_words(report.unchanged, "left unchanged"),
     ]
     rows = [
         ("found", found),
         ("said", span),
-        ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
-        ("stored before", str(report.duplicates) if report.duplicates else ""),
+        ("stored", "nothing (dry run)" if report.dry_run else str(report.stored)),
+        ("already stored", str(report.duplicates) if report.duplicates else ""),
         ("changed", ", ".join(words for words in changed if words)),
-        ("erased before", f"{report.erased}, not imported again" if report.erased else ""),
-        ("left out", left_out),
-        ("skipped", f"{report.skipped} that cannot be read" if report.skipped else ""),
+        ("previously erased", f"{report.erased}, not imported again" if report.erased else ""),
+        ("skipped", left_out),
+        ("skipped", f"{report.skipped} unreadable records" if report.skipped else ""),
         *(("dates", _dates_line(each)) for each in report.dates),
         *(("continues", _resumed_line(each)) for each in report.resumed),
         *((note.kind.value, safe_line(f"{note.file}, {note.place}: {note.problem}")) for note in report.notes),
@@ -422,14 +422,16 @@ def _count_words(count: int, words: str) -> str:
 
 def _dates_line(dates: FileDates) -> str:
     way_out = "; if that is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
-    doubt = " (another order is possible)" if dates.is_ambiguous else ""
+    doubt = " (ambiguous)" if dates.is_ambiguous else ""
     return f"{safe_line(dates.file)}: {dates.order.value}{doubt}, because {dates.reason}{way_out}"
 
 
 def _resumed_line(resumed: ResumedConversation) -> str:
     hours = resumed.offset_minutes / 60
     clock = (
-        f"; its clock is {abs(hours):g} hours {'behind' if hours > 0 else 'ahead'}, times are adjusted" if hours else ""
+        f"; its clock is {abs(hours):g} hours {'behind' if hours > 0 else 'ahead'}; times were adjusted"
+        if hours
+        else ""
     )
     return f"{safe_line(resumed.file)}: conversation {safe_line(resumed.title or resumed.conversation)}{clock}"
 
@@ -450,18 +452,18 @@ class ErasuresApplied(Value):
 @click.group("erasures", cls=PageGroup)
 @common_options
 def erasures_group() -> None:
-    """Keep what was erased in a file elsewhere, and erase it again after an older copy was put back."""
+    """Record erasures in a file outside the store, and re-apply them to a restored backup."""
 
 
 @erasures_group.command("keep")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
+@click.option("--gone", multiple=True, metavar="NAME", help="Space that was erased as a whole.")
 @common_options
 def keep_command(*, file: Path, gone: tuple[str, ...]) -> None:
-    """Add what was erased in every space of the store to FILE.
+    """Add the erasures of every space in the store to FILE.
 
-    FILE holds ids and names of spaces, and no content. Keep it apart from the store and its backups. A space that was
-    erased as a whole leaves no trace in the store: name it with --gone, once FILE knows it.
+    FILE contains ids and names of spaces, and no content. Store it apart from the store and its backups. A space that
+    was erased as a whole leaves no trace in the store: name it with --gone if FILE already lists it.
     """
     told = asyncio.run(_keep_erasures(file, gone))
     rows = [(safe_line(each.space), _erasures_line(each)) for each in told.spaces]
@@ -470,16 +472,16 @@ def keep_command(*, file: Path, gone: tuple[str, ...]) -> None:
 
 @erasures_group.command("apply")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--dry-run", is_flag=True, help="Show what would be erased without erasing it.")
 @yes_option
 @common_options
 def apply_command(*, file: Path, dry_run: bool, yes: bool) -> int | None:
-    """Erase again, in every space, what was erased according to FILE and is there again. A repeat is harmless.
+    """Re-apply the erasures listed in FILE to every space; repeating it is harmless.
 
-    What was written since stays. A space that was erased as a whole and written to after it was put back stays too:
-    it is named, and the command exits with 4.
+    Anything written after the restore is preserved. A space that was erased as a whole but written to since is
+    preserved too; it is reported, and the exit code is then 4.
     """
-    confirm_question(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
+    confirm_question(f"Erase what {file.name} lists from every space? This cannot be undone.", yes=yes or dry_run)
     done = asyncio.run(_apply_erasures(file, dry_run=dry_run))
     rows = [(safe_line(each.space), _applied_line(each)) for each in done.spaces]
     run_output().report(done, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
@@ -516,11 +518,11 @@ def _erasures_line(report: MemoryErasuresKeepReport) -> str:
 def _applied_line(report: MemoryErasuresApplyReport) -> str:
     match report.outcome:
         case ErasuresOutcome.WRITTEN_SINCE:
-            return "was written to since: erase it, or what of it must go"
+            return "written to since the restore: erase the space, or the affected memories"
         case ErasuresOutcome.NOTHING:
             return "nothing to erase"
         case ErasuresOutcome.APPLIED:
-            return f"{'would erase' if report.dry_run else 'erased'} {_count_erased(report.erased) or 'all of it'}"
+            return f"{'would erase' if report.dry_run else 'erased'} {_count_erased(report.erased) or 'everything'}"
 
 
 def _count_erased(erased: Mapping[RecallPlane, int]) -> str:

@@ -27,14 +27,16 @@ class ConfigReport(Value):
 @click.group("config", cls=PageGroup)
 @common_options
 def config_group() -> None:
-    """See the command's settings."""
+    """Show the settings of the command line."""
 
 
 @config_group.command("show")
-@click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Show the source of each.")
+@click.option(
+    "--origin/--no-origin", "with_origin", default=True, show_default=True, help="Show where settings come from."
+)
 @common_options
 def show_command(*, with_origin: bool) -> None:
-    """Show each setting and where it came from, what else can be set, and the variables of single commands.
+    """Show each setting with its origin, the settings without a value, and the environment variables.
 
     No store is opened.
     """
@@ -60,10 +62,10 @@ _VARIABLE = "_ELYTRON_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS))
 @common_options
 def completion_command(*, shell: str) -> None:
-    """Print what lets SHELL complete commands and options.
+    """Print the completion script for SHELL.
 
-    Let the shell read it at its start: eval "$(elytron completion bash)" in ~/.bashrc, the same with zsh in ~/.zshrc,
-    elytron completion fish | source in fish's configuration.
+    Load it when the shell starts: eval "$(elytron completion bash)" in ~/.bashrc, likewise with zsh in ~/.zshrc, or
+    elytron completion fish | source in the configuration of fish.
     """
     from click.shell_completion import get_completion_class
 

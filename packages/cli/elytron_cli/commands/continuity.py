@@ -52,7 +52,7 @@ _KINDS: dict[str, type[CapsulesWrite | ExecutionWrite | SummaryWrite]] = {
 @click.group("continuity", cls=PageGroup)
 @common_options
 def continuity_group() -> None:
-    """See the state of a conversation, write it down, and take it elsewhere."""
+    """Show and write the state of a conversation, and export or import it."""
 
 
 @continuity_group.command("show")
@@ -60,7 +60,7 @@ def continuity_group() -> None:
 @in_conversation
 @common_options
 def show_command(*, query: str, conversation: str | None) -> int | None:
-    """Show work, summary, capsules and notes; capsules that QUERY takes up are marked."""
+    """Show work, summary, capsules and notes, marking the capsules that QUERY matches."""
     return answer_request(ContinuityRequest(scope=scope_of(conversation), query=query), planes.continuity_shown)
 
 
@@ -76,12 +76,12 @@ def write_command(*, kind: str, file: Path, conversation: str | None) -> int | N
 
 @continuity_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@choice_option("--mode", SnapshotMode.FULL_RESTORE, "How much.")
+@choice_option("--mode", SnapshotMode.FULL_RESTORE, "Extent of the snapshot.")
 @force_option
 @in_conversation
 @common_options
 def export_command(*, file: Path, mode: SnapshotMode, force: bool, conversation: str | None) -> int | None:
-    """Write the conversation's snapshot to FILE. An existing file is refused unless --force is given."""
+    """Write a snapshot of the conversation to the new file FILE."""
     require_free(file, force=force)
     request = ContinuityExportRequest(scope=scope_of(conversation), mode=mode)
 
@@ -95,12 +95,12 @@ def export_command(*, file: Path, mode: SnapshotMode, force: bool, conversation:
 
 @continuity_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@choice_option("--mode", SnapshotMode.BOOTSTRAP, "How much.")
-@dry_run_option("Only say what would be taken.")
+@choice_option("--mode", SnapshotMode.BOOTSTRAP, "Extent of the import.")
+@dry_run_option("Show what would be imported without storing it.")
 @in_conversation
 @common_options
 def import_snapshot(*, file: Path, mode: SnapshotMode, dry_run: bool, conversation: str | None) -> int | None:
-    """Take the snapshot in FILE into the conversation; the newer word wins."""
+    """Import the snapshot in FILE into the conversation; newer values take precedence."""
     snapshot = read_value(ContinuitySnapshot, file)
     request = ContinuityImportRequest(scope=scope_of(conversation), snapshot=snapshot, mode=mode, dry_run=dry_run)
     return answer_request(request, planes.snapshot_taken, when_missing=storing_missing(dry_run=dry_run))
@@ -122,7 +122,7 @@ def notes_group() -> None:
 @in_conversation
 @common_options
 def list_notes(*, conversation: str | None) -> int | None:
-    """Show the conversation's notes, the latest first."""
+    """List the notes of the conversation, latest first."""
     return answer_request(ContinuityRequest(scope=scope_of(conversation)), planes.notes_shown)
 
 
@@ -132,33 +132,33 @@ def list_notes(*, conversation: str | None) -> int | None:
 @in_conversation
 @common_options
 def write_note(*, period: str, text: str, conversation: str | None) -> int | None:
-    """Write what PERIOD held, a day (2026-08-01) or a month (2026-08), in place of what was written before."""
+    """Write the note for PERIOD, a day (2026-08-01) or a month (2026-08), replacing any earlier one."""
     return write_plane(NotesWrite(notes=(valid_value(NoteDraft, period=period, text=text),)), conversation)
 
 
 @click.group("garden", cls=PageGroup)
 @common_options
 def garden_group() -> None:
-    """See and write what a persona keeps to itself in a conversation."""
+    """Read and write the private documents of a persona."""
 
 
 @garden_group.command("list")
-@choice_option("--audience", GardenAudience.OWNER, "For whom.")
+@choice_option("--audience", GardenAudience.OWNER, "Audience of the documents.")
 @in_conversation
 @common_options
 def list_garden(*, audience: GardenAudience, conversation: str | None) -> int | None:
-    """Show the private documents that the audience may see."""
+    """List the private documents that the audience may see."""
     return answer_request(GardenRequest(scope=scope_of(conversation), audience=audience), planes.garden_shown)
 
 
 @garden_group.command("write")
 @click.argument("name")
 @click.argument("text")
-@click.option("--role", type=OneOf(GardenRole), required=True, help="What it is for.")
+@click.option("--role", type=OneOf(GardenRole), required=True, help="Purpose of the document.")
 @in_conversation
 @common_options
 def write_garden(*, name: str, text: str, role: GardenRole, conversation: str | None) -> int | None:
-    """Write the private document NAME, in place of one of that name."""
+    """Write the private document NAME, replacing any earlier one."""
     draft = valid_value(GardenDraft, name=name, text=text, role=role)
     return write_plane(GardenWrite(documents=(draft,)), conversation)
 
@@ -166,15 +166,15 @@ def write_garden(*, name: str, text: str, role: GardenRole, conversation: str | 
 @click.group("subjects", cls=PageGroup)
 @common_options
 def subjects_group() -> None:
-    """See who takes part in the space, and how they stand to each other."""
+    """List the people and agents in the space, and their relationships."""
 
 
 @subjects_group.command("list")
-@click.option("--audit", is_flag=True, help="Hidden ones too, and those for an audit alone.")
-@click.option("--kind", "kinds", multiple=True, type=OneOf(SubjectKind), help="Only these; may be repeated.")
+@click.option("--audit", is_flag=True, help="Include hidden subjects and those visible only to audits.")
+@click.option("--kind", "kinds", multiple=True, type=OneOf(SubjectKind), help="Kind of subject to include.")
 @common_options
 def list_subjects(*, audit: bool, kinds: tuple[SubjectKind, ...]) -> int | None:
-    """List subjects by name, and the edges between them."""
+    """List the subjects by name, with the relationships between them."""
     audience = SubjectAudience.AUDIT if audit else SubjectAudience.HOST
     return answer_request(SubjectsRequest(audience=audience, kinds=kinds), planes.subjects_shown)
 
@@ -183,6 +183,6 @@ def list_subjects(*, audit: bool, kinds: tuple[SubjectKind, ...]) -> int | None:
 @click.argument("file", type=click.Path(path_type=Path))
 @common_options
 def write_subject(*, file: Path) -> int | None:
-    """Write the subjects and edges in FILE (JSON); its `ended_edges` end."""
+    """Write the subjects and relationships in FILE (JSON); those in `ended_edges` are ended."""
     request = MemoryWriteRequest(write=read_value(SubjectsWrite, file))
     return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)

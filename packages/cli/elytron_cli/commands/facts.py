@@ -51,34 +51,32 @@ from elytron_core.planes.candidates import CandidateState, CandidateTarget
 from elytron_core.planes.facts import FactAuthority, FactKind, FactPrivacy, FactReach, FactState, LearningAction
 from elytron_store import WhenMissing
 
-_KINDS = click.option(
-    "--kind", "kinds", multiple=True, type=OneOf(FactKind), help="Only facts of this kind; may be repeated."
-)
+_KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(FactKind), help="Kind of fact to include.")
 _VERSION = click.option(
     "--expect",
     "expected_version",
     metavar="VERSION",
-    help="Only if this is still its version, as `facts show` shows it.",
+    help="Expected version, as `facts show` prints it; the change is refused for any other.",
 )
 
 
 @click.group("facts", cls=PageGroup)
 @common_options
 def facts_group() -> None:
-    """State facts, read and change them, forget them by query, and say what is not to be learned."""
+    """Add, read, change and forget facts, and choose what is never learned."""
 
 
 @facts_group.command("add")
 @click.argument("topic")
 @click.argument("content")
-@choice_option("--kind", FactKind.FACT, "What it is about.")
-@choice_option("--authority", FactAuthority.OPERATOR, "Who vouches for it.")
-@time_option("--at", "When it was observed, in ISO 8601 or in words; default: now.")
-@click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
-@dry_run_option("Only say what would be decided.")
+@choice_option("--kind", FactKind.FACT, "Kind of the fact.")
+@choice_option("--authority", FactAuthority.OPERATOR, "Authority that vouches for it.")
+@time_option("--at", "Time of the observation, as ISO 8601 or in words. [default: now]")
+@click.option("--citation", "citations", multiple=True, metavar="ID", help="Message that supports it.")
+@dry_run_option("Show the decision without storing the fact.")
 @common_options
 def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: Any) -> int | None:
-    """Propose CONTENT as the current fact on TOPIC; admission judges it, and says why it refuses one."""
+    """Propose CONTENT as the current fact on TOPIC; an admission policy accepts it or gives a reason."""
     draft = valid_value(FactDraft, fact_kind=kind, observed_at=at, **asked)
     request = MemoryWriteRequest(scope=scope_of(None), write=LongTermExtraction(facts=(draft,)), dry_run=dry_run)
     return answer_request(request, tables_common.show_written, when_missing=storing_missing(dry_run=dry_run))
@@ -86,19 +84,13 @@ def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: A
 
 @facts_group.command("list")
 @click.argument("query", default="")
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=OneOf(FactState),
-    help="Only facts in this state; may be repeated. Default: facts that hold now.",
-)
+@click.option("--state", "states", multiple=True, type=OneOf(FactState), help="State of the facts. [default: current]")
 @_KINDS
 @private_option
-@page_options("How many facts to show at most.")
+@page_options("Maximum number of facts.")
 @common_options
 def list_facts(*, states: tuple[FactState, ...], **asked: Any) -> int | None:
-    """Show the facts that hold every word of QUERY, with what they are worth, and what is not learned."""
+    """List the facts that contain every word of QUERY, with their strength, and what is not learned."""
     return answer_request(FactListRequest(states=states or None, **asked), tables_facts.fact_table)
 
 
@@ -107,7 +99,7 @@ def list_facts(*, states: tuple[FactState, ...], **asked: Any) -> int | None:
 @private_option
 @common_options
 def show_command(*, fact: str, include_private: bool) -> int | None:
-    """Show the fact with the id FACT in full, in any state."""
+    """Show all details of the fact with the id FACT, in any state."""
     return answer_request(FactDetailRequest(id=fact, include_private=include_private), tables_facts.fact_details)
 
 
@@ -119,17 +111,17 @@ def show_command(*, fact: str, include_private: bool) -> int | None:
 @dry_run_option()
 @common_options
 def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
-    """Put TEXT in the place of the fact with the id FACT, which was wrong; history stays."""
+    """Replace the wrong fact with the id FACT by TEXT; its history is preserved."""
     return _change_fact(id=fact, action=FactAction.CORRECT, content=text, **asked)
 
 
 @facts_group.command("change")
 @click.argument("fact")
 @click.argument("action", type=OneOf(FactAction))
-@click.option("--content", metavar="TEXT", help="For correct and supersede: what takes its place.")
-@time_option("--at", "For supersede and invalidate: since when, in ISO 8601 or in words; default: now.")
-@click.option("--privacy", type=OneOf(FactPrivacy), help="For change_privacy.")
-@click.option("--reach", type=OneOf(FactReach), help="For change_scope.")
+@click.option("--content", metavar="TEXT", help="Replacement text, for correct and supersede.")
+@time_option("--at", "Time of the change, as ISO 8601 or in words, for supersede and invalidate. [default: now]")
+@click.option("--privacy", type=OneOf(FactPrivacy), help="New privacy, for change_privacy.")
+@click.option("--reach", type=OneOf(FactReach), help="New scope, for change_scope.")
 @in_conversation
 @_VERSION
 @reason_option()
@@ -147,12 +139,12 @@ def _change_fact(**asked: Any) -> int | None:
 
 
 @facts_group.command("merge")
-@limit_option("How many pairs to fold at most.", most=limits.WRITES_PER_REQUEST)
-@click.option("--undo", multiple=True, metavar="FACT", help="Bring this folded fact back instead; may be repeated.")
+@limit_option("Maximum number of pairs to merge.", most=limits.WRITES_PER_REQUEST)
+@click.option("--undo", multiple=True, metavar="FACT", help="Merged fact to restore instead.")
 @dry_run_option()
 @common_options
 def merge_command(**asked: Any) -> int | None:
-    """Merge facts that say nearly the same, keeping the more certain one; history and citations stay."""
+    """Merge nearly identical facts into the more certain one; history and citations are preserved."""
     return answer_request(MemoryMergeRequest(**asked), planes.facts_merged)
 
 
@@ -160,13 +152,13 @@ def merge_command(**asked: Any) -> int | None:
 @click.argument("query")
 @_KINDS
 @private_option
-@click.option("--token", metavar="TOKEN", help="Forget what the dry run with this token listed, without a question.")
+@click.option("--token", metavar="TOKEN", help="Token of a dry run, to forget its facts without confirmation.")
 @yes_option
 @reason_option()
 @dry_run_option()
 @common_options
 def forget_command(*, token: str | None, yes: bool, dry_run: bool, **asked: Any) -> int | None:
-    """Forget every fact that holds each word of QUERY; it is named first, and not learned again until allowed."""
+    """List and forget the facts that contain every word of QUERY; they are not learned again until allowed."""
     first = FactForgetRequest(**asked, token=token, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
@@ -193,45 +185,45 @@ def _learning_command(action: LearningAction, about: str, *, needs_topic: bool) 
         return answer_request(LearningRequest(action=action, **asked), tables_facts.show_learning)
 
 
-_learning_command(LearningAction.PAUSE, "Learn nothing, or not about TOPIC, until resumed.", needs_topic=False)
-_learning_command(LearningAction.RESUME, "Learn again what was paused.", needs_topic=False)
-_learning_command(LearningAction.SUPPRESS, "Learn nothing about TOPIC until it is allowed.", needs_topic=True)
-_learning_command(LearningAction.ALLOW, "Learn about TOPIC again, also what was forgotten of it.", needs_topic=True)
+_learning_command(LearningAction.PAUSE, "Pause learning, entirely or about TOPIC.", needs_topic=False)
+_learning_command(LearningAction.RESUME, "Resume learning after a pause.", needs_topic=False)
+_learning_command(LearningAction.SUPPRESS, "Suppress learning about TOPIC until it is allowed.", needs_topic=True)
+_learning_command(LearningAction.ALLOW, "Allow learning about TOPIC again, even if forgotten.", needs_topic=True)
 
 
 @page_command("profile")
 @click.argument("person", default="")
-@time_option("--as-of", "What held at this time, in ISO 8601.")
-@time_option("--known-at", "What was believed at this time.")
-@click.option("--written", is_flag=True, help="Have the language model word it; each sentence cites its facts.")
+@time_option("--as-of", "Time at which the facts were true, as ISO 8601.")
+@time_option("--known-at", "Time at which the facts were believed.")
+@click.option("--written", is_flag=True, help="Have the language model write it; each sentence cites its facts.")
 @private_option
-@limit_option("How many facts to show at most.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
+@limit_option("Maximum number of facts.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
 @common_options
 def profile_command(*, written: bool, **asked: Any) -> int | None:
-    """Show what is known of PERSON, grouped and cited; without a name, of the owner of the space."""
+    """Show what is known about PERSON, grouped and cited. [default: the owner of the space]"""
     wording = ProfileWording.MODEL if written else ProfileWording.RULES
     return answer_request(ProfileRequest(wording=wording, **asked), tables_facts.show_profile)
 
 
 REFUSED = 2
-_REASON = reason_option("Why; it is kept.")
-_DRY_RUN = dry_run_option("Only say what would become of it.")
+_REASON = reason_option("Reason, recorded with the decision.")
+_DRY_RUN = dry_run_option("Show the outcome without changing anything.")
 
 
 @click.group("candidates", cls=PageGroup)
 @common_options
 def candidates_group() -> None:
-    """See proposed beliefs that wait, and decide on them."""
+    """Review proposed beliefs that await a decision."""
 
 
 @candidates_group.command("list")
 @click.option(
-    "--state", "states", multiple=True, type=OneOf(CandidateState), help="Only these; without, those that wait."
+    "--state", "states", multiple=True, type=OneOf(CandidateState), help="State of the candidates. [default: undecided]"
 )
 @click.option(
-    "--target", "targets", multiple=True, type=OneOf(CandidateTarget), help="Only for that plane; may be repeated."
+    "--target", "targets", multiple=True, type=OneOf(CandidateTarget), help="Plane that the candidate is for."
 )
-@page_options("How many.")
+@page_options("Maximum number of candidates.")
 @private_option
 @common_options
 def list_candidates(**asked: Any) -> int | None:
@@ -246,7 +238,7 @@ def list_candidates(**asked: Any) -> int | None:
 @in_conversation
 @common_options
 def propose_command(*, file: Path, conversation: str | None) -> int | None:
-    """Propose the beliefs in FILE (JSON); rules judge them, and what they do not decide waits."""
+    """Propose the beliefs in FILE (JSON); those that rules cannot decide await a decision."""
     request = MemoryWriteRequest(scope=scope_of(conversation), write=read_value(CandidatesWrite, file))
     return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
 
@@ -257,7 +249,7 @@ def propose_command(*, file: Path, conversation: str | None) -> int | None:
 @_DRY_RUN
 @common_options
 def accept_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
-    """Make the candidate with the id CANDIDATE a belief, if the merge guards let it."""
+    """Accept the candidate with the id CANDIDATE as a belief, if the merge guards allow it."""
     return _resolve_candidate(candidate, CandidateResolution.ACCEPT, reason, dry_run=dry_run)
 
 
@@ -267,7 +259,7 @@ def accept_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
 @_DRY_RUN
 @common_options
 def reject_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
-    """Reject the candidate with the id CANDIDATE; the same one is not proposed again."""
+    """Reject the candidate with the id CANDIDATE; it will not be proposed again."""
     return _resolve_candidate(candidate, CandidateResolution.REJECT, reason, dry_run=dry_run)
 
 

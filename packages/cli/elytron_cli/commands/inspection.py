@@ -71,16 +71,16 @@ if TYPE_CHECKING:
 
 @page_command("inspect")
 @click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
-@click.option("--repair", is_flag=True, help="Check, and move what is damaged aside; nothing is thrown away.")
-@click.option("--head", metavar="HEAD", help="A head that was kept elsewhere: say whether the space still holds it.")
+@click.option("--repair", is_flag=True, help="Check the store and move damaged data aside; nothing is discarded.")
+@click.option("--head", metavar="HEAD", help="Recorded head to compare with the journal of the space.")
 @common_options
 def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | None:
-    """Say what the space holds.
+    """Show what the space contains.
 
-    Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
-    hold the head: an older state was put back. With --repair, with 0 if nothing damaged is left; what is lost is named.
-    A store that does not open is checked and repaired too, while nothing else has it open: what is whole is served
-    again, and the damaged file is kept beside it.
+    Exits with 13 if the check finds damage or unjournaled changes, or if the space does not match --head because an
+    older state was restored. With --repair, exits with 0 once no damage remains, and lists what is lost. A store that
+    cannot be opened is checked and repaired too, as long as nothing else has it open: its intact content is restored,
+    and the damaged file is saved next to it.
     """
     request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
     report, refused = _read_space(request)
@@ -181,21 +181,21 @@ def _check_code(report: MemoryInspectionReport) -> int | None:
 @click.group("platform", cls=PageGroup)
 @common_options
 def platform_commands() -> None:
-    """Say what a memory can do: in a profile, or here."""
+    """Show the capabilities of a profile or of this store."""
 
 
 @platform_commands.command("capability-snapshot")
-@profile_option("The host profile.")
+@profile_option("Host profile.")
 @common_but_profile
 def capability_snapshot(*, profile: ProfileName) -> None:
-    """Print what a profile can do as this version ships it: the same on every machine. No store is opened."""
+    """Show the capabilities of a profile in this version, independent of the machine; opens no store."""
     run_output().report(profile_snapshot(profile), lambda console, made: _show_catalog(console, made.catalog))
 
 
 @platform_commands.command("capabilities")
 @common_options
 def capabilities_command() -> int | None:
-    """Say what can be done with this store, here and now."""
+    """Show the capabilities that are available with this store and this installation."""
     return answer_request(MemoryCapabilitiesRequest(), _show_catalog)
 
 
@@ -226,10 +226,10 @@ def _yes_or_reason(found: CapabilityState) -> str:
 
 
 @page_command("spaces")
-@page_options("Spaces on a page.")
+@page_options("Maximum number of spaces on a page.")
 @common_options
 def spaces_command(**asked: Any) -> int | None:
-    """List the spaces of the store, and what they hold of conversations."""
+    """List the spaces of the store with the size of their transcripts."""
     return answer_request(MemorySpacesRequest(**asked), _show_spaces, hints=False)
 
 
@@ -237,7 +237,7 @@ def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
     rows = (
         (
             found.space,
-            *((found.conversations, found.turns) if found.readable else ("cannot be read", "")),
+            *((found.conversations, found.turns) if found.readable else ("unreadable", "")),
             tables_common.minute_text(found.first_at),
             tables_common.minute_text(found.last_at),
         )
@@ -245,7 +245,7 @@ def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
     )
     columns = ("space", "conversations", "turns", "from", "to")
     numbers = ("conversations", "turns")
-    tables_common.show_table(console, columns, rows, numbers=numbers, none="no space was written to yet")
+    tables_common.show_table(console, columns, rows, numbers=numbers, none="the store has no spaces yet")
     tables_common.show_more(console, report.next_cursor)
 
 
@@ -270,14 +270,14 @@ class VerifyReport(Value):
 
 @page_command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--accept", is_flag=True, help="Keep the current heads in place of those in FILE; needed the first time.")
+@click.option("--accept", is_flag=True, help="Replace the heads in FILE by the current ones; required for a new FILE.")
 @common_options
 def verify_command(*, file: Path, accept: bool) -> int | None:
-    """Say whether the store still holds what it held: compare every space with the heads kept in FILE.
+    """Compare every space with the journal heads recorded in FILE, to detect tampering or rollback.
 
-    Keep FILE where those who can write the store cannot write. A space that is shorter than its head, has another
-    history, or is gone was put back, changed or erased: exits with 13 and leaves FILE as it is. Also compares each
-    document with the last journal entry about it. If all is well, FILE then holds the present heads.
+    Store FILE where those who can write the store cannot. A missing space, a shorter journal or a different history
+    means that a space was restored, changed or erased; the exit code is then 13, and FILE is left unchanged. Each
+    document is also compared with its last journal entry. If everything matches, the current heads are written to FILE.
     """
     found = run_settings()
     # Asked of `os`, which has a no also for what is no name of a file.
@@ -371,23 +371,22 @@ class DoctorReport(Value):
 
 
 _COMPUTABLE = (
-    "keys of users can be made by whoever has an older copy or backup of this store: rotate each "
-    "(`memory-gateway rotate-key`), and delete the older copies"
+    "user keys can be derived from older copies or backups of this store: rotate each key "
+    "(`memory-gateway rotate-key`) and delete the older copies"
 )
 _SHARED = (
-    "all repositories share the space {space!r}; `elytron hooks claude-code install` gives each its own, "
-    "and --space confirms a shared one"
+    "all repositories share the space {space!r}; run `elytron hooks claude-code install` to give each its "
+    "own, or confirm the shared one with --space"
 )
 
 
 @page_command("doctor")
 @common_options
 def doctor_command() -> int | None:
-    """Show each setting with its source, the versions installed, and whether the store is sound.
+    """Show each setting with its origin, the installed versions, and the state of the store.
 
-    Of a store on a database server, the settings that its promises need are shown too, with what endangers them.
-    A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
-    opened.
+    For a store on a database server, also shows the server settings that it relies on, with any risks. A missing store
+    is not created. Exits with 13 if the store is damaged, or with the code of the error if it cannot be opened.
     """
     from elytron_cli.agents.hooks import shared_settings
 
@@ -406,7 +405,7 @@ def doctor_command() -> int | None:
     rows += [("store is", _store_line(report.store))]
     if report.store.computable_keys:
         rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
-    rows += [("not sealed", f"{space}: its user's next unlock seals it") for space in report.store.unsealed]
+    rows += [("unsealed", f"{space}: will be sealed when its user next unlocks it") for space in report.store.unsealed]
     rows += [("hooks", f"{file}: {_SHARED.format(space=found.space.value)}") for file in report.shared_hooks]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
@@ -459,7 +458,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
             unsealed = await _unsealed_spaces(session)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
-        return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
+        return StoreReport(state="absent", engine=engine, reason="it will be created at the first write")
     except ElytronError as error:
         return _refused_report(reject_error(error, request_id=""))
     except OperationRefused as refused:

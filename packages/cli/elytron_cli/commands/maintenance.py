@@ -35,22 +35,22 @@ from elytron_core.planes.jobs import JobState, MaintenancePass
 
 
 @page_command("maintain")
-@click.option("--conversation", metavar="NAME", help="Which conversation's turns to look at.")
+@click.option("--conversation", metavar="NAME", help="Conversation to process.")
 @choice_option(
     "--extraction",
     ExtractionMethod.AUTO,
-    "How lasting facts are drawn from turns; auto is by the model if one is named, else by rules.",
+    "Method of extracting facts; auto uses the language model if one is configured, else rules.",
 )
-@click.option("--only", "passes", multiple=True, type=OneOf(MaintenancePass), help="Only this part.")
+@click.option("--only", "passes", multiple=True, type=OneOf(MaintenancePass), help="Part to run. [default: all]")
 @click.option(
     "--turns",
     type=click.IntRange(1, limits.MAINTAIN_TURNS),
     default=limits.MAINTAIN_TURNS,
     show_default=True,
-    help="How many turns to look at, at most.",
+    help="Maximum number of turns to process.",
 )
-@click.option("--all", "everything", is_flag=True, help="Every conversation of the space, until nothing is left.")
-@dry_run_option("With --all: only say what waits, and what a model would be asked.")
+@click.option("--all", "everything", is_flag=True, help="Process all conversations of the space to the end.")
+@dry_run_option("With --all, show the backlog and the model calls it would take.")
 @yes_option
 @common_options
 def maintain_command(
@@ -63,14 +63,14 @@ def maintain_command(
     dry_run: bool,
     yes: bool,
 ) -> int | None:
-    """Work through the turns that were not maintained yet, and keep memory in order; each part reports its result.
+    """Run maintenance on the turns that have not been processed yet, and report the result of each part.
 
-    --all first says how much a model is asked at most, and continues an earlier run.
+    --all shows the maximum number of model calls before it starts, and resumes an interrupted run.
     """
     if everything and (conversation is not None):
-        raise click.UsageError("--all is every conversation: leave --conversation out")
+        raise click.UsageError("--all covers every conversation: remove --conversation")
     if dry_run and not everything:
-        raise click.UsageError("--dry-run needs --all")
+        raise click.UsageError("--dry-run requires --all")
     request = MemoryMaintainRequest(
         scope=scope_of(conversation), extraction=extraction, passes=passes or tuple(MaintenancePass), turns_max=turns
     )
@@ -90,9 +90,9 @@ def maintain_command(
 @page_command("compact")
 @common_options
 def compact_command() -> int | None:
-    """Shorten the journal: replace runs of outdated entries by one entry each; memories stay as they are.
+    """Shorten the journal by merging runs of outdated entries; memories are unchanged.
 
-    A bounded store does so by itself. The names of what was erased go: `elytron erasures keep` comes before.
+    Bounded stores compact themselves. Compaction drops the names of erased memories: run `elytron erasures keep` first.
     """
     return answer_request(JournalCompactRequest(), jobs.show_compaction)
 
@@ -107,7 +107,7 @@ async def _work_off(
         report = BacklogReport(space=backlog.space, backlog=backlog, left=backlog.turns, dry_run=True)
     else:
         if backlog.calls:
-            confirm_question(f"{jobs.waiting_text(backlog)}. Go on?", yes=yes)
+            confirm_question(f"{jobs.waiting_text(backlog)}. Continue?", yes=yes)
         with ProgressBar("maintaining", unit="turns", shown=not out.is_json) as bar:
             report = await work_off(session.call, request, backlog, progress=bar.at)
     out.report(report, jobs.worked_off)
@@ -125,33 +125,31 @@ async def _hint_waiting(
         first = backlog.conversations[0]
         named = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
         out.hint(
-            f"no turn of {here!r} waits, but {backlog.turns} in {count} other conversations: take --all, or {named}"
+            f"no turns wait in {here!r}, but {backlog.turns} in {count} other conversations: pass --all, or {named}"
         )
 
 
 @click.group("jobs", cls=PageGroup)
 @common_options
 def jobs_commands() -> None:
-    """See and do what was put off because it needs a language model."""
+    """List and run jobs that were deferred because they need a language model."""
 
 
 @jobs_commands.command("list")
-@click.option(
-    "--state", "states", multiple=True, type=OneOf(JobState), help="Only jobs in this state; may be repeated."
-)
-@limit_option("How many jobs at most.")
+@click.option("--state", "states", multiple=True, type=OneOf(JobState), help="State of the jobs.")
+@limit_option("Maximum number of jobs.")
 @common_options
 def list_jobs(**asked: Any) -> int | None:
-    """List the space's jobs, and say whether they get done and what models may still cost today."""
+    """List the jobs of the space, with the health of the queue and today's remaining model budget."""
     return answer_request(JobListRequest(**asked), tables_jobs.jobs_listed)
 
 
 @jobs_commands.command("run")
 @click.argument("job", required=False)
-@limit_option("How many jobs at most.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
+@limit_option("Maximum number of jobs.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
 @common_options
 def run_jobs(*, job: str | None, limit: int) -> int | None:
-    """Do the jobs that are due, or the one with the id JOB. Needs --language-model."""
+    """Run the jobs that are due, or only the one with the id JOB; requires --language-model."""
     return answer_request(JobRunRequest(id=job, limit=limit), tables_jobs.jobs_run)
 
 
@@ -159,7 +157,7 @@ def run_jobs(*, job: str | None, limit: int) -> int | None:
 @click.argument("job")
 @common_options
 def retry_command(*, job: str) -> int | None:
-    """Let the job with the id JOB be tried again at once, also one that was given up."""
+    """Make the job with the id JOB due immediately, even if it was abandoned."""
     return answer_request(JobRetryRequest(id=job), tables_jobs.job_moved)
 
 
@@ -167,5 +165,5 @@ def retry_command(*, job: str) -> int | None:
 @click.argument("job")
 @common_options
 def cancel_command(*, job: str) -> int | None:
-    """Cancel the job with the id JOB; the work it has done stays."""
+    """Cancel the job with the id JOB; its completed work is preserved."""
     return answer_request(JobCancelRequest(id=job), tables_jobs.job_moved)

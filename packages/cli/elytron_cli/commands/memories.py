@@ -63,23 +63,23 @@ from elytron_core.planes.transcript import Message
 from elytron_core.profiles import MemoryPressure
 from elytron_store import WhenMissing
 
-_WHERE = click.option("--conversation", metavar="NAME", help="Whose turns.")
-_PAGE = page_options("Turns on a page.")
+_WHERE = click.option("--conversation", metavar="NAME", help="Name of the conversation.")
+_PAGE = page_options("Maximum number of turns on a page.")
 
 
 @click.group("transcript", cls=PageGroup)
 @common_options
 def transcript_group() -> None:
-    """Show a conversation as one audience may see it, put its text away or delete it, check its links."""
+    """Show a conversation for one audience, archive or delete its text, and check its links."""
 
 
 @transcript_group.command("replay")
 @_WHERE
-@choice_option("--view", TranscriptReplayView.HOST_UI, "Which reader the turns are shown for: each sees what it may.")
+@choice_option("--view", TranscriptReplayView.HOST_UI, "Audience, which decides what is visible.")
 @_PAGE
 @common_options
 def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
-    """Show turns as the view may see them, and what was left out and why."""
+    """Show the turns that the view may see, and the reasons for omissions."""
     return answer_request(MemoryTranscriptReplayRequest(scope=scope_of(conversation), **asked), tables_common.show_view)
 
 
@@ -88,7 +88,7 @@ def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
 @_PAGE
 @common_options
 def export_command(*, conversation: str | None, **asked: Any) -> int | None:
-    """Show turns in the export view: only content that may be exported."""
+    """Show the turns in the export view, which contains only exportable content."""
     return answer_request(MemoryTranscriptExportRequest(scope=scope_of(conversation), **asked), tables_common.show_view)
 
 
@@ -96,7 +96,7 @@ def export_command(*, conversation: str | None, **asked: Any) -> int | None:
 @click.argument("transition", type=OneOf(TranscriptLifecycleTransition))
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
 @_WHERE
-@reason_option("Why; the report holds it.")
+@reason_option("Reason, recorded in the report.")
 @yes_option
 @common_options
 def lifecycle_command(
@@ -107,10 +107,10 @@ def lifecycle_command(
     reason: str,
     yes: bool,
 ) -> int | None:
-    """Archive, restore, mask or delete the raw text of TURNs, or of the whole conversation; review changes nothing."""
+    """Archive, restore, mask or delete the text of TURNs or of the whole conversation; review changes nothing."""
     if transition is TranscriptLifecycleTransition.DELETE_RAW:
         what = f"{len(turns)} turns" if turns else "the whole conversation"
-        confirm_question(f"Delete the text of {what}, with no way back?", yes=yes)
+        confirm_question(f"Delete the text of {what}? This cannot be undone.", yes=yes)
     scope = scope_of(conversation)
     request = MemoryTranscriptLifecycleRequest(scope=scope, transition=transition, turn_ids=turns, reason=reason)
     return answer_request(request, tables_common.show_lifecycle)
@@ -120,7 +120,7 @@ def lifecycle_command(
 @_WHERE
 @common_options
 def repair_command(*, conversation: str | None) -> int | None:
-    """Say which links of the conversation are broken. Exits with 13 if any is."""
+    """Check the links of the conversation, and report broken ones. Exits with 13 if any link is broken."""
 
     def code(report: MemoryTranscriptRepairReport) -> int | None:
         return EXIT_DAMAGE if report.fail_closed else None
@@ -140,14 +140,14 @@ def get_command(*, memory: str, include_private: bool) -> int | None:
 
 
 @page_command("list")
-@page_options("Memories on a page.")
-@click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
-@click.option("--latest", is_flag=True, help="What was stored last comes first; one page.")
+@page_options("Maximum number of memories on a page.")
+@click.option("--hidden", is_flag=True, help="Include forgotten, archived, replaced and retired memories.")
+@click.option("--latest", is_flag=True, help="List the latest memories first, on a single page.")
 @private_option
 @filter_options
 @common_options
 def list_memories(*, hidden: bool, latest: bool, **asked: Any) -> int | None:
-    """List memories in the order in which they were stored."""
+    """List memories in the order they were stored."""
     which = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
     return answer_request(MemoryListRequest(hidden=which, order=order, **asked), tables_common.show_memories)
@@ -158,18 +158,18 @@ def list_memories(*, hidden: bool, latest: bool, **asked: Any) -> int | None:
 @private_option
 @common_options
 def history_command(*, memory: str, include_private: bool) -> int | None:
-    """Show what happened to the memory with the id MEMORY, oldest first."""
+    """Show the history of the memory with the id MEMORY, oldest first."""
     return answer_request(MemoryHistoryRequest(id=memory, include_private=include_private), tables_common.show_history)
 
 
 @page_command("add")
 @click.argument("text")
-@click.option("--speaker", metavar="NAME", help="Who said it.")
-@choice_option("--role", EvidenceRole.USER, "As what.")
-@time_option("--at", "When it was said, in ISO 8601 or in words; default: now.")
-@click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
-@click.option("--idempotency-key", metavar="KEY", help="Store it once, however often this is run.")
+@click.option("--speaker", metavar="NAME", help="Name of the speaker.")
+@choice_option("--role", EvidenceRole.USER, "Role of the message.")
+@time_option("--at", "Time of the message, as ISO 8601 or in words. [default: now]")
+@click.option("--conversation", metavar="NAME", help="Conversation to add the message to.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag.")
+@click.option("--idempotency-key", metavar="KEY", help="Key that makes repeated runs store the text only once.")
 @common_options
 def add_command(
     *,
@@ -181,10 +181,10 @@ def add_command(
     tags: tuple[str, ...],
     idempotency_key: str | None,
 ) -> int | None:
-    """Store TEXT as evidence ("-" reads standard input). It can be recalled at once."""
+    """Store TEXT as evidence, available to recall immediately; "-" reads standard input."""
     words = spoken_text(text)
     if not words.strip():
-        raise click.UsageError("the text is empty: there is nothing to store")
+        raise click.UsageError("the text is empty; there is nothing to store")
     message: Message = valid_value(Message, role=role, text=words, speaker=speaker, at=at)
     write = TranscriptWrite(turns=(valid_value(TurnDraft, messages=(message,), tags=tags),))
     request = MemoryWriteRequest(scope=scope_of(conversation), write=write, idempotency_key=idempotency_key)
@@ -193,27 +193,27 @@ def add_command(
 
 @page_command("recall")
 @click.argument("query")
-@limit_option("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
-@click.option("--max-tokens", type=int, metavar="N", help="No more than N tokens of text.")
-@click.option("--explain", is_flag=True, help="Show the signals behind each score, and the first that were left out.")
+@limit_option("Maximum number of memories.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
+@click.option("--max-tokens", type=int, metavar="N", help="Maximum number of tokens of text.")
+@click.option("--explain", is_flag=True, help="Show the signals behind each score, and the first omitted hits.")
 @click.option(
     "--neighbours",
     type=click.IntRange(0, limits.RECALL_NEIGHBOURS),
     default=0,
     metavar="N",
-    help="Also show the N messages before and after each hit.",
+    help="Number of messages before and after each hit.",
 )
-@click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Say why the memory ID is not among them.")
-@choice_option("--extent", RecallExtent.LIMIT, "How many hits: as the limit says, or all that the question needs.")
-@choice_option("--diversity", HitDiversity.AUTO, "Whether to spread over conversations.")
-@click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Only hits of this score at least.")
-@click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')
-@click.option("--cursor", metavar="CURSOR", help="The next page, by the cursor of the page before it.")
+@click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Memory whose absence to explain.")
+@choice_option("--extent", RecallExtent.LIMIT, "Number of hits: up to the limit, or as many as the query needs.")
+@choice_option("--diversity", HitDiversity.AUTO, "Spread of the hits over conversations.")
+@click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Minimum score of a hit.")
+@click.option("--where", metavar="JSON", help='Conditions on metadata: {"team": "red", "size": {"gte": 3}}.')
+@click.option("--cursor", metavar="CURSOR", help="Cursor of the next page, from the previous page.")
 @private_option
 @filter_options
 @common_options
 def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, **asked: Any) -> int | None:
-    """Find what answers QUERY, best first."""
+    """Find the memories that answer QUERY, best first."""
     if where is not None:
         filters = filters.model_copy(update={"where": where_from(_filter_conditions(where))})
     return answer_request(
@@ -223,15 +223,15 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 
 @page_command("project")
 @click.argument("query")
-@size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block.")
-@choice_option("--pressure", MemoryPressure.NORMAL, "How full the context window is: a fuller one, a smaller block.")
+@size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
+@choice_option("--pressure", MemoryPressure.NORMAL, "Fullness of the context window, which shrinks the block.")
 @private_option
 @filter_options
 @common_options
 def project_command(*, include_private: bool, **asked: Any) -> int | None:
-    """Show the block that a model would see for QUERY, and how its budget was used.
+    """Show the memory block that a model would see for QUERY, and how its budget is used.
 
-    The report's miss_reason says why a block is empty; if nothing fits into it, standard error says so too.
+    If the block is empty, the report's miss_reason explains why; if nothing fits, standard error says so too.
     """
     private = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
     request = MemoryProjectionRequest(private_context=private, **asked)
@@ -240,7 +240,7 @@ def project_command(*, include_private: bool, **asked: Any) -> int | None:
         report = await session.call(request)
         out.report(report, tables_common.show_projection)
         if report.miss_reason is MissReason.NO_BUDGET:
-            out.hint(f"nothing fits into a block of {report.budget} characters: raise --max-chars")
+            out.hint(f"no memory fits into a block of {report.budget} characters: raise --max-chars")
 
     return run_work(work)
 
@@ -257,12 +257,12 @@ NOT_FOUND = 3
 
 @page_command("forget")
 @click.argument("memories", nargs=-1, required=True)
-@click.option("--undo", is_flag=True, help="Bring them back.")
+@click.option("--undo", is_flag=True, help="Restore forgotten memories instead.")
 @reason_option()
 @dry_run_option()
 @common_options
 def forget_command(*, memories: tuple[str, ...], undo: bool, reason: str, dry_run: bool) -> int | None:
-    """Hide the memories with these ids from recall and projection; evidence and history stay."""
+    """Hide the memories with these ids from recall and projection; evidence and history are preserved."""
     return _answer_control(MemoryForgetRequest(ids=memories, undo=undo, reason=reason, dry_run=dry_run))
 
 
@@ -273,17 +273,15 @@ def forget_command(*, memories: tuple[str, ...], undo: bool, reason: str, dry_ru
 @dry_run_option()
 @common_options
 def correct_command(*, memory: str, text: str, reason: str, dry_run: bool) -> int | None:
-    """Put TEXT in the place of the fact with the id MEMORY; the old word stays in its history."""
+    """Replace the fact with the id MEMORY by TEXT; the old content stays in its history."""
     return _answer_control(MemoryCorrectRequest(id=memory, content=text, reason=reason, dry_run=dry_run))
 
 
 @page_command("erase")
 @click.argument("memories", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Erase the whole space.")
-@click.option(
-    "--origin", metavar="KIND:NAME", help="All that came through one tool, page or upload: `tool:browse`, `page:URL`."
-)
-@click.option("--token", metavar="TOKEN", help="Of a dry run with --origin: erase what it named, without asking.")
+@click.option("--origin", metavar="KIND:NAME", help="Source to erase: a tool, page or upload, such as `tool:browse`.")
+@click.option("--token", metavar="TOKEN", help="Token of a dry run with --origin, to erase what it listed.")
 @yes_option
 @reason_option()
 @dry_run_option()
@@ -298,27 +296,27 @@ def erase_command(
     reason: str,
     dry_run: bool,
 ) -> int | None:
-    """Remove the memories with these ids, all of one origin, or the whole space, physically. There is no way back."""
+    """Erase memories physically: by id, by origin, or the whole space. This cannot be undone."""
     if bool(memories) + everything + (origin is not None) != 1:
-        raise click.UsageError("name the memories to erase, or --origin, or --all")
+        raise click.UsageError("name the memories to erase, or pass --origin or --all")
     if token is not None and origin is None:
-        raise click.UsageError("--token belongs to --origin")
+        raise click.UsageError("--token requires --origin")
     if origin is not None:
         return _erase_origin(_named_origin(origin), token=token, yes=yes, reason=reason, dry_run=dry_run)
     space = run_settings().space.value
     if not everything:
-        confirm_question(f"Erase {', '.join(memories)} from the space {space!r}, with no way back?", yes=yes or dry_run)
+        confirm_question(f"Erase {', '.join(memories)} from {space!r}? This cannot be undone.", yes=yes or dry_run)
         return _answer_control(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
     if not yes and not dry_run and not at_terminal():
-        raise click.UsageError("--all erases the whole space: say --yes")
-    confirm_question(f"Erase everything in the space {space!r}?", yes=yes or dry_run)
+        raise click.UsageError("--all erases the whole space: pass --yes to confirm")
+    confirm_question(f"Erase everything in the space {space!r}? This cannot be undone.", yes=yes or dry_run)
     return _answer_control(MemoryEraseRequest(whole_space=space, reason=reason, dry_run=dry_run))
 
 
 def _named_origin(said: str) -> OutsideOrigin:
     kind, _, name = said.partition(":")
     if kind not in set(OriginKind) or not name:
-        raise click.BadParameter(f"is KIND:NAME, where KIND is {', '.join(OriginKind)}", param_hint="--origin")
+        raise click.BadParameter(f"must be KIND:NAME; KIND is one of {', '.join(OriginKind)}", param_hint="--origin")
     return valid_value(OutsideOrigin, kind=kind, name=name)
 
 
@@ -331,7 +329,7 @@ def _erase_origin(origin: OutsideOrigin, *, token: str | None, yes: bool, reason
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
                 out.report(report, tables_common.show_controlled)
-            confirm_question("Erase all of this, with no way back?", yes=yes)
+            confirm_question("Erase all of these? This cannot be undone.", yes=yes)
             whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
             report = await session.call(whole)
         out.report(report, tables_common.show_controlled)

@@ -32,28 +32,28 @@ from elytron_core.strict_json import parse_json
 
 _NAMESPACE = click.argument("namespace")
 _KEY = click.argument("key")
-_EXPECT = click.option("--expect", "expected_version", type=int, metavar="N", help="Only if it has version N; 0: none.")
-_OFFSET = click.option("--offset", type=int, default=0, show_default=True, help="How many to leave out first.")
+_EXPECT = click.option("--expect", "expected_version", type=int, metavar="N", help="Expected version (0 = none).")
+_OFFSET = click.option("--offset", type=int, default=0, show_default=True, help="Number of results to skip.")
 
 
 @click.group("records", cls=PageGroup)
 @common_options
 def records_group() -> None:
-    """Keep JSON values under namespaces and keys. The parts of a NAMESPACE are separated by '/': users/ada/notes."""
+    """Store JSON values under namespaces and keys; '/' separates the parts of a NAMESPACE: users/ada/notes."""
 
 
 @records_group.command("put")
 @_NAMESPACE
 @_KEY
 @click.argument("value")
-@click.option("--text", default="", metavar="TEXT", help="What a search by words reads.")
-@click.option("--ttl", "ttl_s", type=int, metavar="SECONDS", help="After how long it is gone.")
-@choice_option("--privacy", FactPrivacy.SHARED, "Who may be shown it.")
+@click.option("--text", default="", metavar="TEXT", help="Text to search by.")
+@click.option("--ttl", "ttl_s", type=int, metavar="SECONDS", help="Lifetime of the record, in seconds.")
+@choice_option("--privacy", FactPrivacy.SHARED, "Privacy of the record.")
 @_EXPECT
 @dry_run_option()
 @common_options
 def put_command(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> int | None:
-    """Store VALUE, which is JSON, under NAMESPACE and KEY."""
+    """Store the JSON VALUE under NAMESPACE and KEY."""
     stored = _json_value(value, field="VALUE")
     request = RecordPutRequest(namespace=namespace_parts(namespace), value=stored, dry_run=dry_run, **asked)
     return answer_request(request, tables_records.show_stored_record, when_missing=storing_missing(dry_run=dry_run))
@@ -65,7 +65,7 @@ def put_command(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> i
 @private_option
 @common_options
 def get_command(*, namespace: str, key: str, include_private: bool) -> int | None:
-    """Show the record of NAMESPACE and KEY."""
+    """Show the record at NAMESPACE and KEY."""
     request = RecordGetRequest(namespace=namespace_parts(namespace), key=key, include_private=include_private)
     return answer_request(request, tables_records.record_details)
 
@@ -79,7 +79,7 @@ def get_command(*, namespace: str, key: str, include_private: bool) -> int | Non
 @yes_option
 @common_options
 def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **asked: Any) -> int | None:
-    """Delete the record of NAMESPACE and KEY. Its history stays; `elytron erase` with its id removes that too."""
+    """Delete the record at NAMESPACE and KEY; `elytron erase` with its id also removes its history."""
     if not dry_run:
         confirm_question(f"Delete the record {key!r}?", yes=yes)
     request = RecordDeleteRequest(namespace=namespace_parts(namespace), key=key, dry_run=dry_run, **asked)
@@ -88,17 +88,17 @@ def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **aske
 
 @records_group.command("search")
 @click.argument("namespace", default="")
-@click.option("--query", default="", metavar="TEXT", help="Only those whose text answers it, best first.")
-@click.option("--where", default="{}", metavar="JSON", help='Only values that meet it: {"size": {"gte": 3}}.')
-@limit_option("How many records to show at most.")
+@click.option("--query", default="", metavar="TEXT", help="Text to search for; best matches come first.")
+@click.option("--where", default="{}", metavar="JSON", help='Conditions on values, for example {"size": {"gte": 3}}.')
+@limit_option("Maximum number of records.")
 @_OFFSET
 @private_option
 @common_options
 def search_command(*, namespace: str, where: str, **asked: Any) -> int | None:
-    """Show the records whose namespace begins with NAMESPACE."""
+    """Search the records whose namespace begins with NAMESPACE."""
     nested = _json_value(where, field="--where")
     if not isinstance(nested, dict):
-        raise InvalidInput(field="--where", problem="is no JSON object")
+        raise InvalidInput(field="--where", problem="is not a JSON object")
     conditions = where_from(cast("dict[str, Any]", nested))
     request = RecordSearchRequest(namespace=namespace_parts(namespace), where=conditions, **asked)
     return answer_request(request, tables_records.show_found_records)
@@ -106,13 +106,13 @@ def search_command(*, namespace: str, where: str, **asked: Any) -> int | None:
 
 @records_group.command("namespaces")
 @click.argument("prefix", default="")
-@click.option("--depth", "max_depth", type=int, metavar="N", help="Cut namespaces to N parts.")
-@limit_option("How many namespaces to show at most.")
+@click.option("--depth", "max_depth", type=int, metavar="N", help="Maximum number of namespace parts to show.")
+@limit_option("Maximum number of namespaces.")
 @_OFFSET
 @private_option
 @common_options
 def namespaces_command(*, prefix: str, **asked: Any) -> int | None:
-    """Show the namespaces that begin with PREFIX, and how many records each holds."""
+    """List the namespaces that begin with PREFIX, with the number of records in each."""
     return answer_request(
         RecordNamespaceListRequest(prefix=namespace_parts(prefix), **asked), tables_records.record_table
     )
@@ -124,7 +124,7 @@ def namespaces_command(*, prefix: str, **asked: Any) -> int | None:
 @private_option
 @common_options
 def history_command(*, namespace: str, key: str, include_private: bool) -> int | None:
-    """Show the versions of the record of NAMESPACE and KEY, oldest first; also of a deleted one."""
+    """Show the versions of the record at NAMESPACE and KEY, oldest first, even if it was deleted."""
     request = RecordHistoryRequest(namespace=namespace_parts(namespace), key=key, include_private=include_private)
     return answer_request(request, tables_records.show_record_versions)
 

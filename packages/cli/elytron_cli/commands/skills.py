@@ -50,17 +50,17 @@ REFUSED = 2
 @click.group("skills", cls=PageGroup)
 @common_options
 def skills_group() -> None:
-    """See and govern what was learned. Names may be given without `runtime_skill__`. Nothing here executes a skill."""
+    """Manage learned skills; none is executed. The prefix `runtime_skill__` of names is optional."""
 
 
 @skills_group.command("list")
 @click.argument("query", required=False)
-@click.option("--disabled", "include_disabled", is_flag=True, help="Disabled ones too.")
-@click.option("--retired", "include_retired", is_flag=True, help="Retired ones too.")
-@limit_option("How many at most.")
+@click.option("--disabled", "include_disabled", is_flag=True, help="Include disabled skills.")
+@click.option("--retired", "include_retired", is_flag=True, help="Include retired skills.")
+@limit_option("Maximum number of skills.")
 @common_options
 def list_skills(**asked: Any) -> int | None:
-    """List runtime skills, those in use and of quality first; with QUERY those that have its words."""
+    """List learned skills, active and good ones first, or those that contain the words of QUERY."""
     return answer_request(RuntimeSkillListRequest(**asked), tables_skills.skill_table)
 
 
@@ -69,7 +69,7 @@ def list_skills(**asked: Any) -> int | None:
 @click.option("--raw", is_flag=True, help="Print the Markdown form, which `skills import` reads.")
 @common_options
 def show_command(*, name: str, raw: bool) -> int | None:
-    """Show the runtime skill NAME with its citations, lineage and diffs."""
+    """Show the skill NAME with its citations, lineage and changes."""
     request = RuntimeSkillDetailRequest(name=full_name(name))
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
@@ -84,16 +84,16 @@ def show_command(*, name: str, raw: bool) -> int | None:
 
 @skills_group.command("edit")
 @click.argument("name")
-@click.option("--title", metavar="TEXT", help="Its new title.")
-@click.option("--topic", metavar="TEXT", help="Its new topic.")
-@click.option("--summary", metavar="TEXT", help="Its new summary.")
-@click.option("--procedure-file", type=click.Path(path_type=Path), metavar="FILE", help="A file with its new steps.")
-@reason_option("Why; it is kept with the change.")
+@click.option("--title", metavar="TEXT", help="New title.")
+@click.option("--topic", metavar="TEXT", help="New topic.")
+@click.option("--summary", metavar="TEXT", help="New summary.")
+@click.option("--procedure-file", type=click.Path(path_type=Path), metavar="FILE", help="File with the new steps.")
+@reason_option("Reason, recorded with the change.")
 @common_options
 def edit_command(*, name: str, procedure_file: Path | None, reason: str, **parts: Any) -> int | None:
-    """Revise the runtime skill NAME; what is not named stays, and the change is kept as a diff."""
+    """Revise the skill NAME; fields without an option stay as they are, and the change is recorded."""
     if procedure_file is None and not any(part is not None for part in parts.values()):
-        raise click.UsageError("say what is to change: --title, --topic, --summary or --procedure-file")
+        raise click.UsageError("name what to change: --title, --topic, --summary or --procedure-file")
     procedure = read_file(procedure_file) if procedure_file is not None else None
     return _mutate_skill(
         RuntimeSkillEditRequest(name=full_name(name), procedure=procedure, edit_reason=reason, **parts)
@@ -104,7 +104,7 @@ def edit_command(*, name: str, procedure_file: Path | None, reason: str, **parts
 @click.argument("name")
 @common_options
 def enable_command(*, name: str) -> int | None:
-    """Let recall show the runtime skill NAME again, also one that was retired."""
+    """Enable the skill NAME for recall, even if it was retired."""
     return _mutate_skill(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=True))
 
 
@@ -112,7 +112,7 @@ def enable_command(*, name: str) -> int | None:
 @click.argument("name")
 @common_options
 def disable_command(*, name: str) -> int | None:
-    """Keep the runtime skill NAME out of recall; its content stays."""
+    """Disable the skill NAME for recall; its content is preserved."""
     return _mutate_skill(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=False))
 
 
@@ -121,19 +121,19 @@ def disable_command(*, name: str) -> int | None:
 @yes_option
 @common_options
 def delete_command(*, name: str, yes: bool) -> int | None:
-    """Remove the runtime skill NAME."""
+    """Remove the skill NAME."""
     confirm_question(f"Remove the skill {name!r}?", yes=yes)
     return _mutate_skill(RuntimeSkillDeleteRequest(name=full_name(name)))
 
 
 @skills_group.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@dry_run_option("Only read and judge the files.")
+@dry_run_option("Read and check the files without importing them.")
 @common_options
 def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
-    """Write the procedures in FILES as runtime skills: Markdown as `skills show --raw` prints it, JSON or JSON Lines.
+    """Import the procedures in FILES as skills: Markdown as printed by `skills show --raw`, JSON or JSON Lines.
 
-    SKILL.md files are none of these: name their folder in --agent-skill-dirs, and they are read there.
+    SKILL.md files are not imported but read in place: pass their folder to --agent-skill-dirs.
     """
     writes = tuple(write for file in files for write in skill_writes(file.name, read_file(file)))
     write = valid_value(ProcedureSource, writes=writes, source=SkillSource.MANUAL)
@@ -143,11 +143,11 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
 
 @skills_group.command("outcome")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--outcome", type=OneOf(ReuseOutcome), required=True, help="How it went.")
-@click.option("--note", default="", metavar="TEXT", help="A word on it.")
+@click.option("--outcome", type=OneOf(ReuseOutcome), required=True, help="Outcome of using the skills.")
+@click.option("--note", default="", metavar="TEXT", help="Comment on the outcome.")
 @common_options
 def outcome_command(*, names: Sequence[str], **asked: Any) -> int | None:
-    """Say how it went with the runtime skills NAMES: a mismatch asks for a revision, a success takes that back."""
+    """Record the outcome of the skills NAMES: a mismatch requests a revision, a success withdraws the request."""
     return answer_request(
         RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), **asked), tables_skills.show_reused_skills
     )
@@ -157,14 +157,14 @@ def outcome_command(*, names: Sequence[str], **asked: Any) -> int | None:
 @dry_run_option()
 @common_options
 def govern_command(*, dry_run: bool) -> int | None:
-    """Merge duplicates, retire stale skills, remove those of no use."""
+    """Merge duplicate skills, retire stale ones, and remove useless ones."""
     return answer_request(RuntimeSkillGovernRequest(dry_run=dry_run), tables_skills.show_governance)
 
 
 @skills_group.command("dirs")
 @common_options
 def dirs_command() -> None:
-    """Show what the directories in --agent-skill-dirs (or ELYTRON_AGENT_SKILL_DIRS) hold. They are only read."""
+    """List the agent skills in the directories of --agent-skill-dirs, which are only read."""
     directories = SkillDirs(skill_dirs_of(run_settings()))
     report = asyncio.run(directories.scan(at=SystemClock().now()))
     run_output().report(report, tables_skills.show_directories)

@@ -136,12 +136,12 @@ def _parse_instant(_context: click.Context, parameter: click.Parameter, value: s
         return found
 
 
-def dry_run_option(told: str = "Only say what would be done.", /) -> Callable[[Body], Body]:
+def dry_run_option(told: str = "Show what would be done without doing it.", /) -> Callable[[Body], Body]:
     """Give a command that changes something `--dry-run`."""
     return click.option("--dry-run", is_flag=True, help=told)
 
 
-def reason_option(told: str = "Why; it is kept in the history.", /) -> Callable[[Body], Body]:
+def reason_option(told: str = "Reason, recorded in the history.", /) -> Callable[[Body], Body]:
     """Give a command `--reason`."""
     return click.option("--reason", default="", metavar="TEXT", help=told)
 
@@ -154,7 +154,7 @@ def size_option(usual: int, told: str, /) -> Callable[[Body], Body]:
 
 def page_options(told: str, /) -> Callable[[Body], Body]:
     """Give a command that lists pages `--limit` and `--cursor`."""
-    cursor = click.option("--cursor", metavar="CURSOR", help="The next page, by the cursor of the page before it.")
+    cursor = click.option("--cursor", metavar="CURSOR", help="Cursor of the next page, from the previous page.")
     return lambda body: limit_option(told)(cursor(body))
 
 
@@ -165,17 +165,17 @@ def force_option(body: Body) -> Body:
 
 def yes_option(body: Body) -> Body:
     """Give a command that cannot be undone `--yes`."""
-    return click.option("--yes", is_flag=True, help="Do not ask at a terminal.")(body)
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(body)
 
 
 def private_option(body: Body) -> Body:
     """Give a command that reads memories `--private`."""
-    return click.option("--private", "include_private", is_flag=True, help="Also private memories.")(body)
+    return click.option("--private", "include_private", is_flag=True, help="Include private memories.")(body)
 
 
 def in_conversation(body: Body) -> Body:
     """Give a command the option that names a conversation."""
-    return click.option("--conversation", metavar="NAME", help="Its conversation; default: the usual one.")(body)
+    return click.option("--conversation", metavar="NAME", help="Name of the conversation. [default: default]")(body)
 
 
 TEXT_CHARS = 64

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = (
     click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
-    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="An access key; better in ELYTRON_API_KEY."),
-    click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other."),
+    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; better in ELYTRON_API_KEY."),
+    click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="HTTP proxy, instead of the environment's."),
 )
 
 
@@ -67,7 +67,7 @@ def listening_options(port: int, /) -> Callable[[Body], Body]:
     return several_options(
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
         click.option(
-            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port; 0: any free one."
+            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port (0 = any free port)."
         ),
     )
 
@@ -76,7 +76,12 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
     """Give a server the options that say how it logs, from the level `usual` on without them."""
     levels = click.Choice(["debug", "info", "warning", "error"])
     return several_options(
-        click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
+        click.option(
+            "--log",
+            "style",
+            type=click.Choice(["console", "json"]),
+            help="Log format. [default: console at a terminal]",
+        ),
         click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
     )
 
@@ -87,29 +92,25 @@ BOUND_OPTIONS: Final = (
         type=click.IntRange(0),
         default=limits.CALLS_PER_MINUTE,
         show_default=True,
-        help="Of one user or device; 0: any number.",
+        help="Limit per user or device (0 = unlimited).",
     ),
     click.option(
         "--wrong-credentials-per-minute",
         type=click.IntRange(0),
         default=limits.WRONG_CREDENTIALS_PER_MINUTE,
         show_default=True,
-        help="From one address; 0: any number. Behind a proxy all callers have its address.",
+        help="Limit per client address (0 = unlimited); behind a proxy, all callers share its address.",
     ),
 )
 REACH_OPTIONS: Final = (
-    click.option(
-        "--node-url",
-        metavar="URL",
-        help="Where clients reach this server itself, for the list of nodes that its database keeps.",
-    ),
+    click.option("--node-url", metavar="URL", help="Address of this server for clients, listed in its database."),
     click.option(
         "--allow-host",
         "names",
         multiple=True,
         metavar="NAME",
         envvar="ELYTRON_ALLOW_HOST",
-        help="A name that the server is reached by.",
+        help="Host name that the server accepts.",
     ),
     click.option(
         "--trusted-proxy",
@@ -117,7 +118,7 @@ REACH_OPTIONS: Final = (
         multiple=True,
         metavar="ADDRESS",
         envvar="ELYTRON_TRUSTED_PROXY",
-        help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
+        help="Proxy or network whose X-Forwarded-For and -Proto headers are trusted.",
     ),
     click.option(
         "--public-openapi", "is_public", is_flag=True, help="Show /openapi.json and /v1/operations without a key."
@@ -214,13 +215,13 @@ class NamedLimits:
         """Return a name and its number. Raises BadParameter for an unknown name, and for what is no number above 0."""
         name, _, value = text.partition("=")
         if name not in self._names:
-            raise click.BadParameter(f"{name!r} is no limit: there are {', '.join(self._names)}")
+            raise click.BadParameter(f"{name!r} is not a limit; choose from {', '.join(self._names)}")
         try:
             number = float(value) if name in _FRACTIONS else int(value)
         except ValueError:
             number = 0
         if not 0 < number < _MOST:
-            raise click.BadParameter(f"{name} has to be a number above 0, as in {name}=100")
+            raise click.BadParameter(f"{name} must be a number above 0, as in {name}=100")
         return name, number
 
 

@@ -47,7 +47,7 @@ def as_file(path: Path, /) -> Generator[Path]:
             with open(copy, "wb", opener=private_files.private_opener) as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         except OSError as error:
-            raise UnreadableFile(name=str(path), problem=f"cannot be taken in: {error.strerror}") from error
+            raise UnreadableFile(name=str(path), problem=f"cannot be read: {error.strerror}") from error
         yield copy
 
 
@@ -55,7 +55,7 @@ def standard_input(limit: int, /) -> bytes:
     """Return all of standard input. Raises PayloadTooLarge for more than `limit` bytes."""
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
-        raise PayloadTooLarge(limit=limit, what="standard input", way_out="give it in parts")
+        raise PayloadTooLarge(limit=limit, what="standard input", way_out="split it into parts")
     return data
 
 
@@ -91,14 +91,14 @@ def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
     except UnreadableFile:
         raise
     except InvalidInput as error:
-        raise UnreadableFile(name=path.name, problem=f"is not what is wanted: {error.message}") from None
+        raise UnreadableFile(name=path.name, problem=f"is not valid: {error.message}") from None
 
 
 def require_free(path: Path, /, *, force: bool) -> None:
     """Raise InvalidInput if something is at `path` and `force` is false."""
     # Asked of `os`, which answers also for what is no name of a file.
     if not force and os.path.lexists(path):
-        raise InvalidInput(field=path.name, problem="is there already: name a new file, or replace it with --force")
+        raise InvalidInput(field=path.name, problem="already exists: name a new file, or replace it with --force")
 
 
 def write_file(path: Path, text: str, /, *, force: bool) -> None:
@@ -116,7 +116,7 @@ def replace_file(path: Path, data: bytes, /) -> None:
     try:
         private_files.replace_file(path, data)
     except (OSError, ValueError) as error:
-        raise InvalidInput(field=path.name, problem="cannot be written: name a file in a folder of yours") from error
+        raise InvalidInput(field=path.name, problem="cannot be written: name a file in your own folder") from error
 
 
 ValueTValues = TypeVar("ValueTValues", bound=Value)
@@ -146,7 +146,7 @@ def _from_markdown(name: str, document: SkillFile) -> RuntimeSkillWrite:
     fields = document.fields
     missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
     if missing:
-        way_out = "is no runtime skill: a SKILL.md is read in place, see --agent-skill-dirs"
+        way_out = "is not a runtime skill; a SKILL.md file is read in place: pass its folder to --agent-skill-dirs"
         raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
     return valid_value(
         RuntimeSkillWrite,
@@ -179,14 +179,12 @@ def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
 ResultT = TypeVar("ResultT")
 
 _FILTERS = (
-    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
-    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
-    time_option("--since", "Not before WHEN: in ISO 8601 or in words (yesterday, 2 hours ago), UTC."),
-    time_option("--until", "Before WHEN."),
-    click.option(
-        "--trust", type=OneOf(TrustLevel), help="Only what may be relied on so far at least, by where it came from."
-    ),
+    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Speaker of the messages."),
+    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Conversation to search."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of the memories."),
+    time_option("--since", "Start of the period, in ISO 8601 or in words (yesterday, 2 hours ago), UTC."),
+    time_option("--until", "End of the period, exclusive."),
+    click.option("--trust", type=OneOf(TrustLevel), help="Minimum level of trust, by origin."),
 )
 
 

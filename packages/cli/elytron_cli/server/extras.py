@@ -66,7 +66,7 @@ def require_entry(context: "OperationContext", entry: str, /) -> None:
     """Raise Unsupported unless the profile of a memory allows `entry`."""
     if not profile_allows(context, entry):
         name = context.profile.name.value
-        raise Unsupported(f"the profile {name} has no {entry}: take another profile, or open the memory in process")
+        raise Unsupported(f"the profile {name} has no {entry}: use another profile, or open the memory in process")
 
 
 def speaks_mcp() -> bool:
@@ -235,7 +235,7 @@ def _embedding_families(runtime: MemoryRuntime, wanted: WantedSurfaces) -> "tupl
 def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
     """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
     if not readable.issuperset(asked):
-        problem = f"is none that can be read here; there are {', '.join(sorted(readable))}"
+        problem = f"is not a readable type; choose from {', '.join(sorted(readable))}"
         raise InvalidInput(field="--resource-type", problem=problem)
     return frozenset(asked)
 
@@ -307,15 +307,13 @@ def _smoke_checks(settings: RunSettings) -> tuple[SmokeCheck, ...]:
     sealed = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
     # The check is another process, which cannot open a store in the memory of this one.
     is_shared = parse_url(settings.store.value).path is not None
-    doctor = (SmokeCheck("store", "The store opens and is sound", ("doctor", *store, *sealed, "--no-json")),)
+    doctor = (SmokeCheck("store", "The store can be opened and is intact", ("doctor", *store, *sealed, "--no-json")),)
     return (
         SmokeCheck("version", "The command line starts", ("version",)),
         *(doctor if is_shared else ()),
-        SmokeCheck("model-api", "A conversation goes through the model APIs and is remembered", ("demo", "proxy")),
-        SmokeCheck("rules", "Rules for agents are exported", ("rules", "export", "--target", _TARGET)),
-        SmokeCheck(
-            "capabilities", "This version says what it can do", ("platform", "capability-snapshot", "--no-json")
-        ),
+        SmokeCheck("model-api", "A conversation passes through the model APIs and is remembered", ("demo", "proxy")),
+        SmokeCheck("rules", "Rules for agents can be exported", ("rules", "export", "--target", _TARGET)),
+        SmokeCheck("capabilities", "The capabilities can be listed", ("platform", "capability-snapshot", "--no-json")),
     )
 
 
@@ -354,9 +352,9 @@ class FileModelSettings:
             ),
             file=FILE,
             note=(
-                "A change is written to the file in the server's folder and counts at its next start. Vectors of"
-                " another embedder are made then by elytron model switch; until they are complete, recall"
-                " compares the former ones."
+                "Changes are written to the file in the server's folder and take effect at its next start. Run "
+                "elytron model switch to compute the vectors of a new embedder; until then, recall uses the previous "
+                "ones."
             ),
         )
 
@@ -370,7 +368,7 @@ class FileModelSettings:
         for name, text in wanted.items():
             found: FoundSetting | None = getattr(self._settings, name)
             if found is not None and found.origin != FILE:
-                raise PermissionRefused(f"{name} is set by {found.origin}, which outweighs {FILE}: change it there")
+                raise PermissionRefused(f"{name} is set by {found.origin}, which overrides {FILE}: change it there")
             if text:
                 _require_model(name, text)
         if wanted:
@@ -393,7 +391,7 @@ def _require_model(name: str, text: str) -> None:
     """Raise InvalidInput unless `text` names a model. It is not loaded, and no server is asked."""
     # They would need escapes in TOML.
     if re.search(r"[\x00-\x1f\x7f\"\\]", text):
-        raise InvalidInput(field=name, problem="has a quote, a backslash or a control character")
+        raise InvalidInput(field=name, problem="contains a quote, a backslash or a control character")
     if name == "language_model":
         from elytron_models import address_of
 
@@ -404,7 +402,7 @@ def _require_model(name: str, text: str) -> None:
     try:
         embedder_of(text)
     except ElytronError as error:
-        raise InvalidInput(field=name, problem=f"names no embedder that can be had here: {error.message}") from None
+        raise InvalidInput(field=name, problem=f"does not name an available embedder: {error.message}") from None
 
 
 def _write_settings(file: Path, wanted: dict[str, str]) -> None:

@@ -30,10 +30,10 @@ def require_workers(store: str, /) -> None:
     """Raise InvalidInput for a store that several processes cannot open, Unsupported on a system without such ports."""
     if parse_url(store).engine not in _SHARED:
         raise InvalidInput(
-            field="--workers", problem="needs a store that processes share: a database, a folder, or one on Postgres"
+            field="--workers", problem="requires a store that processes can share: a database, a folder, or Postgres"
         )
     if sys.platform == "win32":
-        raise Unsupported("--workers needs a system on which processes share a port: leave it out on Windows")
+        raise Unsupported("--workers requires a system on which processes can share a port: remove it on Windows")
 
 
 def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: bool) -> list[str]:

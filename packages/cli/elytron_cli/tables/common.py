@@ -39,10 +39,10 @@ BAR_CELLS = 24
 _WIDE = 120
 """Columns from which on an id beside a text leaves the text room."""
 _MISSES: Final = {
-    MissReason.NO_BUDGET: "the block is too small for anything",
-    MissReason.NOTHING_RELEVANT: "nothing relevant is stored",
-    MissReason.EMPTY_SPACE: "this space is empty",
-    MissReason.NOT_ADMITTED: "the host's mode admits none",
+    MissReason.NO_BUDGET: "the block is too small",
+    MissReason.NOTHING_RELEVANT: "nothing relevant was found",
+    MissReason.EMPTY_SPACE: "the space is empty",
+    MissReason.NOT_ADMITTED: "the host's mode does not allow any",
 }
 
 
@@ -68,7 +68,7 @@ def show_other_spaces(console: "Console", spaces: Sequence[str], /) -> None:
     """Show which spaces of the same user an operation on one space did not reach."""
     if spaces:
         names = ", ".join(map(safe_line, spaces))
-        console.print(f"this user has further spaces, which are not included: {names}", soft_wrap=True)
+        console.print(f"this user has other spaces, which are not included: {names}", soft_wrap=True)
 
 
 def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
@@ -95,7 +95,7 @@ def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[
 def show_projection(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show the block and, beneath it, how its budget was used."""
     nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
-    console.print(safe_text(report.system_memory_block) or f"nothing is shown: {nothing}", soft_wrap=True)
+    console.print(safe_text(report.system_memory_block) or f"no memory is shown: {nothing}", soft_wrap=True)
     console.print()
     show_budget(console, report)
 
@@ -109,14 +109,14 @@ def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
         (name, f"{used}/{room}", share_bar(used / room if room else 0.0), *counts)
         for name, used, room, *counts in parts
     )
-    columns = ("part", "characters", "", "shown", "left out")
-    show_table(console, columns, rows, numbers=("characters", "shown", "left out"))
+    columns = ("part", "characters", "", "shown", "omitted")
+    show_table(console, columns, rows, numbers=("characters", "shown", "omitted"))
 
 
 def show_memories(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
     rows = [((hit_time(hit), _hit_speaker(hit), hit.text), hit.id) for hit in report.items]
-    known_by_id(console, ("date", "who", "text"), rows, none="nothing of this kind is stored")
+    known_by_id(console, ("date", "who", "text"), rows, none="no matching memories")
     show_more(console, report.next_cursor)
 
 
@@ -155,14 +155,14 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
         if one.reason is not None:
             console.print(f"{safe_line(one.id)}: {safe_text(one.reason)}", soft_wrap=True)
         for other in one.remaining:
-            console.print(f"another version of it remains, for another time: {safe_line(other)}", soft_wrap=True)
+            console.print(f"another version remains, for another period: {safe_line(other)}", soft_wrap=True)
     for layer in report.layers:
         told = f"{layer.place.value}: {layer.state.value.replace('_', ' ')}"
         console.print(f"{told} ({layer.reason})" if layer.reason else told, soft_wrap=True)
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
-        console.print(f"remains and rests on what is gone: {safe_line(derived)}", soft_wrap=True)
+        console.print(f"depends on erased content and remains: {safe_line(derived)}", soft_wrap=True)
     show_other_spaces(console, report.other_spaces)
     if not report.changed:
         console.print("nothing was changed")
@@ -173,7 +173,7 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
     show_pairs(
         console,
         {
-            "space": report.space if report.exists else f"{report.space} (nothing is stored yet)",
+            "space": report.space if report.exists else f"{report.space} (nothing stored yet)",
             "engine": report.engine,
             "store": promises_text(report.store),
             "journal": str(report.sequence),
@@ -186,7 +186,7 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
             "state": report.state_fingerprint,
             "events": report.event_fingerprint,
             "head": report.head,
-            "that head": report.head_standing.value if report.head_standing is not None else "",
+            "--head": report.head_standing.value if report.head_standing is not None else "",
         }.items(),
     )
     rows = (
@@ -214,36 +214,37 @@ def _vectors_text(report: MemoryInspectionReport) -> str:
     """Return how many units have vectors of which model, and how many lack one; empty if none has or is to have."""
     if not report.embedded_units and not report.unembedded_units:
         return ""
-    lacking = f"{report.unembedded_units} without" if report.unembedded_units else ""
-    stale = f"{lacking} ({report.stale_units} of them by another model)" if report.stale_units else lacking
+    lacking = f"{report.unembedded_units} without vectors" if report.unembedded_units else ""
+    stale = f"{lacking} ({report.stale_units} of them have vectors of another model)" if report.stale_units else lacking
     made = (f"{count} by {safe_line(model)}" for model, count in report.embedded_units.items())
     return ", ".join(filter(None, (*made, stale)))
 
 
 _ERASURES = {
-    ErasurePromise.NO_BYTE: "erasure leaves no byte",
-    ErasurePromise.OF_TABLES: "erasure leaves no byte in tables, and says what the server has elsewhere",
-    ErasurePromise.OF_SERVER: "erasure as the server's store does it",
+    ErasurePromise.NO_BYTE: "erasure leaves no bytes behind",
+    ErasurePromise.OF_TABLES: "erasure leaves no bytes in tables; copies elsewhere on the database server are reported",
+    ErasurePromise.OF_SERVER: "erasure as provided by the server's store",
 }
 
 
 def promises_text(store: StoreCapabilities, /) -> str:
     """Return what a store can promise, in words."""
-    kept = "durable" if store.durable else "gone when it is closed"
-    writers = "one writer" if store.single_writer else "many writers"
+    kept = "durable" if store.durable else "lost when closed"
+    writers = "single writer" if store.single_writer else "multiple writers"
     left = _ERASURES[store.erasure]
     return ", ".join((kept, writers, left, *(["sealed"] if store.sealed else [])))
 
 
 def account_text(account: JournalAccount, /) -> str:
     """Return what comparing documents with their journal showed, in words."""
-    told = f"{account.told} documents as of their last entries"
-    gone = f"; {account.compacted} emptied entries are compacted" if account.compacted else ""
+    told = f"{account.told} documents match their last journal entries"
+    gone = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
     if account.ok:
         return told + gone
-    made_up = f", {account.unproven} runs of entries TAKEN AWAY" if account.unproven else ""
+    made_up = f", {account.unproven} runs of entries REMOVED" if account.unproven else ""
     return (
-        f"{account.told - account.altered} of {told}, {account.altered} NOT, {account.missing} not there{made_up}{gone}"
+        f"{account.told - account.altered} of {told}, {account.altered} DO NOT, {account.missing} "
+        f"missing{made_up}{gone}"
     )
 
 
@@ -251,7 +252,7 @@ def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
     """Show turns in their order."""
     if not report.total_turns:
         name = safe_line(report.conversation)
-        console.print(f"no turns in the conversation {name!r}; `elytron inspect` lists those there are", soft_wrap=True)
+        console.print(f"no turns in the conversation {name!r}; `elytron inspect` lists conversations", soft_wrap=True)
         return
     rows = (
         (
@@ -353,22 +354,22 @@ def _table_cell(value: object) -> "str | Text":
 
 
 _NOTHING: Final = {
-    NothingReason.NO_ANSWER: "nothing here answers; these are the nearest memories:",
-    NothingReason.NOTHING_MATCHES_FILTERS: "the filters let nothing through: widen them",
-    NothingReason.BELOW_MIN_SCORE: "nothing has the score that was asked for: lower --min-score",
-    NothingReason.EMPTY_QUERY: "the question has no words to look for",
-    NothingReason.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
+    NothingReason.NO_ANSWER: "no memory answers the query; these are the nearest:",
+    NothingReason.NOTHING_MATCHES_FILTERS: "no memory passes the filters: relax them",
+    NothingReason.BELOW_MIN_SCORE: "no memory reaches the minimum score: lower --min-score",
+    NothingReason.EMPTY_QUERY: "the query has no words to search for",
+    NothingReason.EMPTY_SPACE: "nothing has been stored in the space {space!r} yet: add something, or import a file",
 }
 _ABSENCES: Final = {
-    AbsenceReason.SHOWN: "is shown",
-    AbsenceReason.UNKNOWN: "no such memory here",
+    AbsenceReason.SHOWN: "included",
+    AbsenceReason.UNKNOWN: "no such memory",
     AbsenceReason.HIDDEN: "forgotten or replaced",
-    AbsenceReason.FILTERED: "the filters leave it out",
-    AbsenceReason.NO_MATCH: "nothing in it answers",
-    AbsenceReason.MIN_SCORE: "its score is less than was asked for",
-    AbsenceReason.EARLIER_PAGE: "is on an earlier page",
-    AbsenceReason.LIMIT: "answers less well than those",
-    AbsenceReason.TOKENS: "answers; tokens were spent",
+    AbsenceReason.FILTERED: "excluded by the filters",
+    AbsenceReason.NO_MATCH: "does not match the query",
+    AbsenceReason.MIN_SCORE: "below the minimum score",
+    AbsenceReason.EARLIER_PAGE: "on an earlier page",
+    AbsenceReason.LIMIT: "ranked below the limit",
+    AbsenceReason.TOKENS: "relevant, but exceeds the token budget",
 }
 
 
@@ -381,11 +382,11 @@ def show_recall(console: "Console", report: MemoryRecallReport, /, *, explain: b
     elif report.hits:
         _show_plain(console, report.hits)
     if report.outcome is RecallOutcome.DOUBTFUL:
-        console.print("it is doubtful that these answer")
+        console.print("these may not answer the query")
     for clip in report.clipped:
-        console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
+        console.print(f"{clip.dropped} more {clip.what} omitted: {clip.reason.value} {clip.limit}")
     if report.rerank is RerankUse.FAILED:
-        console.print("the reranker gave no order: hits are in the order of their own signals")
+        console.print("the reranker failed; hits are ordered by their own signals")
     if report.why_not:
         _show_missing(console, report.why_not)
     show_more(console, report.next_cursor)
@@ -412,12 +413,12 @@ def _show_explained(console: "Console", report: MemoryRecallReport) -> None:
         rows = [
             (name, share_bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}") for name, value in hit.signals.items()
         ]
-        show_table(console, (f"{place}.", "of the best here", "value"), rows, numbers=("value",))
+        show_table(console, (f"{place}.", "relative to the best", "value"), rows, numbers=("value",))
         if hit.newer is not None:
-            console.print(f"    a newer word on it: {safe_text(hit.newer)}", soft_wrap=True)
+            console.print(f"    newer: {safe_text(hit.newer)}", soft_wrap=True)
         _show_nearby(console, hit.after)
-    cut = f"; the cut fell at {report.cut:.3f}" if report.cut is not None else ""
-    console.print(f"{report.considered} passed the filters, as of sequence {report.sequence}{cut}")
+    cut = f"; cut off at {report.cut:.3f}" if report.cut is not None else ""
+    console.print(f"{report.considered} memories passed the filters, as of sequence {report.sequence}{cut}")
 
 
 def _show_nearby(console: "Console", turns: Sequence[NearbyTurn]) -> None:
@@ -452,7 +453,7 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
     audit = report.slice.audit
     left = f"{audit.redacted_messages} messages, {audit.redacted_host_refs} references"
     reasons_told = ", ".join(reason.value for reason in audit.redaction_reasons)
-    rows = [("view", audit.view.value), ("left out", left), ("because", reasons_told), ("alias", _alias_line(report))]
+    rows = [("view", audit.view.value), ("omitted", left), ("because", reasons_told), ("alias", _alias_line(report))]
     show_pairs(console, rows)
     show_more(console, report.next_cursor)
 
@@ -465,7 +466,7 @@ def show_lifecycle(console: "Console", report: MemoryTranscriptLifecycleReport, 
         ("turns", str(report.affected_turns)),
         ("messages", str(len(report.affected_message_ids))),
         ("changed", "yes" if report.changed else "no"),
-        ("rests on it", rests),
+        ("dependants", rests),
     ]
     show_pairs(console, rows)
 

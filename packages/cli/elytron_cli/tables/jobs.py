@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> None:
     """Show what each part of maintenance came to."""
     if report.refused is not None:
-        console.print(f"nothing was done: {report.refused.value}")
+        console.print(f"maintenance was refused: {report.refused.value}")
         return
     rows = (
         (one.of, one.status, one.reason, ", ".join(f"{count} {name}" for name, count in one.counts.items()))
         for one in report.passes
     )
     show_table(console, ("part", "outcome", "why", "counts"), rows)
-    more = "; there are more: run it again" if report.has_more else ""
-    console.print(f"{report.turns} turns looked at{more}")
+    more = "; more are waiting: run it again" if report.has_more else ""
+    console.print(f"{report.turns} turns processed{more}")
     if report.job is not None:
-        console.print(f"the rest is left to job {report.job}: elytron jobs run")
+        console.print(f"the rest is deferred to job {report.job}: elytron jobs run")
     _show_cost(console, report.spent)
 
 
 def waiting_text(backlog: MaintenanceBacklog, /) -> str:
     """Return what waits, and what a model is asked for it at most."""
-    waits = f"{backlog.turns} turns wait in {len(backlog.conversations)} conversations"
-    asked = f"; the model is asked {backlog.calls} times at most, with about {backlog.tokens:,} tokens in"
+    waits = f"{backlog.turns} turns are waiting in {len(backlog.conversations)} conversations"
+    asked = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
     return f"{waits}{asked}" if backlog.calls else waits
 
 
@@ -56,12 +56,12 @@ def worked_off(console: "Console", report: BacklogReport, /) -> None:
     """Show what working a backlog off came to, or what waits."""
     console.print(waiting_text(report.backlog), soft_wrap=True)
     if report.dry_run:
-        console.print("nothing was done, this was a dry run")
+        console.print("nothing was changed (dry run)")
         return
     counts = ", ".join(f"{count} {name}" for name, count in report.decisions.items()) or "nothing"
-    console.print(f"{report.turns} turns of {report.conversations} conversations looked at: {counts}")
+    console.print(f"{report.turns} turns of {report.conversations} conversations processed: {counts}")
     if report.stopped:
-        console.print(f"stopped: {report.stopped}; {report.left} turns are left, run it again to go on", soft_wrap=True)
+        console.print(f"stopped: {report.stopped}; {report.left} turns are left, run it again", soft_wrap=True)
     _show_cost(console, report.spent)
 
 
@@ -70,13 +70,13 @@ def jobs_listed(console: "Console", report: JobListReport, /) -> None:
     _show_jobs(console, report.jobs)
     counts = ", ".join(f"{count} {state}" for state, count in report.counts.items()) or "no jobs"
     console.print(f"{report.health.value}: {counts}")
-    console.print(f"left today: {report.calls_left} calls, {report.tokens_left} tokens")
+    console.print(f"remaining today: {report.calls_left} calls, {report.tokens_left} tokens")
 
 
 def jobs_run(console: "Console", report: JobRunReport, /) -> None:
     """Show the jobs that were taken, and what that cost."""
     _show_jobs(console, report.jobs)
-    console.print(f"{len(report.jobs)} jobs taken, {report.waiting} waiting")
+    console.print(f"{len(report.jobs)} jobs run, {report.waiting} waiting")
     _show_cost(console, report.spent)
 
 
@@ -87,7 +87,7 @@ def job_moved(console: "Console", report: JobReport, /) -> None:
 
 def show_compaction(console: "Console", report: JournalCompactReport, /) -> None:
     """Show what a compaction of the journal came to."""
-    told = f"{report.removed} entries are gone; the journal ends at {report.sequence} as before"
+    told = f"removed {report.removed} entries; the journal still ends at {report.sequence}"
     console.print(told if report.changed else "nothing to compact")
 
 
@@ -102,7 +102,7 @@ def _show_jobs(console: "Console", jobs: Sequence[JobView]) -> None:
 
 def _show_cost(console: "Console", spent: ModelUsage) -> None:
     if spent.calls:
-        console.print(f"{spent.calls} calls, {spent.prompt_tokens} tokens in, {spent.completion_tokens} out")
+        console.print(f"{spent.calls} calls, {spent.prompt_tokens} input and {spent.completion_tokens} output tokens")
 
 
 def show_registries(console: "Console", report: AgentToolRegistryListReport, /) -> None:
@@ -153,7 +153,7 @@ def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /
 
 def show_registry_deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
     """Show what became of a deletion."""
-    told = "deleted" if report.changed else "there is no registry"
+    told = "deleted" if report.changed else "no such registry"
     console.print(f"{told} {safe_line(report.registry_id)}", soft_wrap=True)
 
 
@@ -172,5 +172,5 @@ def show_hints(console: "Console", report: MemoryRecallReport, /) -> None:
     show_table(console, ("tool", "registry", "confidence", "successes", "reason"), rows, numbers=("successes",))
     for rejected in report.tool_experience_status.rejected:
         what = "/".join(part for part in (rejected.registry_id, rejected.tool_id) if part)
-        console.print(f"left out  {safe_line(what)}: {rejected.reason.value}", soft_wrap=True)
+        console.print(f"omitted  {safe_line(what)}: {rejected.reason.value}", soft_wrap=True)
     console.print(report.tool_experience_status.reason.value)

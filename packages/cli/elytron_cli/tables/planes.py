@@ -52,7 +52,7 @@ def fact_table(console: "Console", report: FactListReport, /) -> None:
     """Show a page of facts, what was withheld, what is not learned, and how to go on."""
     _show_facts(console, report.items)
     if report.withheld:
-        console.print(f"{report.withheld} private facts are withheld: --private shows them")
+        console.print(f"{report.withheld} private facts are hidden: pass --private to show them")
     _show_rules(console, report.learning)
     show_more(console, report.next_cursor)
 
@@ -74,14 +74,14 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
             ("confidence", f"{fact.confidence.value}, {fact.authority.value}, {fact.trust.value}"),
             ("evidence", f"{fact.evidence_count}: {', '.join(fact.evidence)}"),
             ("privacy", fact.privacy.value),
-            ("counts for", f"{fact.reach.value}{chat}"),
+            ("scope", f"{fact.reach.value}{chat}"),
             ("freshness", f"{fact.freshness.value}{hint}"),
             ("observed", minute_text(fact.observed_at)),
             ("recorded", minute_text(fact.recorded_at)),
             ("confirmed", minute_text(fact.confirmed_at)),
             ("last used", minute_text(fact.last_used_at)),
-            ("holds from", minute_text(fact.valid_from)),
-            ("holds until", minute_text(fact.valid_to)),
+            ("valid from", minute_text(fact.valid_from)),
+            ("valid until", minute_text(fact.valid_to)),
             ("superseded by", fact.superseded_by or ""),
             ("version", fact.version),
         ),
@@ -96,20 +96,20 @@ def show_changed_fact(console: "Console", report: FactChangeReport, /) -> None:
     if report.reason is not None:
         console.print(safe_text(report.reason), soft_wrap=True)
     for other in report.remaining:
-        console.print(f"another version of it remains, for another time: {safe_line(other)}", soft_wrap=True)
+        console.print(f"another version remains, for another period: {safe_line(other)}", soft_wrap=True)
 
 
 def show_forgotten(console: "Console", report: FactForgetReport, /) -> None:
     """Show which facts were forgotten, or would be."""
     _show_facts(console, report.items)
     if report.withheld:
-        console.print(f"{report.withheld} private facts match and are left alone: --private includes them")
+        console.print(f"{report.withheld} private facts match but are excluded: pass --private to include them")
     if report.has_more:
-        console.print("more facts match than one call takes: run it again afterwards")
+        console.print("more facts match than one call can forget: run it again afterwards")
     if report.token is not None and report.items:
-        console.print(f"nothing was changed; to forget them: --token {safe_text(report.token)}", soft_wrap=True)
+        console.print(f"nothing was changed; to forget these: --token {safe_text(report.token)}", soft_wrap=True)
     elif report.changed:
-        console.print(f"{len(report.items)} forgotten")
+        console.print(f"forgot {len(report.items)} facts")
 
 
 def show_profile(console: "Console", report: ProfileReport, /) -> None:
@@ -119,7 +119,7 @@ def show_profile(console: "Console", report: ProfileReport, /) -> None:
             f"{safe_text(sentence.text)} [{safe_text(', '.join(sentence.citations))}]", soft_wrap=True, markup=False
         )
     if report.not_written is not None:
-        console.print(f"not written: {report.not_written}")
+        console.print(f"no text was written: {report.not_written}")
     for group in report.groups:
         rows = [
             (
@@ -128,13 +128,13 @@ def show_profile(console: "Console", report: ProfileReport, /) -> None:
             )
             for fact in group.lines
         ]
-        console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
+        known_by_id(console, (group.kind.value, "what", "evidence"), rows)
     if not report.groups:
         console.print("no current facts")
     if report.left_out:
-        console.print(f"{report.left_out} more facts: --limit shows them")
+        console.print(f"{report.left_out} more facts: raise --limit to show them")
     if report.withheld:
-        console.print(f"{report.withheld} private facts are withheld: --private shows them")
+        console.print(f"{report.withheld} private facts are hidden: pass --private to show them")
 
 
 def show_learning(console: "Console", report: LearningReport, /) -> None:
@@ -182,7 +182,7 @@ def record_details(console: "Console", report: RecordGetReport, /) -> None:
 
 def show_deleted_record(console: "Console", report: RecordDeleteReport, /) -> None:
     """Show what became of a deletion."""
-    told = f"deleted {report.id}, version {report.version}" if report.version else "there is no such record"
+    told = f"deleted {report.id}, version {report.version}" if report.version else "no such record"
     console.print(told, soft_wrap=True)
 
 
@@ -194,7 +194,7 @@ def show_found_records(console: "Console", report: RecordSearchReport, /) -> Non
     )
     show_table(console, ("namespace", "key", "version", "date", "value"), rows, numbers=("version",), none="no records")
     if report.has_more:
-        console.print("there are more: --offset continues")
+        console.print("more are available: pass --offset")
 
 
 def record_table(console: "Console", report: RecordNamespaceListReport, /) -> None:
@@ -202,7 +202,7 @@ def record_table(console: "Console", report: RecordNamespaceListReport, /) -> No
     rows = (("/".join(one.namespace), one.records) for one in report.namespaces)
     show_table(console, ("namespace", "records"), rows, numbers=("records",), none="no namespaces")
     if report.has_more:
-        console.print("there are more: --offset continues")
+        console.print("more are available: pass --offset")
 
 
 def show_record_versions(console: "Console", report: RecordHistoryReport, /) -> None:
@@ -225,8 +225,8 @@ def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
         for skill in report.runtime_skills
     )
     show_table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
-    told = f"{report.total} in all, {report.active} active, {report.disabled} disabled, {report.retired} retired"
-    console.print(told + ("; there are more" if report.clipped else ""))
+    told = f"{report.total} in total, {report.active} active, {report.disabled} disabled, {report.retired} retired"
+    console.print(told + ("; more are available" if report.clipped else ""))
 
 
 def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> None:
@@ -279,7 +279,7 @@ def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /
 def show_reused_skills(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
     """Show for which skills the outcome was noted."""
     for name in report.recorded:
-        console.print(f"noted  {safe_line(name)}", soft_wrap=True)
+        console.print(f"recorded  {safe_line(name)}", soft_wrap=True)
     for name in report.unknown:
         console.print(f"no such skill  {safe_line(name)}", soft_wrap=True)
 
@@ -290,7 +290,7 @@ def show_governance(console: "Console", report: RuntimeSkillGovernReport, /) -> 
         names: tuple[str, ...] = getattr(report, what)
         for name in names:
             console.print(f"{what:<9}  {safe_line(name)}", soft_wrap=True)
-    console.print(f"{report.looked_at} looked at" + ("" if report.changed else "; nothing was changed"))
+    console.print(f"{report.looked_at} skills checked" + ("" if report.changed else "; nothing was changed"))
 
 
 def show_directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
@@ -298,7 +298,7 @@ def show_directories(console: "Console", report: AgentSkillDirectoryReport, /) -
     rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
     show_table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
     for skipped in report.skipped:
-        console.print(f"left out  {safe_line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
+        console.print(f"skipped  {safe_line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
     console.print(f"{len(report.skills)} skills in {report.directories} directories")
 
 
@@ -315,9 +315,9 @@ def _skill_use(skill: RuntimeSkillSummary) -> str:
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:
     """Show a page of candidates and how to go on."""
     rows = [(_candidate_row(one), one.id) for one in report.items]
-    known_by_id(console, ("state", "for", "on whose word", "what"), rows, none="no candidates")
+    known_by_id(console, ("state", "for", "authority", "what"), rows, none="no candidates")
     if report.withheld:
-        console.print(f"{report.withheld} private: --private")
+        console.print(f"{report.withheld} private candidates are hidden: pass --private to show them")
     show_more(console, report.next_cursor)
 
 
@@ -338,7 +338,7 @@ def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
     rows = (
         (pair.kept, pair.folded, f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason) for pair in report.pairs
     )
-    show_table(console, ("kept", "folded", "likeness", "why not"), rows, numbers=("likeness",))
+    show_table(console, ("kept", "folded", "likeness", "reason"), rows, numbers=("likeness",))
     if not report.changed:
         console.print("nothing was changed")
 
@@ -352,7 +352,7 @@ def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:
             ("conversation", f"{report.channel}/{report.conversation}"),
             ("work", f"{state.status.value}: {state.text}" if state is not None else ""),
             ("summary", summary.text if summary is not None else ""),
-            ("summary is due", "yes" if report.summary_is_due else ""),
+            ("summary due", "yes" if report.summary_is_due else ""),
         ),
     )
     rows = (
@@ -379,7 +379,7 @@ def notes_shown(console: "Console", report: ContinuityReport, /) -> None:
 def snapshot_written(console: "Console", report: ContinuityExportReport, name: str, /) -> None:
     """Show the layers of a snapshot, and the name of its file."""
     layers = ", ".join(layer.value for layer in report.snapshot.manifest.includes) or "nothing"
-    left = f"{report.facts_left} facts and {report.private_left} private ones stay"
+    left = f"{report.facts_left} facts and {report.private_left} private ones were not exported"
     console.print(f"wrote {safe_line(name)}: {layers}; {left}", soft_wrap=True)
 
 
@@ -387,7 +387,7 @@ def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> Non
     """Show what became of each layer of a snapshot."""
     for one in report.layers:
         why = f"  {safe_line(one.reason)}" if one.reason else ""
-        told = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} taken, {one.left} left{why}"
+        told = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{why}"
         console.print(told, soft_wrap=True)
 
 

@@ -13,91 +13,82 @@ if TYPE_CHECKING:
 
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
-    "Keep and find": {
-        "chat": ("agents.chat:chat_command", "Talk with an agent that remembers."),
-        "agent": (
-            "agents.chat:agent_group",
-            "Take agents in from agent files (.af), write such files, delete an agent.",
-        ),
+    "Store and recall": {
+        "chat": ("agents.chat:chat_command", "Chat with an agent that remembers."),
+        "agent": ("agents.chat:agent_group", "Import and export agent files (.af), or delete an agent."),
         "add": ("memories:add_command", "Store a text as evidence."),
-        "import": ("archive:import_file", "Read a transcript or an archive into the space."),
-        "recall": ("memories:recall_command", "Find what answers a question."),
-        "project": ("memories:project_command", "Show the block a model would see."),
-        "list": ("memories:list_memories", "List memories in the order in which they were stored."),
+        "import": ("archive:import_file", "Import a transcript or an archive into the space."),
+        "recall": ("memories:recall_command", "Find the memories that answer a query."),
+        "project": ("memories:project_command", "Show the memory block that a model would see."),
+        "list": ("memories:list_memories", "List memories in the order they were stored."),
         "get": ("memories:get_command", "Show one memory."),
-        "history": ("memories:history_command", "Show what happened to one memory."),
+        "history": ("memories:history_command", "Show the history of one memory."),
     },
-    "Facts, skills and the rest": {
-        "facts": ("facts:facts_group", "Read and change facts, forget them by query, and say what is not learned."),
-        "profile": ("facts:profile_command", "Show what is known of a person, grouped and cited."),
-        "candidates": ("facts:candidates_group", "See proposed beliefs that wait, and decide on them."),
-        "skills": ("skills:skills_group", "See and govern what was learned; see agent skills in directories."),
-        "tools": ("agents.tools:tools_group", "Tell which tools the host has; see what use has taught of them."),
-        "records": ("records:records_group", "Keep JSON values under namespaces and keys."),
+    "Facts, skills and records": {
+        "facts": ("facts:facts_group", "Read, change and forget facts, and choose what is never learned."),
+        "profile": ("facts:profile_command", "Show what is known about a person, grouped and cited."),
+        "candidates": ("facts:candidates_group", "Review proposed beliefs that await a decision."),
+        "skills": ("skills:skills_group", "Manage learned skills, and list agent skills in directories."),
+        "tools": ("agents.tools:tools_group", "Register the tools of a host, and show what using them has taught."),
+        "records": ("records:records_group", "Store JSON values under namespaces and keys."),
         "notes": ("continuity:notes_group", "Read and write notes on days and months."),
-        "garden": ("continuity:garden_group", "See and write what a persona keeps to itself."),
-        "continuity": ("continuity:continuity_group", "See the state of a conversation, and take it elsewhere."),
-        "subjects": ("continuity:subjects_group", "See who takes part in the space."),
+        "garden": ("continuity:garden_group", "Read and write the private documents of a persona."),
+        "continuity": ("continuity:continuity_group", "Show the state of a conversation, and export or import it."),
+        "subjects": ("continuity:subjects_group", "List the people and agents in the space."),
         "evolve": ("agents.evaluation:evolve_group", "Try proposed changes on a copy, and submit them."),
     },
     "Correct and erase": {
-        "correct": ("memories:correct_command", "Replace the content of a fact or message; history stays."),
-        "forget": ("memories:forget_command", "Hide memories from recall; --undo brings them back."),
-        "erase": ("memories:erase_command", "Remove memories physically; there is no way back."),
-        "erasures": ("archive:erasures_group", "Keep what was erased in a file, and erase it again in an older copy."),
+        "correct": ("memories:correct_command", "Replace the content of a fact or message; its history is preserved."),
+        "forget": ("memories:forget_command", "Hide memories from recall; --undo restores them."),
+        "erase": ("memories:erase_command", "Erase memories physically. This cannot be undone."),
+        "erasures": ("archive:erasures_group", "Record erasures in a file, and re-apply them to a restored copy."),
     },
-    "Keep in order": {
-        "maintain": ("maintenance:maintain_command", "Maintain memory now: facts, summary, notes, skills."),
-        "compact": ("maintenance:compact_command", "Replace each run of emptied journal entries by one."),
-        "jobs": ("maintenance:jobs_commands", "See and do what was put off."),
-        "model": ("agents.model:model_group", "Add, list, remove and switch the models that compare meanings."),
+    "Maintenance": {
+        "maintain": ("maintenance:maintain_command", "Run maintenance now: facts, summary, notes, skills."),
+        "compact": ("maintenance:compact_command", "Shorten the journal by merging runs of emptied entries."),
+        "jobs": ("maintenance:jobs_commands", "List and run deferred jobs."),
+        "model": ("agents.model:model_group", "Add, list, remove and switch embedding models."),
     },
-    "Look and check": {
+    "Inspect and verify": {
         "spaces": ("inspection:spaces_command", "List the spaces of the store."),
-        "inspect": ("inspection:inspect_command", "Say what the space holds; --check reads every byte."),
-        "doctor": ("inspection:doctor_command", "Say what is configured and whether the store is sound."),
+        "inspect": ("inspection:inspect_command", "Show what the space contains; --check reads every byte."),
+        "doctor": ("inspection:doctor_command", "Show the configuration, and check the store."),
         "verify": (
             "inspection:verify_command",
-            "Say whether the store still holds what it held: heads kept elsewhere.",
+            "Compare the store with recorded journal heads to detect tampering or rollback.",
         ),
-        "transcript": (
-            "memories:transcript_group",
-            "Show a conversation through a view; put its text away or delete it.",
+        "transcript": ("memories:transcript_group", "Show a conversation through a view; archive or delete its text."),
+        "replay": (
+            "agents.evaluation:replay_command",
+            "Show the turns of a conversation, or replay fixtures on stores.",
         ),
-        "replay": ("agents.evaluation:replay_command", "Show a conversation's turns, or replay fixtures on stores."),
-        "evaluate": (
-            "agents.evaluation:evaluate_group",
-            "Measure how well memory does its work: rates beside their bars.",
-        ),
+        "evaluate": ("agents.evaluation:evaluate_group", "Measure the quality of memory against required rates."),
     },
-    "Take along": {
+    "Export, backup and migration": {
         "export": ("archive:export_command", "Write the space to an archive file."),
-        "restore": ("archive:restore_command", "Bring a backup back as the store, or an archive into a space."),
-        "backup": ("archive:backup_command", "Copy the whole store to a file, while it is in use."),
+        "restore": ("archive:restore_command", "Restore a backup as the store, or an archive into a space."),
+        "backup": ("archive:backup_command", "Copy the whole store to a file while it is in use."),
         "migrate": ("archive:migrate_command", "Copy every space into another store."),
     },
     "Serve and connect": {
         "serve": ("servers.serve:serve_command", "Serve the store over HTTP."),
-        "console": ("servers.server:console_command", "Show the store in a browser: see, search, correct, erase."),
+        "console": ("servers.server:console_command", "Open the store in a browser: browse, search, correct, erase."),
         "proxy": ("servers.server:proxy_command", "Serve a model server's API with memory added."),
-        "server": ("servers.server:server_group", "End a server that runs on this machine."),
-        "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host; print what to paste into it."),
-        "hooks": ("agents.hooks:hooks_group", "Recall and keep without being asked, as hooks of a coding agent."),
-        "rules": ("agents.hooks:rules_group", "Tell agents how to use this memory: rules for twelve programs."),
-        "client": ("servers.client:client_group", "Call a memory on a server: every operation by its name."),
+        "server": ("servers.server:server_group", "Stop a server that runs on this machine."),
+        "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host, or print the host's configuration."),
+        "hooks": ("agents.hooks:hooks_group", "Recall and store automatically through a coding agent's hooks."),
+        "rules": ("agents.hooks:rules_group", "Export rules that tell coding agents how to use this memory."),
+        "client": ("servers.client:client_group", "Call any operation of a memory server by name."),
         "gateway": ("servers.gateway:gateway_group", "Call a Memory Gateway: memories, resources, searches."),
-        "access": ("servers.access:access_group", "Make and revoke the keys with which a server is called."),
-        "platform": ("inspection:platform_commands", "Say what a memory can do, in a profile or here."),
+        "access": ("servers.access:access_group", "Create, rotate and revoke the access keys of a server."),
+        "platform": ("inspection:platform_commands", "Show the capabilities of a profile or of this store."),
     },
-    "Begin and set up": {
-        "demo": (
-            "agents.demo:demo_group",
-            "Try it: a year of conversation, ten questions, no key and no model; demo proxy.",
-        ),
-        "config": ("config:config_group", "Show each setting and where it came from."),
-        "keys": ("servers.access:keys_group", "Make and rotate the keys of sealed stores."),
-        "secret": ("servers.secret:secret_group", "Put a space under its user's own words or passphrase."),
-        "completion": ("config:completion_command", "Print what lets a shell complete commands and options."),
+    "Setup": {
+        "demo": ("agents.demo:demo_group", "Try Elytron on a sample conversation; needs no key and no model."),
+        "config": ("config:config_group", "Show each setting and its origin."),
+        "keys": ("servers.access:keys_group", "Create and rotate the keys of sealed stores."),
+        "secret": ("servers.secret:secret_group", "Seal a space under its user's own words or passphrase."),
+        "completion": ("config:completion_command", "Print a completion script for a shell."),
         "version": ("version:version_command", "Print the version."),
     },
 }
@@ -106,28 +97,28 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 OPTIONS: tuple[tuple[str, str, str], ...] = (
     ("--store", "URL", "Path or URL of the store."),
-    ("--space", "NAME", "Memory space: whose memory. --owner is the same."),
-    ("--agent", "NAME", "The agent that speaks."),
-    ("--channel", "NAME", "The channel of the conversation."),
-    ("--chat", "NAME", "The chat, where a host names its conversations so."),
-    ("--profile", "NAME", "The host profile, which sets the limits."),
-    ("--key-file", "PATH", "Keys of a sealed store."),
-    ("--embedder", "NAME", "Model to compare meanings."),
-    ("--language-model", "MODEL", "Model that maintains memory: openai:gpt-5, ollama:llama3.2, ..."),
-    ("--agent-skill-dirs", "PATHS", f"Directories of agent skills to read, separated by {os.pathsep!r}."),
+    ("--space", "NAME", "Memory space, one per user or subject; --owner is an alias."),
+    ("--agent", "NAME", "Name of the agent."),
+    ("--channel", "NAME", "Channel of the conversation."),
+    ("--chat", "NAME", "Chat that the conversation belongs to."),
+    ("--profile", "NAME", "Host profile, which sets the limits."),
+    ("--key-file", "PATH", "Key file of a sealed store."),
+    ("--embedder", "NAME", "Embedding model."),
+    ("--language-model", "MODEL", "Language model for maintenance: openai:gpt-5, ollama:llama3.2, ..."),
+    ("--agent-skill-dirs", "PATHS", f"Directories of agent skills, separated by {os.pathsep!r}."),
 )
 """The options of every command that name something: name, what for, and what is said of it."""
 ALIASES = {"--space": ("--owner",)}
 """Other spellings of an option."""
 FLAGS = (
-    ("--json / --no-json", "Print reports as JSON; without, JSON unless at a terminal."),
+    ("--json / --no-json", "Print reports as JSON. [default: JSON unless at a terminal]"),
     ("--version", "Show the version and exit."),
     ("-h, --help", "Show this message and exit."),
 )
 ABOUT = (
-    "Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.",
-    "Options may come before or after the command. Without --store, a database in your own data folder is used.",
-    "`elytron demo` needs nothing at all.",
+    "Governed memory for AI agents: store what was said, recall it, show it to models, and erase it for good.",
+    "Options may come before or after the command. Without --store, a database in your data folder is used.",
+    "To try it without any setup, run `elytron demo`.",
 )
 _WIDTH = 80
 _LEFT = 28
@@ -175,7 +166,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noq
 """Folder of the kept pages, a file for each command."""
 _COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
 _SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
-_EVERYWHERE = f"Options of every command, see `elytron --help`: {_SPELT}, --json."
+_EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, --json."
 _OWN_LEFT = 26
 
 
@@ -196,7 +187,7 @@ def page_of(context: "click.Context", /) -> str:
     lines = [" ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)]), ""]
     for paragraph in (command.help or "").partition("\f")[0].strip().split("\n\n"):
         lines += [*wrap_text(" ".join(paragraph.split()), 2), ""]
-    own = [record for one in command.get_params(context) if (record := _option_told(one, context)) is not None]
+    own = [record for one in command.get_params(context) if (record := option_record(one, context)) is not None]
     parts = {"Commands": list(_listed_subcommands(command, context)), "Options": own}
     for title, found in parts.items():
         if found:
@@ -206,11 +197,14 @@ def page_of(context: "click.Context", /) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _option_told(parameter: "click.Parameter", context: "click.Context") -> tuple[str, str] | None:
+def option_record(parameter: "click.Parameter", context: "click.Context", /) -> tuple[str, str] | None:
+    """Return the spelling and the help of an option; None for arguments, hidden options and those of every command."""
     if not _COMMON.isdisjoint(parameter.opts):
         return None
     record = parameter.get_help_record(context)
-    return record if record is not None and record[1] else None
+    if record is None or not record[1]:
+        return None
+    return record[0], f"{record[1]} [repeatable]" if getattr(parameter, "multiple", False) else record[1]
 
 
 def _listed_subcommands(command: "click.Command", context: "click.Context") -> Iterator[tuple[str, str]]:

@@ -232,7 +232,7 @@ class ControlDecision(Value):
     @model_validator(mode="after")
     def _has_reason(self) -> Self:
         if self.outcome is ControlOutcome.UNCHANGED and not self.reason:
-            raise ValueError("has no reason: say why the memory is unchanged")
+            raise ValueError("is missing: give the reason why the memory is unchanged")
         return self
 
 

@@ -283,7 +283,7 @@ class CanonicalTurnDelta(Value):
         if not self.input_messages and self.assistant_message is None:
             raise ValueError("has neither input messages nor an assistant message")
         if self.assistant_message is not None and self.assistant_message.role is not EvidenceRole.ASSISTANT:
-            raise ValueError("has an assistant message in another role")
+            raise ValueError("has an assistant message with another role")
         return self
 
     @property

@@ -32,15 +32,15 @@ KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "where": ("filters",),
 }
 """Keywords of calls. The first name that a call has is meant."""
-_FIRST = "say it first and without a name, as in elytron.open('memory.db') or elytron.connect('http://host:8010')"
+_FIRST = "pass it first and without a name, as in elytron.open('memory.db') or elytron.connect('http://host:8010')"
 INSTEAD: Mapping[str, str] = {
     "base_url": _FIRST,
-    "config": "leave it out, or say language_model=, embedder= or keys=",
-    "infer": "leave it out: add stores what was said, and maintain draws facts from it",
+    "config": "leave it out, or use language_model=, embedder= or keys=",
+    "infer": "leave it out: add stores the messages, and maintain extracts facts from them",
     "db_path": _FIRST,
     "host": _FIRST,
     "path": _FIRST,
-    "rerank": "leave it out: open(reranker=...) has the last word on the order",
+    "rerank": "leave it out: open(reranker=...) decides the final order",
     "store": _FIRST,
     "url": _FIRST,
 }
@@ -156,46 +156,46 @@ COMMAND_HINTS: Mapping[str, str] = {
 """Hints on commands of other command lines that nothing here replaces."""
 _FILE = "a file (memory.db), a folder (memory/) or `memory:`"
 SCHEMES: Mapping[str, str] = {
-    "http": "say elytron.connect for a server, or gateway+http:// for a store that one shares",
-    "https": "say elytron.connect for a server, or gateway+https:// for a store that one shares",
-    "mongodb": f"say {_FILE}",
-    "mysql": f"say {_FILE}",
-    "neo4j": f"say {_FILE}",
-    "qdrant": f"say {_FILE}",
-    "redis": f"say {_FILE}",
+    "http": "use elytron.connect for a server, or gateway+http:// for a store that a server shares",
+    "https": "use elytron.connect for a server, or gateway+https:// for a store that a server shares",
+    "mongodb": f"use {_FILE}",
+    "mysql": f"use {_FILE}",
+    "neo4j": f"use {_FILE}",
+    "qdrant": f"use {_FILE}",
+    "redis": f"use {_FILE}",
 }
 """Schemes of the URLs of stores."""
 
 
 def way_out(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown keyword `name`: which of the `known` ones is meant, or which there are."""
+    """Return what to answer to an unknown keyword `name`: which of the `known` ones is meant, or which there are."""
     if name in INSTEAD:
         return f": {INSTEAD[name]}"
     if meant := _intended_name(name, KEYWORDS.get(name, ()), known):
-        return f": say {meant}="
-    return f": there are {', '.join(sorted(known))}" if known else ""
+        return f": use {meant}="
+    return f": choose from {', '.join(sorted(known))}" if known else ""
 
 
 def call_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown call `name` of a memory; empty if none of the `known` ones is near."""
+    """Return what to answer to an unknown call `name` of a memory; empty if none of the `known` ones is near."""
     meant = CALLS.get(name) or _intended_name(name, (), known)
-    return f": say {meant}" if meant else ""
+    return f": use {meant}" if meant else ""
 
 
 def export_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown name of the package; empty if none of the `known` ones is near."""
+    """Return what to answer to an unknown name of the package; empty if none of the `known` ones is near."""
     meant = EXPORTS.get(name) or _intended_name(name, (), known)
-    return f": say {meant}" if meant else ""
+    return f": use {meant}" if meant else ""
 
 
 def field_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown field `name` of a value; empty if none of the `known` ones is near."""
+    """Return what to answer to an unknown field `name` of a value; empty if none of the `known` ones is near."""
     meant = _intended_name(name, FIELDS.get(name, ()), known)
-    return f": say .{meant}" if meant else ""
+    return f": use .{meant}" if meant else ""
 
 
 def command_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown command: the one of the `known` that is meant, or the list of them."""
+    """Return what to answer to an unknown command: the one of the `known` that is meant, or the list of them."""
     if name in COMMAND_HINTS:
         return COMMAND_HINTS[name]
     near = get_close_matches(name, sorted(known), 1, _LIKE)
@@ -204,8 +204,8 @@ def command_instead(name: str, known: Collection[str], /) -> str:
 
 
 def scheme_instead(scheme: str, /) -> str:
-    """Return what to say of a store's URL of an unknown scheme."""
-    return f": {SCHEMES.get(scheme, f'say {_FILE}')}"
+    """Return what to answer to a store's URL of an unknown scheme."""
+    return f": {SCHEMES.get(scheme, f'use {_FILE}')}"
 
 
 def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
@@ -225,7 +225,7 @@ def require_keywords(call: str, given: Mapping[str, Any], known: Collection[str]
     """Raise TypeError for the first of the `given` keywords that is not `known`, with the one that is meant."""
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise TypeError(f"{call}() has no {unknown!r}{way_out(unknown, known)}")
+        raise TypeError(f"{call}() has no parameter {unknown!r}{way_out(unknown, known)}")
 
 
 def _intended_name(name: str, words: Collection[str], known: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from elytron_core import errors
+from elytron_core.errors.installation import install_hint
 
 
 class ElytronError(Exception):
@@ -87,7 +88,7 @@ class UnreadableFile(InvalidInput):
             case OSError():
                 problem = f"cannot be read: {error.strerror}"
             case _:
-                problem = "does not exist: no file has such a name"
+                problem = "does not exist, because it is not a valid file name"
         return cls(name=name, problem=problem)
 
 
@@ -95,7 +96,7 @@ class EventIdInvalid(InvalidInput):
     key = "event_id_invalid"
 
     def __init__(self) -> None:
-        super().__init__(field="Last-Event-ID", problem="is no id that an event of this stream can have")
+        super().__init__(field="Last-Event-ID", problem="is not the id of an event of this stream")
 
 
 class NotFound(ElytronError):
@@ -112,7 +113,7 @@ class AgentDisabled(NotFound):
     key = "agent_disabled"
 
     def __init__(self, *, way_out: str) -> None:
-        ElytronError.__init__(self, f"the agent is switched off here: {way_out}")
+        ElytronError.__init__(self, f"the agent is disabled: {way_out}")
         self.what = "agent"
 
 
@@ -130,7 +131,7 @@ class PreconditionFailed(ElytronError):
     key = "precondition_failed"
 
     def __init__(self) -> None:
-        super().__init__("it is not of the version that was seen any more: read it again, and decide again")
+        super().__init__("it has changed since it was read: read it again and retry")
 
 
 class IdempotencyConflict(Conflict):
@@ -139,7 +140,7 @@ class IdempotencyConflict(Conflict):
     told = ()
 
     def __init__(self) -> None:
-        ElytronError.__init__(self, "this idempotency key was used for another request: send a new key")
+        ElytronError.__init__(self, "this idempotency key was used for a different request: send a new key")
 
 
 class SequenceAhead(ElytronError):
@@ -149,8 +150,8 @@ class SequenceAhead(ElytronError):
 
     def __init__(self, *, expected: int) -> None:
         super().__init__(
-            f"the space's journal has not reached sequence {expected} in the time that a call waits: take the sequence "
-            "of a report of this space, or try again"
+            f"the space's journal did not reach sequence {expected} in time: use the sequence of a report of this "
+            "space, or try again"
         )
         self.expected = expected
 
@@ -163,7 +164,7 @@ class AlreadyExists(Conflict):
     told = ()
 
     def __init__(self, *, what: str, name: str, problem: str) -> None:
-        ElytronError.__init__(self, f"{what} {name!r} exists: {problem}")
+        ElytronError.__init__(self, f"{what} {name!r} already exists: {problem}")
 
 
 class SpaceInUse(Conflict):
@@ -180,8 +181,8 @@ class SpaceIncomplete(Conflict):
     told = ()
 
     def __init__(self, *, space: str, problem: str = "") -> None:
-        filling = "is being filled by a restore or a copy, or one was broken off"
-        problem = problem or f"{filling}: wait for it, do it again, or erase the space"
+        filling = "is being filled by a restore or copy, or one was interrupted"
+        problem = problem or f"{filling}: wait, run it again, or erase the space"
         ElytronError.__init__(self, f"space {space!r} {problem}")
 
 
@@ -190,7 +191,7 @@ class StillRunning(Conflict):
     told = ()
 
     def __init__(self) -> None:
-        ElytronError.__init__(self, "the first call under this idempotency key still runs: ask again with the same key")
+        ElytronError.__init__(self, "the first call with this idempotency key is still running: try again")
 
 
 class ThreadBusy(Conflict):
@@ -199,7 +200,7 @@ class ThreadBusy(Conflict):
 
     def __init__(self, *, thread: str) -> None:
         ElytronError.__init__(
-            self, f"the thread {thread!r} is busy with other turns: wait for their answers, and try again"
+            self, f"the thread {thread!r} is busy with other turns: wait for their answers, then try again"
         )
         self.thread = thread
 
@@ -210,7 +211,7 @@ class TurnConflict(Conflict):
     told = ()
 
     def __init__(self, *, turn: str) -> None:
-        ElytronError.__init__(self, f"turn {turn!r} is already committed with other content: use a new turn id")
+        ElytronError.__init__(self, f"turn {turn!r} is already stored with different content: use a new turn id")
 
 
 class LimitExceeded(ElytronError):
@@ -218,7 +219,7 @@ class LimitExceeded(ElytronError):
     told = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
-        seen = f", {found} given" if found is not None else ""
+        seen = f", got {found}" if found is not None else ""
         super().__init__(f"{what}: at most {limit}{seen}{way_out and f'; {way_out}'}")
         self.what, self.limit = what, limit
 
@@ -226,7 +227,7 @@ class LimitExceeded(ElytronError):
 class PayloadTooLarge(LimitExceeded):
     key = "payload_too_large"
 
-    def __init__(self, *, limit: int, what: str = "this", way_out: str = "send it in parts") -> None:
+    def __init__(self, *, limit: int, what: str = "this", way_out: str = "split it into parts") -> None:
         ElytronError.__init__(self, f"{what} has more than {limit} bytes: {way_out}")
         self.what, self.limit = "bytes", limit
 
@@ -237,7 +238,7 @@ class RateLimited(LimitExceeded):
     told = ("retry_after_s",)
 
     def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls", period: str = "minute") -> None:
-        ElytronError.__init__(self, f"more than {limit} {what} a {period}: try again in {retry_after_s} s")
+        ElytronError.__init__(self, f"more than {limit} {what} per {period}: try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
 
@@ -246,7 +247,7 @@ class Overloaded(ElytronError):
     retryable = True
 
     def __init__(self) -> None:
-        super().__init__("there are more calls than can be answered now: try again in a moment")
+        super().__init__("the server is overloaded: try again in a moment")
 
 
 class TransportOff(ElytronError):
@@ -254,7 +255,7 @@ class TransportOff(ElytronError):
     told = ("transport",)
 
     def __init__(self, *, transport: str) -> None:
-        super().__init__(f"the operator of this server has switched {str(transport)!r} off")
+        super().__init__(f"the operator of this server has disabled {str(transport)!r}")
         self.transport = transport
 
 
@@ -262,7 +263,7 @@ class Unauthorized(ElytronError):
     key = "unauthorized"
 
     def __init__(self, way_out: str = "send `Authorization: Bearer <key>`") -> None:
-        super().__init__(f"no credential that is known here: {way_out}")
+        super().__init__(f"missing or unknown credential: {way_out}")
 
 
 class PermissionRefused(ElytronError):
@@ -278,19 +279,17 @@ class MissingExtra(Unsupported):
     told = ("extra",)
 
     def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
-        """Name the extra, or the `packages` of it alone that are missing."""
-        checkout = f"in a checkout `uv sync --extra {extra}` or `pip install '.[{extra}]'`"
-        whole = f"the extra {extra!r}: {checkout}"
-        named = f"{' and '.join(packages)}: `pip install {' '.join(packages)}`, or {checkout}"
-        super().__init__(f"{purpose} needs {named if packages else whole}")
+        """Name the extra, with the `packages` of it that suffice, and how it is installed here."""
+        needed = f"{' and '.join(packages)} of the extra {extra!r}" if packages else f"the extra {extra!r}"
+        super().__init__(f"{purpose} needs {needed}: {install_hint(extra)}")
         self.extra = extra
 
 
 class UnsupportedMedia(Unsupported):
     key = "unsupported_media"
 
-    def __init__(self, *, allowed: tuple[str, ...], problem: str = "a file of this kind is not taken in") -> None:
-        super().__init__(f"{problem}; there are {', '.join(allowed)}")
+    def __init__(self, *, allowed: tuple[str, ...], problem: str = "files of this type are not supported") -> None:
+        super().__init__(f"{problem}; supported types are {', '.join(allowed)}")
         self.allowed = allowed
 
 
@@ -304,8 +303,8 @@ class StoreMissing(StoreError):
 
     def __init__(self, *, place: str) -> None:
         super().__init__(
-            f"there is no store at {place!r}: check the path, or make one by storing something "
-            "(`elytron add`, `elytron import`)"
+            f"there is no store at {place!r}: check the path, or create one by storing something (`elytron add`, "
+            "`elytron import`)"
         )
         self.place = place
 
@@ -319,7 +318,7 @@ class StoreBusy(StoreUnavailable):
     key = "store_busy"
 
     def __init__(self, *, engine: str, waited_s: float) -> None:
-        super().__init__(f"the {engine} store was held by others for {waited_s:.0f} s: try again")
+        super().__init__(f"the {engine} store was locked by others for {waited_s:.0f} s: try again")
 
 
 class StoreCrowded(StoreUnavailable):
@@ -327,8 +326,8 @@ class StoreCrowded(StoreUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the Postgres server takes no more connections: have fewer (?connections=N in the URL), put a pooler in "
-            "between, or raise its max_connections"
+            "the Postgres server accepts no more connections: use fewer (?connections=N in the URL), put a pooler "
+            "in between, or raise its max_connections"
         )
 
 
@@ -337,8 +336,8 @@ class StoreTimeout(StoreUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the Postgres server broke off a statement that took longer than its statement_timeout; nothing was "
-            "changed: try again, or raise it for this user"
+            "the Postgres server cancelled a statement that exceeded its statement_timeout; nothing was changed: "
+            "try again, or raise the timeout for this user"
         )
 
 
@@ -347,8 +346,7 @@ class StoreDeadlock(StoreUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the Postgres server broke off a statement that blocked others, several times; nothing was changed: "
-            "try again"
+            "the Postgres server repeatedly cancelled a statement because of deadlocks; nothing was changed: try again"
         )
 
 
@@ -361,8 +359,8 @@ class OutcomeUnknown(StoreError):
 
     def __init__(self, *, doing: str) -> None:
         super().__init__(
-            f"the connection to the store was cut while {doing}, and it is unknown whether that was done: look before "
-            "you do it again; a call with an idempotency key may simply be repeated"
+            f"the connection to the store was lost while {doing}, so it is unknown whether that was done: check "
+            "before you repeat it; a call with an idempotency key can be repeated safely"
         )
 
 
@@ -376,7 +374,7 @@ class StoreFull(StoreError):
 
     def __init__(self, *, engine: str) -> None:
         super().__init__(
-            f"the {engine} store has no room left on its device: free some and retry; this write stored nothing"
+            f"the device of the {engine} store is full: free some space and retry; this write stored nothing"
         )
 
 
@@ -386,8 +384,7 @@ class StoreBudgetExceeded(StoreError):
 
     def __init__(self, *, what: str, limit: int) -> None:
         super().__init__(
-            f"this store may hold {limit} {what} and would have more: erase some, or open it with a larger profile; "
-            "nothing was stored"
+            f"this store is limited to {limit} {what}: erase some, or open it with a larger profile; nothing was stored"
         )
         self.what = what
         self.limit = limit
@@ -397,7 +394,7 @@ class StoreFailed(StoreError):
     key = "store_failed"
 
     def __init__(self, *, engine: str, doing: str) -> None:
-        super().__init__(f"the {engine} store failed while {doing}; this handle takes no more writes: open it again")
+        super().__init__(f"the {engine} store failed while {doing} and accepts no more writes: open it again")
 
 
 class StoreClosed(StoreError):
@@ -422,7 +419,7 @@ class StoreNewer(StoreError):
     told = ("found",)
 
     def __init__(self, *, found: int, known: int) -> None:
-        super().__init__(f"this store has schema {found}, this version knows up to {known}: use a newer elytron")
+        super().__init__(f"this store has schema {found}, this version supports up to {known}: upgrade elytron")
         self.found = found
 
 
@@ -431,7 +428,7 @@ class StoreCorrupt(StoreError):
     told = ("what",)
 
     def __init__(self, *, what: str) -> None:
-        super().__init__(f"{what} is damaged and was not served: run `elytron inspect --check` for the whole report")
+        super().__init__(f"{what} is damaged and was not returned: run `elytron inspect --check` for the full report")
         self.what = what
 
 
@@ -447,7 +444,7 @@ class KeyDestroyed(SealError):
     key = "key_destroyed"
 
     def __init__(self) -> None:
-        super().__init__("this space was erased by destroying its key; nothing in it can be read again")
+        super().__init__("this space was erased by destroying its key; its content cannot be recovered")
 
 
 class SealBroken(SealError):
@@ -456,8 +453,8 @@ class SealBroken(SealError):
 
     def __init__(self, *, what: str) -> None:
         super().__init__(
-            f"{what} was altered, moved or cut after it was sealed, and was not served:"
-            " run `elytron inspect --check` for the whole report"
+            f"{what} was altered, moved or truncated after it was sealed, and was not returned: run `elytron "
+            "inspect --check` for the full report"
         )
         self.what = what
 
@@ -475,7 +472,7 @@ class SecretRefused(SealError):
     key = "secret_refused"
 
     def __init__(self) -> None:
-        super().__init__("the words or the passphrase are not those of this space")
+        super().__init__("the words or the passphrase do not match this space")
 
 
 class ModelError(ElytronError):
@@ -516,7 +513,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.ThreadBusy: {"thread": "main"},
     errors.LimitExceeded: {"what": "values", "limit": 0},
     errors.RateLimited: {"retry_after_s": 1},
-    errors.TransportOff: {"transport": "this way in"},
+    errors.TransportOff: {"transport": "this transport"},
     errors.MissingExtra: {"extra": "server"},
     errors.StoreMissing: {"place": "somewhere"},
     errors.StoreNewer: {"found": 0},

@@ -174,7 +174,7 @@ _PERIOD = r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$"
 def _period_value(period: object) -> object:
     # The pattern's own error would show an expression instead of an example.
     if isinstance(period, str) and not re.match(_PERIOD, period):
-        raise ValueError("name a day (2026-08-03) or a month (2026-08)")
+        raise ValueError("must be a day (2026-08-03) or a month (2026-08)")
     return period
 
 

@@ -144,7 +144,7 @@ def _pack_numbers(numbers: Sequence[float], dimensions: int, field: str) -> str:
     # The exact sum does not depend on the order of additions, so equal numbers give equal bytes.
     length = math.sqrt(math.fsum(number * number for number in numbers))
     if not math.isfinite(length):
-        raise InvalidInput(field=field, problem="holds a number that is not finite")
+        raise InvalidInput(field=field, problem="contains a number that is not finite")
     if length == 0.0:
-        raise InvalidInput(field=field, problem="has length 0: no direction to compare")
+        raise InvalidInput(field=field, problem="has length 0, and so no direction to compare")
     return b64encode(struct.pack(f"<{dimensions}e", *(number / length for number in numbers))).decode("ascii")

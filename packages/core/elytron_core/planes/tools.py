@@ -56,7 +56,7 @@ class _ScopedTool(Value):
     @model_validator(mode="after")
     def _scope_is_named(self) -> "_ScopedTool":
         if (self.scope in NAMED_SCOPES) != (self.scope_id is not None):
-            raise ValueError("scope_id is given for a project, workspace or conversation, and for nothing else")
+            raise ValueError("scope_id is required for a project, workspace or conversation, and not allowed otherwise")
         return self
 
 

@@ -83,7 +83,7 @@ def _opaque_json(body: str) -> str:
     try:
         strict_json.parse_json(body.encode(), limit=limits.OPAQUE_ITEM_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
-        raise ValueError(f"is not the text of one JSON value of at most {limits.OPAQUE_ITEM_BYTES} bytes") from error
+        raise ValueError(f"is not JSON text with a single value of at most {limits.OPAQUE_ITEM_BYTES} bytes") from error
     return body
 
 
@@ -101,7 +101,7 @@ class OpaqueItem(Value):
 
 def _bounded_items(items: tuple[OpaqueItem, ...]) -> tuple[OpaqueItem, ...]:
     if sum(len(item.body.encode()) for item in items) > limits.OPAQUE_ITEMS_BYTES:
-        raise ValueError(f"hold more than {limits.OPAQUE_ITEMS_BYTES} bytes together")
+        raise ValueError(f"have more than {limits.OPAQUE_ITEMS_BYTES} bytes in total")
     return items
 
 

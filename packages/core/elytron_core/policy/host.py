@@ -132,7 +132,7 @@ def named_profile(name: str | None, /) -> HostProfile:
         return profile_of(ProfileName(name))
     except ValueError:
         known = ", ".join(member.value for member in ProfileName)
-        raise InvalidInput(field="profile", problem=f"is none of {known}") from None
+        raise InvalidInput(field="profile", problem=f"must be one of {known}") from None
 
 
 def _transcript_budget(scale: int) -> TranscriptGovernanceBudget:

@@ -239,7 +239,7 @@ class JournalHead(NamedTuple):
         """Return the head that `text` is. Raises InvalidInput."""
         found = HEAD.fullmatch(text)
         if found is None:
-            raise InvalidInput(field="head", problem="is not one that an inspection gave")
+            raise InvalidInput(field="head", problem="is not a head as reported by an inspection")
         return cls(int(found[1]), found[2], found[3])
 
     def __str__(self) -> str:

@@ -386,7 +386,7 @@ def validate_batch(batch: Batch, /) -> None:
         seen.add(delete.ref)
     # The order of two changes of one document is not defined within a batch.
     if len(seen) != len(batch.puts) + len(batch.deletes):
-        raise InvalidInput(field="batch", problem="changes one document twice")
+        raise InvalidInput(field="batch", problem="changes the same document twice")
     # An entry mostly names what is changed.
     seen.update([require.ref for require in batch.requires], [entry.ref for entry in batch.entries])
     require_refs(seen)
@@ -396,7 +396,7 @@ def validate_batch(batch: Batch, /) -> None:
 
 def _require_entries(entries: Sequence[EntryDraft]) -> None:
     if not entries:
-        raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
+        raise InvalidInput(field="entries", problem="are missing: every batch needs a journal entry")
     if any(entry.covers < 1 for entry in entries):
         raise InvalidInput(field="covers", problem="is below 1")
 
@@ -420,9 +420,9 @@ def require_refs(refs: Iterable[DocumentRef], /) -> None:
     """Raise InvalidInput unless each of `refs` is a lower-case collection and a key of hex digits, dots and dashes."""
     for collection, key in refs:
         if not _COLLECTION.fullmatch(collection):
-            raise InvalidInput(field="collection", problem="is not up to 32 lower-case letters and underscores")
+            raise InvalidInput(field="collection", problem="must be up to 32 lower-case letters and underscores")
         if not _KEY.fullmatch(key):
-            raise InvalidInput(field="key", problem="is not up to 96 hex digits, dots and dashes")
+            raise InvalidInput(field="key", problem="must be up to 96 hex digits, dots and dashes")
 
 
 require_space: Callable[[str], None] = partial(require_name, field="space", limit=limits.SPACE_CHARS)

@@ -80,14 +80,14 @@ def entropy_of(words: str, /) -> bytes:
     """Return the entropy in `words`, which may be in any case. Raises WordsInvalid, which names no word."""
     given = normal_text(words).lower().split()
     if len(given) not in _COUNTS:
-        raise WordsInvalid(problem=f"are not {WORD_COUNT}")
+        raise WordsInvalid(problem=f"must be {WORD_COUNT} words")
     value = 0
     for word in given:
         if (number := _word_numbers().get(word)) is None:
-            raise WordsInvalid(problem="are not all of the English list of BIP-39")
+            raise WordsInvalid(problem="are not all in the English word list of BIP-39")
         value = value << _WORD_BITS | number
     if not _has_checksum(value, len(given)):
-        raise WordsInvalid(problem="do not have the checksum that they must: one is wrong, or two changed places")
+        raise WordsInvalid(problem="have a wrong checksum: one word is wrong, or two were swapped")
     size = _COUNTS[len(given)]
     return (value >> size // 4).to_bytes(size, "big")
 

@@ -55,7 +55,7 @@ AnyRequestT = TypeVar("AnyRequestT", bound=Request)
 ResultT = TypeVar("ResultT")
 Async = Coroutine[Any, Any, ReportT]
 
-NOT_CARRIED = "a memory is neither copied nor pickled: open it in the process that uses it"
+NOT_CARRIED = "a memory cannot be copied or pickled: open it in the process that uses it"
 TAKEN = "request_type"
 """Attribute of a call whose arguments are checked: the request that it takes in the place of plain values, or None."""
 
@@ -148,11 +148,11 @@ class _CallArguments:
         shown = type(request).__name__
         given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
         if beside := [str(name) for name, value in given if value is not request]:
-            problem = f"cannot stand beside a {shown}: a call takes a request or plain values, so put them into it"
+            problem = f"cannot be combined with a {shown}: pass either a request or plain values"
             raise InvalidInput(field=", ".join(beside), problem=problem)
         if kind is None or not isinstance(request, kind):
             wanted = f"a {kind.__name__}" if kind is not None else "plain values"
-            raise InvalidInput(field="the request", problem=f"is a {shown}, and {self._name} takes {wanted}")
+            raise InvalidInput(field="the request", problem=f"is a {shown}, but {self._name} takes {wanted}")
         return request
 
 
@@ -160,7 +160,7 @@ def no_call(memory: object, name: str, /) -> AttributeError:
     """Return the error for a call that `memory` does not have, with the one that is meant."""
     known = [each for each in dir(type(memory)) if not each.startswith("_")]
     instead = "" if name.startswith("_") else call_instead(name, known)
-    return AttributeError(f"a memory has no {name!r}{instead}", name=name, obj=memory)
+    return AttributeError(f"a memory has no attribute {name!r}{instead}", name=name, obj=memory)
 
 
 class CallFace(ABC):
@@ -237,7 +237,7 @@ def word_member(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
     try:
         return kind(value)
     except ValueError:
-        raise InvalidInput(field=field, problem=f"is none of {', '.join(kind)}") from None
+        raise InvalidInput(field=field, problem=f"must be one of {', '.join(kind)}") from None
 
 
 def require_store(
@@ -249,9 +249,9 @@ def require_store(
 ) -> None:
     """Raise StoreUrlInvalid for what is no store, and InvalidInput for names in the place of things."""
     if not isinstance(store, str | PathLike) and not hasattr(store, "commit"):
-        raise StoreUrlInvalid(problem="is neither a text, nor a path, nor a Store")
+        raise StoreUrlInvalid(problem="is not a text, a path or a Store")
     if isinstance(keys, str | PathLike):
-        raise InvalidInput(field="keys", problem="is a name: give elytron_store.sealed.providers.FileKeys of it")
+        raise InvalidInput(field="keys", problem="is a file name: pass elytron_store.sealed.providers.FileKeys(name)")
     if index_bytes < 0:
         raise InvalidInput(field="index_bytes", problem="is negative")
 
@@ -264,7 +264,7 @@ def path_list(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> 
 def text_list(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
     """Return the texts of a list. Raises InvalidInput for a single text, which would be read letter by letter."""
     if isinstance(given, str):
-        raise InvalidInput(field=field, problem="is a text: give a list of them")
+        raise InvalidInput(field=field, problem="is a text: pass a list of texts")
     return tuple(given)
 
 
@@ -273,7 +273,7 @@ def id_list(given: object, /) -> tuple[str, ...]:
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):
-        raise InvalidInput(field="ids", problem="are neither a memory's id nor a list of them")
+        raise InvalidInput(field="ids", problem="must be a memory's id or a list of ids")
     return tuple(cast("Iterable[str]", given))
 
 
@@ -329,9 +329,9 @@ def transcript_of(
             if not similarity.is_blank((message := _numbered_message(number, item, speaker, said_at, only=only)).text)
         )
         if not turns:
-            raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
+            raise InvalidInput(field="messages", problem="contain no text: pass a text or a message with text")
         if len(turns) > limits.TURNS_PER_COMMIT:
-            problem = f"are more than {limits.TURNS_PER_COMMIT} at once: add them in parts, or import a file of them"
+            problem = f"are limited to {limits.TURNS_PER_COMMIT} at once: add them in parts, or import a file of them"
             raise InvalidInput(field="messages", problem=problem)
         return _TRANSCRIPTS.make(turns=turns)
     except ValidationError as error:
@@ -380,7 +380,7 @@ def narrowed_by(
     if isinstance(filters, Mapping):
         named, rest = user_from(filters)
         if None not in {named, user_id} and named != user_id:
-            raise InvalidInput(field="filters.user_id", problem="is another user than user_id names")
+            raise InvalidInput(field="filters.user_id", problem="and user_id name different users")
         user_id = user_id if user_id is not None else named
         narrowed = filters_from(rest)
     else:
@@ -392,7 +392,7 @@ def narrowed_by(
     return user_id, narrowed
 
 
-NO_USER = "agents, runs and conversations lie in a user's space: give user_id= too, or open the runtime with space="
+NO_USER = "agents, runs and conversations belong to a user's space: pass user_id= too, or open the runtime with space="
 
 
 def scope_of(
@@ -408,7 +408,7 @@ def scope_of(
     if user_id is None and agent_id is None and run_id is None and conversation is None:
         return default
     if None not in {run_id, conversation} and run_id != conversation:
-        raise InvalidInput(field="run_id", problem="is another conversation than conversation names")
+        raise InvalidInput(field="run_id", problem="and conversation name different conversations")
     named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
     fields = dict(default or ()) | {name: value for name, value in named.items() if value is not None}
     if "space" not in fields:
@@ -440,16 +440,16 @@ def _message_draft(message: Message, tags: tuple[str, ...], metadata: dict[str, 
 
 def _metadata_fields(metadata: object) -> dict[str, Any]:
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise InvalidInput(field="metadata", problem="is no mapping of names to values")
+        raise InvalidInput(field="metadata", problem="is not a mapping of names to values")
     fields = dict(cast("Mapping[str, Any]", metadata or {}))
     for name, value in fields.items():
         if not isinstance(cast("object", name), str):
-            raise InvalidInput(field="a name in metadata", problem="is no text")
+            raise InvalidInput(field="a name in metadata", problem="is not a text")
         require_name(name, field="a name in metadata", limit=limits.NAME_CHARS)
         if value is not None and not isinstance(value, str | int | float):
-            raise InvalidInput(field=f"metadata.{name}", problem="is neither a text, nor a number, true, false or None")
+            raise InvalidInput(field=f"metadata.{name}", problem="must be a text, a number, true, false or None")
         if isinstance(value, float) and not isfinite(value):
-            raise InvalidInput(field=f"metadata.{name}", problem="is no finite number")
+            raise InvalidInput(field=f"metadata.{name}", problem="is not a finite number")
     return fields
 
 
@@ -468,7 +468,7 @@ def _plain_message(item: object) -> _Plain:
         return cast("_Plain", item)
     role = getattr(item, "role", None) or getattr(item, "type", None)
     if not isinstance(role, str) or not hasattr(item, "content"):
-        raise InvalidInput(field="messages", problem="are neither a text, nor a message, nor a list of them")
+        raise InvalidInput(field="messages", problem="must be a text, a message, or a list of messages")
     return {"role": role, "content": getattr(item, "content", None), "name": getattr(item, "name", None)}
 
 
@@ -497,7 +497,7 @@ def given_instant(given: When, *, field: str) -> Instant:
     """
     if isinstance(given, int | float) and not isinstance(given, bool):
         if given < 0:
-            raise InvalidInput(field=field, problem="is negative: write a time before 1970 as ISO 8601 text")
+            raise InvalidInput(field=field, problem="is negative: pass a time before 1970 as ISO 8601 text")
         given = given * 1000 if given < message_shape.SECONDS_BELOW else given
     return instant(given, field=field)
 
@@ -511,7 +511,7 @@ def _content_words(content: object, *, field: str) -> str:
         return "\n".join(text for text in map(_part_text, parts) if text)
     if content is None:
         return ""
-    raise InvalidInput(field=field, problem="is neither a text nor a list of content parts")
+    raise InvalidInput(field=field, problem="must be a text or a list of content parts")
 
 
 def _part_text(part: object) -> str:

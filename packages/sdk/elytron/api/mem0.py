@@ -24,7 +24,7 @@ async def delete_all(
     """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
     scope = calls.scope_of(memory.scope, user_id=user_id)
     if user_id is None and agent_id is None and run_id is None:
-        raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
+        raise ScopeMissing(operation="delete_all", way_out="pass a user_id, agent_id or run_id, or erase a whole space")
     if scope is None:
         raise ScopeMissing(operation="delete_all", way_out=calls.NO_USER)
     if agent_id is None and run_id is None:

@@ -49,7 +49,7 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
         return None, rest
     user = users.pop()
     if users or not isinstance(user, str) or user == _WILDCARD:
-        raise InvalidInput(field=f"filters.{_USER}", problem="does not name one user: no call reads two spaces")
+        raise InvalidInput(field=f"filters.{_USER}", problem="does not name a single user: a call reads only one space")
     return user, rest
 
 
@@ -108,14 +108,14 @@ def _require_no_typo(name: str) -> None:
     """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
     meant = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
     if meant is not None and name not in {meant, meant.removesuffix("s"), meant.removesuffix("ies") + "y"}:
-        problem = f"is no filter: did you mean {meant!r}? Metadata of that name is asked for by 'metadata'"
+        problem = f"is not a filter: did you mean {meant!r}? For metadata of that name, filter by 'metadata'"
         raise InvalidInput(field=f"filters.{name}", problem=problem)
 
 
 def _take_moment(name: str, value: Any, typed: dict[str, Any]) -> None:
     bounds: Nested = cast("Nested", value) if isinstance(value, Mapping) else {}
     if not bounds or bounds.keys() - {"gte", "lt"}:
-        raise InvalidInput(field=f"filters.{name}", problem="takes gte, lt or both")
+        raise InvalidInput(field=f"filters.{name}", problem="accepts gte, lt or both")
     if "gte" in bounds:
         typed["since"] = instant(bounds["gte"], field=f"filters.{name}.gte")
     if "lt" in bounds:
@@ -126,7 +126,7 @@ def _listed_values(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, Mapping):
         inner = cast("Nested", value)
         if len(inner) != 1 or not inner.keys() <= {"in", "eq"}:
-            raise InvalidInput(field=f"filters.{name}", problem="takes a value, a list, eq or in")
+            raise InvalidInput(field=f"filters.{name}", problem="accepts a value, a list, eq or in")
         value = next(iter(inner.values()))
     if isinstance(value, list | tuple):
         return tuple(cast("Sequence[Any]", value))
@@ -152,9 +152,9 @@ def _field_groups(name: str, value: Any) -> list[_Group]:
 
 def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     if name == _USER:
-        raise InvalidInput(field=f"filters.{name}", problem="names a space: allowed at the top or under AND alone")
+        raise InvalidInput(field=f"filters.{name}", problem="names a space: only allowed at the top or under AND")
     if name in _TYPED or name in _MOMENTS:
-        raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
+        raise InvalidInput(field=f"filters.{name}", problem="is not allowed under OR or NOT: use its own filter")
     if value == _WILDCARD:
         return [_field_test(name, ComparisonOperator.EXISTS, ())]
     if not isinstance(value, Mapping):
@@ -166,13 +166,13 @@ def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     bounds = cast("Nested", value)
     unknown = bounds.keys() - set(ComparisonOperator)
     if unknown or not bounds:
-        raise InvalidInput(field=f"filters.{name}", problem=f"takes {', '.join(ComparisonOperator)}")
+        raise InvalidInput(field=f"filters.{name}", problem=f"accepts {', '.join(ComparisonOperator)}")
     return [_field_test(name, ComparisonOperator(comparison), wanted) for comparison, wanted in bounds.items()]
 
 
 def _field_test(name: str, comparison: ComparisonOperator, value: Any) -> FieldCondition:
     if comparison in _LISTS and not isinstance(value, list | tuple):
-        raise InvalidInput(field=f"filters.{name}.{comparison}", problem="takes a list")
+        raise InvalidInput(field=f"filters.{name}.{comparison}", problem="must be a list")
     values = tuple(cast("Sequence[Scalar]", value)) if isinstance(value, list | tuple) else (value,)
     try:
         return FieldCondition(
@@ -185,7 +185,7 @@ def _field_test(name: str, comparison: ComparisonOperator, value: Any) -> FieldC
 def _nested_items(name: str, value: Any) -> list[Nested]:
     items = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
     if not items or not all(isinstance(item, Mapping) for item in items):
-        raise InvalidInput(field=f"filters.{name}", problem="takes a list of filters")
+        raise InvalidInput(field=f"filters.{name}", problem="must be a list of filters")
     return [cast("Nested", item) for item in items]
 
 

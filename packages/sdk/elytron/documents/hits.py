@@ -185,7 +185,7 @@ class CursorForm(NamedTuple):
 
     def refusal(self) -> InvalidInput:
         """Return the error for a cursor that no report of this kind gave."""
-        return InvalidInput(field="cursor", problem=f"is not one that {self.giver} gave")
+        return InvalidInput(field="cursor", problem=f"was not issued by {self.giver}")
 
 
 _RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall report")
@@ -213,8 +213,8 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
     _, given, check = _RECALL.parts(request.cursor)
     if check != _request_check(request, shown):
         # With the same state of the space, only the request can be another.
-        cause = "another query or filters" if int(given) == sequence else "a state of the space that has passed"
-        raise InvalidInput(field="cursor", problem=f"belongs to {cause}: ask for the first page again")
+        cause = "a different query or different filters" if int(given) == sequence else "an earlier state of the space"
+        raise InvalidInput(field="cursor", problem=f"belongs to {cause}: request the first page again")
 
 
 def _request_check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:

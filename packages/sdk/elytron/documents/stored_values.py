@@ -73,7 +73,7 @@ def opened_answer(kept: bytes, record: SpaceRecord, key: str, request: bytes, /)
     try:
         return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed, None)
     except (InvalidTag, ValueError):
-        raise StoreCorrupt(what="the answer kept for an idempotency key") from None
+        raise StoreCorrupt(what="the stored answer for an idempotency key") from None
 
 
 _AT_ONCE = 500

@@ -71,7 +71,7 @@ async def embed_some(
         kept = index.dimensions_of(tag)
         if kept not in {None, embedder.info.dimensions}:
             info = embedder.info
-            told = f"{info.model!r} gives {info.dimensions} dimensions, and {kept} are kept under its name"
+            told = f"{info.model!r} returns {info.dimensions} dimensions, but those stored under its name have {kept}"
             raise ModelRefused(f"{told}: give it another name and switch to it")
         limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
         refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))

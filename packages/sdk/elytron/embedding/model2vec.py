@@ -32,7 +32,7 @@ _HEADER_BYTES: Final = 1024 * 1024
 
 def read_safetensors(data: bytes, /) -> Tensors:
     """Return the tensors in `data` by name, those of a kind that NumPy lacks left out. Raises UnreadableFile."""
-    bad = UnreadableFile(name=WEIGHTS, problem="is no whole safetensors file")
+    bad = UnreadableFile(name=WEIGHTS, problem="is not a complete safetensors file")
     size = int.from_bytes(data[:_HEAD], "little")
     if len(data) < _HEAD or size > min(_HEADER_BYTES, len(data) - _HEAD):
         raise bad
@@ -103,7 +103,7 @@ class Model2VecEmbedder:
         """Return the vector of a query. Raises UnreadableFile, ModelRefused where it holds no token of the table."""
         (found,) = await asyncio.to_thread(lambda: [self.load().vector(text)])
         if not found.any():
-            raise ModelRefused(f"{self._manifest.model!r} knows no token of the query")
+            raise ModelRefused(f"{self._manifest.model!r} does not know any token of the query")
         return found.tolist()
 
     def _encode(self, texts: Sequence[str]) -> list[list[float]]:
@@ -182,16 +182,16 @@ def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
         tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
         unknown = _unknown_token(tokenizer, tokens)
     except (ValueError, KeyError):
-        raise UnreadableFile(name=TOKENIZER, problem="is no tokenizer") from None
+        raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     rows, many = _tensor_rows(tensors), max(vocabulary.values(), default=-1) + 1
     mapping, worths = tensors.get("mapping"), tensors.get("weights")
     if mapping is not None and (
         mapping.shape != (many,) or mapping.dtype.kind != "i" or not ((mapping >= 0) & (mapping < len(rows))).all()
     ):
-        raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that its table does not have")
+        raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that are not in its table")
     if (mapping is None and len(rows) != many) or (worths is not None and worths.shape != (many,)):
-        raise UnreadableFile(name=WEIGHTS, problem=f"is of another vocabulary than the {many} tokens of {TOKENIZER}")
+        raise UnreadableFile(name=WEIGHTS, problem=f"does not match the {many} tokens of {TOKENIZER}")
     # The file may have been saved with either switched on.
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -216,7 +216,7 @@ def _tensor_rows(tensors: Tensors) -> NDArray[Any]:
     rows = tensors.get(_TABLE)
     if rows is None or rows.ndim != 2 or not 1 <= rows.shape[1] <= limits.VECTOR_DIMENSIONS:
         raise UnreadableFile(
-            name=WEIGHTS, problem=f"has no table of token vectors, called {_TABLE!r}, that NumPy reads"
+            name=WEIGHTS, problem=f"has no table of token vectors called {_TABLE!r} that NumPy can read"
         )
     return rows
 
@@ -226,7 +226,7 @@ def _read_config(data: bytes) -> TableConfig:
         told = json.loads(data)
         return TableConfig(**{name: told[name] for name in TableConfig.model_fields if name in told})
     except (ValueError, TypeError, RecursionError, ValidationError):
-        raise UnreadableFile(name=CONFIG, problem="does not tell how a text's vector is made") from None
+        raise UnreadableFile(name=CONFIG, problem="does not describe how the vector of a text is computed") from None
 
 
 def _folder_file(folder: Path, name: str) -> bytes:
@@ -236,5 +236,5 @@ def _folder_file(folder: Path, name: str) -> bytes:
             raise UnreadableFile(name=name, problem=f"is larger than {limits.MODEL_PACKAGE_BYTES} bytes")
         return (folder / name).read_bytes()
     except OSError:
-        way_out = f"a Model2Vec folder holds {', '.join(PARTS)}"
+        way_out = f"a Model2Vec folder contains {', '.join(PARTS)}"
         raise UnreadableFile(name=name, problem=f"cannot be read in this folder: {way_out}") from None

@@ -56,12 +56,12 @@ def read_manifest(folder: Path, /) -> ModelManifest:
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
-        problem = "is not in this folder: it holds no model, by Model2Vec neither; `elytron model add` makes one"
+        problem = "is missing: the folder contains no model, not even by Model2Vec; create one with `elytron model add`"
         raise UnreadableFile(name=MANIFEST, problem=problem) from None
     try:
         return ModelManifest.from_bytes(data)
     except InvalidInput as error:
-        raise UnreadableFile(name=MANIFEST, problem=f"is no manifest of a model: {error.message}") from None
+        raise UnreadableFile(name=MANIFEST, problem=f"is not a valid model manifest: {error.message}") from None
 
 
 def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
@@ -71,7 +71,7 @@ def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
     except OSError as error:
         raise UnreadableFile.unopened(name, error) from None
     if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
-        raise UnreadableFile(name=name, problem=f"is not the file that {MANIFEST} names: add the model again")
+        raise UnreadableFile(name=name, problem=f"does not match {MANIFEST}: add the model again")
     return data
 
 
@@ -86,7 +86,7 @@ def model_folder(name: str, /, *, models: Path | None = None) -> Path:
     """Return the folder of the model kept as `name`. Raises NotFound with the way out."""
     folder = (models or models_folder()) / checked_name(name)
     if not (folder / MANIFEST).is_file():
-        way_out = f"`elytron model add {name}` brings it, `elytron model list` shows those here"
+        way_out = f"add it with `elytron model add {name}`; `elytron model list` shows the installed models"
         raise NotFound(what="model", name=name, way_out=way_out)
     return folder
 
@@ -111,7 +111,7 @@ def remove_model(name: str, /, *, models: Path | None = None) -> KeptModel:
 def checked_name(name: str, /) -> str:
     """Return `name`. Raises InvalidInput unless it can be a folder's everywhere."""
     if not _NAME.fullmatch(name):
-        raise InvalidInput(field="model", problem="is not up to 64 lower-case letters, digits, dots, dashes")
+        raise InvalidInput(field="model", problem="must be up to 64 lower-case letters, digits, dots and dashes")
     return name
 
 

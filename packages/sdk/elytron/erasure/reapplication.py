@@ -128,7 +128,7 @@ def write_erasures(path: Path, erasures: FileErasures, /) -> None:
     except (OSError, ValueError) as error:
         if beside:
             Path(beside).unlink(missing_ok=True)
-        raise StoreUnavailable(f"cannot write {path.name!r}: name a file in a folder of yours") from error
+        raise StoreUnavailable(f"cannot write {path.name!r}: name a file in your own folder") from error
 
 
 def _erasure_lines(erasures: FileErasures) -> Iterator[bytes]:
@@ -147,7 +147,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     while data := file.readline(limits.ERASURES_LINE_BYTES + 1):
         count += 1
         if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
-            raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
+            raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
         try:
             told = strict_json.parse_json(data, limit=limits.ERASURES_LINE_BYTES)
             if count == 0:
@@ -159,10 +159,10 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
             else:
                 _read_line(current, ErasedMemory.model_validate(told))
         except (InvalidInput, ValueError):
-            raise UnreadableFile(name=name, problem=f"holds no erasure in line {count + 1}") from None
+            raise UnreadableFile(name=name, problem=f"has no valid erasure in line {count + 1}") from None
     # A file may be cut just behind a line.
     if count != expected:
-        raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
+        raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
     return found
 
 
@@ -281,7 +281,7 @@ def _moment_behind(at: Instant) -> Instant:
 _CUTTING = frozenset({JournalAction.DELETE, JournalAction.LIFECYCLE})
 _SAID_ONCE = frozenset({transcript.TURNS, facts.FACTS})
 """Their text never changes: closing or moving one writes no new text."""
-_NOT_TOLD = "the file names no space of this name that is gone from here"
+_NOT_TOLD = "the file lists no erased space of this name"
 
 
 async def gather_erasures(ctx: OperationContext, scope: Scope, kept: FileErasures, /) -> SpaceErasures | None:

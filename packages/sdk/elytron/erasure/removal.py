@@ -336,7 +336,7 @@ def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
     if is_cut:
         return ControlDecision(
-            id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was erased already"
+            id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was already erased"
         )
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
@@ -527,7 +527,7 @@ async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]
     return counts
 
 
-_STALE = "is of no dry run that named just these memories: run it dry again, and look at what it names"
+_STALE = "does not belong to a dry run with exactly these memories: repeat the dry run and check its list"
 
 
 async def erase_origin(

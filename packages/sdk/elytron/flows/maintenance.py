@@ -387,7 +387,7 @@ async def _maintain_turn(
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        raise NotFound(what="space", name=scope.space, way_out="it was erased since the turn was committed to it")
+        raise NotFound(what="space", name=scope.space, way_out="it was erased after the turn was committed to it")
     # A turn that its own commit has read and marked is not read again.
     turns = await read_turns(ctx, scope, record, (committed.sequence,)) if extracted is None else ()
     needs_model = extracted is None and _needs_model(ctx, request, [turn.turn for turn in turns])

@@ -202,7 +202,7 @@ async def import_transcript(
     """
     scope = scope or memory.scope
     if scope is None:
-        raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
+        raise ScopeMissing(operation="import_transcript", way_out="pass scope=, or open the runtime with space=")
     order = _named_order(date_order)
     with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
         run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased)
@@ -222,7 +222,7 @@ def _named_order(name: DateOrder | str | None) -> DateOrder | None:
     try:
         return DateOrder(name)
     except ValueError:
-        raise InvalidInput(field="date_order", problem="is none of auto, dmy, mdy, ymd") from None
+        raise InvalidInput(field="date_order", problem="must be one of auto, dmy, mdy, ymd") from None
 
 
 @dataclass(slots=True)
@@ -454,7 +454,7 @@ def _ordered_counts(left_out: Counter[OmissionReason]) -> dict[OmissionReason, i
 
 def _nothing_found(left_out: dict[OmissionReason, int]) -> str:
     told = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
-    return f"holds no messages to store; left out: {told}" if told else "holds no messages"
+    return f"contains no messages to store; skipped: {told}" if told else "contains no messages"
 
 
 def _home_conversation(scope: Scope, transcript: FoundTranscript) -> ConversationKey:

@@ -303,7 +303,7 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
         stack.enter_context(file)
         left -= member_size if isinstance(holder, ZipFile) else 0
         if left < 0:
-            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and give the folder"
+            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
             raise UnreadableFile(name=name, problem=problem)
         # Further files of one name have conversations of their own.
         place = f"{whole}\n{member.name}" + f"\n{earlier[member.name]}" * (earlier[member.name] > 0)
@@ -312,7 +312,7 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
             own = PurePosixPath(member.name).name
             source.found.append(_file_transcript(file, name=own, place=place, size=member_size))
     if not source.found:
-        raise UnreadableFile(name=name, problem=f"holds none of the transcripts that can be read: {KNOWN}")
+        raise UnreadableFile(name=name, problem=f"contains no supported transcripts; supported are {KNOWN}")
     source.other_files = len(files) - len(source.found)
 
 
@@ -321,7 +321,7 @@ class _NoTranscript(UnreadableFile):
 
 
 def _unknown_format(name: str) -> _NoTranscript:
-    return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
+    return _NoTranscript(name=name, problem=f"is not a supported transcript; supported are {KNOWN}")
 
 
 def _open_file(path: Path) -> IO[bytes]:
@@ -343,7 +343,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     file.seek(0)
     head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
-        raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
+        raise UnreadableFile(name=name, problem="is compressed: unpack it and pass the file inside")
     if _UTF_16.match(head):
         raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
     if not head.strip():
@@ -409,7 +409,7 @@ def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, Tra
     entries: Json
     match parsed:
         case []:
-            raise _NoTranscript(name=name, problem="holds no messages")
+            raise _NoTranscript(name=name, problem="contains no messages")
         case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
             entries, form = parsed, TranscriptFormat.TELEGRAM
         case {"messages": list() as inner}:

@@ -172,7 +172,7 @@ def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
     """Return the role that `value` names, in the words of any of the formats."""
     found = ROLE_WORDS.get(value) if isinstance(value, str) else None
     if found is None:
-        raise InvalidInput(field=what, problem=f"is none of {', '.join(ROLE_WORDS)}")
+        raise InvalidInput(field=what, problem=f"must be one of {', '.join(ROLE_WORDS)}")
     return found
 
 
@@ -181,7 +181,7 @@ def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | Non
     if value is None or isinstance(value, str):
         return instant(value, field=what) if value is not None else None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field=what, problem="is neither a text nor a number")
+        raise InvalidInput(field=what, problem="must be a text or a number")
     return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
 
 
@@ -195,7 +195,7 @@ def content_text(content: Json, /, *, what: str = "content") -> str:
         case list():
             return "\n".join(words for part in content if (words := _part_text(part, what=what)))
         case _:
-            raise InvalidInput(field=what, problem="is neither a text nor a list of parts")
+            raise InvalidInput(field=what, problem="must be a text or a list of parts")
 
 
 def _part_text(part: Json, *, what: str) -> str:
@@ -209,7 +209,7 @@ def _part_text(part: Json, *, what: str) -> str:
             if words is None:
                 return ""
             if not isinstance(words, str):
-                raise InvalidInput(field=what, problem="has a text part without a text")
+                raise InvalidInput(field=what, problem="has a text part without text")
             return words
         case _:
             raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")

@@ -116,7 +116,7 @@ def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, 
     order, reason = place.dates
     reading = read_date_order(text) if order is None else DateReading(order=order, reason=reason)
     if reading is None:
-        raise InvalidInput(field="dates", problem="are in no order of day, month and year")
+        raise InvalidInput(field="dates", problem="have no consistent order of day, month and year")
     yield reading
     notices = _notice_names(text)
     for entry in chat_entries(text):
@@ -143,7 +143,7 @@ def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) 
         return LeftOut(OmissionReason.NO_WORDS)
     at = entry.moment(order)
     if at is None:
-        raise InvalidInput(field="date", problem=f"does not exist in the order {order.value}")
+        raise InvalidInput(field="date", problem=f"is not a valid date in the order {order.value}")
     speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
     return message_shape.message_turn(words, speaker=speaker, at=at)
 
@@ -193,7 +193,7 @@ def require_no_chat(text: str, /, *, name: str) -> None:
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
     alike = [number for number, line in lines if LIKE_CHAT_LINE.match(line.strip()) is not None]
     if len(alike) > 1 and alike[0] == lines[0][0] and 2 * len(alike) > len(lines):
-        problem = "looks like a message of a chat, but its date or time is in a form that is not known"
+        problem = "looks like a chat message, but its date or time has an unknown format"
         raise UnreadableFile(name=name, problem=f"{problem}: export the chat in another language", line=alike[0])
 
 

@@ -205,7 +205,7 @@ def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | 
 
 SHOWN: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
 """Planes that are disclosed unasked."""
-_NAMED: Final = "names a private memory: ask with include_private"
+_NAMED: Final = "names a private memory: pass include_private"
 
 
 def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
@@ -229,7 +229,7 @@ def is_private(memory: Memory, /) -> bool:
 def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
     """Raise InvalidInput for a memory that the caller did not ask for by name, and for a private document always."""
     if memory.plane is RecallPlane.PRIVATE_GARDEN:
-        raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
+        raise InvalidInput(field="id", problem="names a private document: use read_garden")
     if not include_private and is_private(memory):
         raise InvalidInput(field="id", problem=_NAMED)
 
@@ -437,7 +437,7 @@ async def demanding_context(ctx: OperationContext, request: Value, tags: tuple[s
     Raises PreconditionFailed if it is another now, InvalidInput for a request that names no single thing.
     """
     if not isinstance(request, CHANGES) or len(getattr(request, "ids", ("",))) != 1:
-        raise InvalidInput(field="If-Match", problem="is for changes of one thing that has a version")
+        raise InvalidInput(field="If-Match", problem="is only supported for changes of a single versioned item")
     version = await version_of(ctx, request)
     if version is None or not version.revision or (ANY not in tags and version.tag not in tags):
         raise PreconditionFailed

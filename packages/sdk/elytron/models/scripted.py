@@ -52,7 +52,7 @@ class ScriptedModel:
         if callable(self._script):
             return self._script(prompt)
         if len(self.prompts) > len(self._script):
-            raise ModelRefused(f"{self._name!r} has no answer left: it was given {len(self._script)}")
+            raise ModelRefused(f"{self._name!r} has no answers left: its script has {len(self._script)}")
         return self._script[len(self.prompts) - 1]
 
 

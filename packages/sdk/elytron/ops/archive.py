@@ -147,7 +147,7 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
     """Add the space's erasures to a file, and leave its others. Raises NotFound, UnreadableFile."""
     scope = ctx.scope_of(request)
     if request.whole_space is not None and request.whole_space != scope.space:
-        raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+        raise InvalidInput(field="whole_space", problem="does not match the space of the scope: repeat its name")
     path = Path(request.path)
     kept = await asyncio.to_thread(known_erasures, path)
     gather = note_gone if request.whole_space is not None else gather_erasures

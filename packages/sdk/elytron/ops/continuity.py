@@ -58,7 +58,7 @@ from elytron_core.scope import Scope
 
 TAKEN = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 NOTES_SHOWN = 31
-OWN_IS_NEWER = "what is here is newer, or the same"
+OWN_IS_NEWER = "the stored state is newer, or the same"
 
 
 async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
@@ -124,9 +124,9 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
     layers = request.snapshot.layers
     # Checked before texts are blacked out, which changes the fingerprint.
     if layers_fingerprint(layers) != request.snapshot.manifest.fingerprint:
-        raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
+        raise InvalidInput(field="snapshot", problem="is damaged: its layers do not match its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
-        raise InvalidInput(field="snapshot", problem="does not say of each capsule when it was written")
+        raise InvalidInput(field="snapshot", problem="does not give the time of each capsule")
     layers, scrubbed = scrub_value(layers)
     require_chars(ctx.profile, scrubbed.longest)
     channel, conversation = scope.conversation_key

@@ -160,15 +160,15 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
     given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
     field, *others = [name for name, value in given.items() if value] or ["ids"]
     if others:
-        raise InvalidInput(field=field, problem=f"and {others[0]} are both given: say one")
+        raise InvalidInput(field=field, problem=f"and {others[0]} are both set: pass only one")
     if request.origin is not None:
         return await erase_origin(ctx, scope, request.origin, request)
     if request.whole_space is not None:
         if request.whole_space != scope.space:
-            raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+            raise InvalidInput(field="whole_space", problem="does not match the space of the scope: repeat its name")
         return await erase_space(ctx, scope, request)
     if not request.ids:
-        way_out = "name the memories in ids, or their origin, or repeat the space in whole_space"
+        way_out = "pass the memories as ids, or their origin, or repeat the name of the space in whole_space"
         raise ScopeMissing(operation="erase", way_out=way_out)
     return await erase_memories(ctx, scope, request)
 
@@ -417,7 +417,7 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
 
 async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
     if request.cursor is not None:
-        raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
+        raise InvalidInput(field="cursor", problem="is not supported with the order 'latest', which has a single page")
     collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
     now = ctx.clock.now()
 

@@ -157,7 +157,7 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
     memory = await must_find(ctx, scope, request.id)
     record = await ctx.spaces.find(scope.space)
     if not isinstance(memory, FactMemory):
-        raise InvalidInput(field="id", problem="names no fact: get reads other memories")
+        raise InvalidInput(field="id", problem="does not name a fact: use get for other memories")
     require_disclosed(memory, include_private=request.include_private)
     if record is None:
         raise NotFound(what="memory", name=request.id)
@@ -173,7 +173,7 @@ async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> F
     require_fields(request)
     conversation = await meant_conversation(ctx, scope)
     if request.reach is planes_facts.FactReach.CHAT and not conversation.is_trusted:
-        raise InvalidInput(field="scope", problem="names a chat that belongs to no conversation: name the conversation")
+        raise InvalidInput(field="scope", problem="names a chat without a conversation: name the conversation")
     return await settle_report(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
 
 
@@ -182,9 +182,9 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
     """Forget what a dry run of the same query named. Raises PreconditionFailed if other facts match by now."""
     scope = ctx.scope_of(request)
     if similarity.is_blank(similarity.normalise_text(request.query)):
-        raise InvalidInput(field="query", problem="has no word: name what is to be forgotten")
+        raise InvalidInput(field="query", problem="has no words: name what to forget")
     if request.token is None and not request.dry_run:
-        raise InvalidInput(field="token", problem="is missing: run it with dry_run first, and repeat it with its token")
+        raise InvalidInput(field="token", problem="is missing: run it with dry_run first, then with its token")
     if await ctx.spaces.find(scope.space) is None:
         return FactForgetReport(space=scope.space, items=(), changed=False, dry_run=request.dry_run)
     plan = partial(_plan_forgetting, ctx, scope, request)
@@ -196,9 +196,9 @@ async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> Le
     """Pause, resume, suppress or allow learning. Raises InvalidInput if a topic is missing."""
     scope = ctx.scope_of(request)
     if request.action in _OF_TOPICS and request.topic is None:
-        raise InvalidInput(field="topic", problem=f"is missing for {request.action.value!r}: name one")
+        raise InvalidInput(field="topic", problem=f"is required for {request.action.value!r}")
     if request.topic is not None and not similarity.normalise_text(request.topic):
-        raise InvalidInput(field="topic", problem="has no word: name one")
+        raise InvalidInput(field="topic", problem="has no words: name a topic")
     return await settle_report(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
 
 
@@ -265,7 +265,7 @@ async def _plan_learning(
     )
     rules = rules_after(before, event)
     if len(rules.rules) > limits.LEARNING_RULES:
-        raise LimitExceeded(what="topics that are not learned", limit=limits.LEARNING_RULES, found=len(rules.rules))
+        raise LimitExceeded(what="suppressed topics", limit=limits.LEARNING_RULES, found=len(rules.rules))
     changes = ChangeSet(record)
     stones: dict[DocumentRef, Document] = {}
     if request.action is LearningAction.ALLOW and request.topic is not None:
@@ -304,8 +304,8 @@ def _is_in(fact: Fact, states: tuple[FactState, ...]) -> bool:
 
 _CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
 REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
-NOT_FOLDED = "it is not folded into another fact"
-GONE = "one of the two facts is not there any more"
+NOT_FOLDED = "it was not merged into another fact"
+GONE = "one of the two facts no longer exists"
 
 
 async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:

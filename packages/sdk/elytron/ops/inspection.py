@@ -150,7 +150,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     """
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
-        raise InvalidInput(field="repair", problem="needs check: say both")
+        raise InvalidInput(field="repair", problem="requires check: pass both")
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
     seen = _SpaceReading(kept=kept, is_checked=request.check)

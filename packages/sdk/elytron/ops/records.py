@@ -39,7 +39,7 @@ from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
-_PRIVATE = "names a private record: ask with include_private"
+_PRIVATE = "names a private record: pass include_private"
 
 
 @admit_texts
@@ -151,7 +151,7 @@ def _require_open(namespace: tuple[str, ...]) -> None:
     """Raise PermissionRefused for a namespace that the runtime keeps for itself."""
     if is_reserved(namespace):
         begun = " or ".join(map(repr, RESERVED_NAMESPACES))
-        raise PermissionRefused(f"namespaces that begin with {begun} are the runtime's own: take another")
+        raise PermissionRefused(f"namespaces that begin with {begun} are reserved for the runtime: choose another")
 
 
 class _NamedRecord(NamedTuple):

@@ -27,11 +27,11 @@ from elytron_core.policy.tools import count_tools, registry_refusal
 from elytron_core.ports.store import DocumentRef, JournalAction
 
 _REASONS = {
-    RegistryRefusal.FINGERPRINT_MISMATCH: "the snapshot has another fingerprint than the one computed from it",
-    RegistryRefusal.DESCRIPTOR_MISMATCH: "a tool has another descriptor fingerprint than the one computed from it",
-    RegistryRefusal.DUPLICATE_TOOL: "two tools have one id",
-    RegistryRefusal.FORBIDDEN_BY_PROFILE: "the profile of this runtime keeps no tool registries",
-    RegistryRefusal.TOO_MANY: f"a space keeps {limits.TOOL_REGISTRIES} registries: delete one first",
+    RegistryRefusal.FINGERPRINT_MISMATCH: "the snapshot's fingerprint does not match its content",
+    RegistryRefusal.DESCRIPTOR_MISMATCH: "a tool's descriptor fingerprint does not match its content",
+    RegistryRefusal.DUPLICATE_TOOL: "two tools have the same id",
+    RegistryRefusal.FORBIDDEN_BY_PROFILE: "the profile of this runtime does not support tool registries",
+    RegistryRefusal.TOO_MANY: f"a space is limited to {limits.TOOL_REGISTRIES} registries: delete one first",
 }
 
 
@@ -86,7 +86,7 @@ async def register_all(ctx: OperationContext, snapshots: Iterable[AgentToolRegis
         report = await upsert_agent_tool_registry(ctx, AgentToolRegistryUpsertRequest(snapshot=snapshot))
         if not report.accepted:
             name = f"agent_tool_registries, {snapshot.registry_id}"
-            raise InvalidInput(field=name, problem=f"is refused: {report.reason}")
+            raise InvalidInput(field=name, problem=f"was refused: {report.reason}")
 
 
 async def list_agent_tool_registries(

@@ -143,7 +143,7 @@ async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) ->
     scope = await home_scope(ctx, ctx.scope_of(request))
     comparison = request.write.comparison if isinstance(request.write, TranscriptWrite) else None
     if comparison is not None and not request.dry_run:
-        raise InvalidInput(field="comparison", problem="is for a dry run: set dry_run")
+        raise InvalidInput(field="comparison", problem="requires a dry run: pass dry_run")
     founded, refused = await without_unfounded(ctx, scope.space, request.write)
     if founded is not None:
         report = await commit_write(ctx, scope.space, request, _plan_of(ctx, scope, founded))

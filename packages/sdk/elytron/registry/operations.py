@@ -138,13 +138,13 @@ _EVERYDAY: Family = (
               "Store evidence, facts or procedures.",
               mutates=True, repeat=RepeatGuard.STORE),
     Operation("recall", recall.MemoryRecallRequest, lambda: ops.recall.recall_memories,
-              "Find what answers a query, best first."),
+              "Find the memories that answer a query, best first."),
     Operation("project", projection.MemoryProjectionRequest, lambda: ops.projection.build_projection,
-              "Build the bounded block that a model may see."),
+              "Build the bounded memory block for a model."),
     Operation("inspect", inspection.MemoryInspectionRequest, lambda: flows.maintenance_inspection,
               "Report a space's contents.", operator_fields=frozenset({"check", "repair"})),
     Operation("replay", inspection.MemoryReplayRequest, lambda: ops.inspection.replay_turns,
-              "Read a conversation's turns in order."),
+              "Read the turns of a conversation in order."),
     Operation("export", archive.MemorySpaceExportRequest, lambda: ops.archive.export_space,
               "Export the non-private part of the space, or all of it, to an archive file.",
               role=CallerRole.OPERATOR, grave=CallGravity.TAKES_OUT),
@@ -162,7 +162,7 @@ _EVERYDAY: Family = (
     Operation("history", control.MemoryHistoryRequest, lambda: ops.control.memory_history,
               "Read the history of one memory."),
     Operation("forget", control.MemoryForgetRequest, lambda: ops.control.forget_memories,
-              "Hide memories from recall; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
+              "Hide memories from recall, reversibly.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("correct", control.MemoryCorrectRequest, lambda: ops.control.correct_memory,
               "Replace the content of a fact or message, keeping history.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("erase", control.MemoryEraseRequest, lambda: ops.control.erase_from_space, "Permanently erase memories.",
@@ -178,7 +178,7 @@ _GOVERNING: Family = (
     Operation("list_candidates", facts.CandidateListRequest, lambda: ops.facts.list_candidates,
               "List proposed beliefs that await a decision."),
     Operation("resolve_candidate", facts.CandidateResolveRequest, lambda: ops.facts.resolve_candidate,
-              "Decide on a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES,
+              "Accept or reject a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES,
               grave_values=_ACCEPTING),
     Operation("list_facts", facts.FactListRequest, lambda: ops.facts.list_facts,
               "List facts in full, with their confidence."),
@@ -207,7 +207,7 @@ _GOVERNING: Family = (
               "List the subjects of a space.",
               operator_values={"audience": frozenset({"audit"})}),
     Operation("read_garden", continuity.GardenRequest, lambda: ops.continuity.read_garden,
-              "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})}),
+              "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})})
 )
 """The operations of governance, continuity and subjects."""
 _EMBEDDING: Family = (
@@ -221,9 +221,9 @@ _TRANSCRIPT: Family = (
     Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, lambda: ops.transcript.commit_transcript,
               "Commit a finished turn as governed evidence.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, lambda: ops.transcript.replay_transcript,
-              "Read a conversation as one audience may see it.", operator_values=_AUDIT, private_values=_RAW),
+              "Read a conversation for one audience.", operator_values=_AUDIT, private_values=_RAW),
     Operation("export_transcript", transcript.MemoryTranscriptExportRequest, lambda: ops.transcript.export_transcript,
-              "Read the part of a conversation that may be exported."),
+              "Read the exportable part of a conversation."),
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
               lambda: ops.transcript.request_transcript_lifecycle,
               "Archive, restore, mask or delete the raw text of turns, or preview the effect.", mutates=True,
@@ -265,9 +265,9 @@ _TOOLS: Family = (
               lambda: ops.tools.list_agent_tool_registries,
               "List every registry of a host's tools."),
     Operation("get_agent_tool_registry", tools.AgentToolRegistryGetRequest, lambda: ops.tools.get_agent_tool_registry,
-              "Read one registry of a host's tools."),
+              "Read one tool registry."),
     Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest,
-              lambda: ops.tools.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
+              lambda: ops.tools.delete_agent_tool_registry, "Remove a tool registry.", mutates=True,
               repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
 )
 _RECORDS: Family = (
@@ -277,11 +277,11 @@ _RECORDS: Family = (
     Operation("delete_record", records.RecordDeleteRequest, lambda: ops.records.delete_record,
               "Delete a record; its history stays until it is erased.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("search_records", records.RecordSearchRequest, lambda: ops.records.search_records,
-              "Find records by namespace, fields and words."),
+              "Search records by namespace, fields and words."),
     Operation("list_record_namespaces", records.RecordNamespaceListRequest, lambda: ops.records.list_record_namespaces,
-              "List the namespaces that hold records."),
+              "List the namespaces that contain records."),
     Operation("record_history", records.RecordHistoryRequest, lambda: ops.records.record_history,
-              "Read the versions of one record."),
+              "Read the versions of a record.")
 )
 _MAINTAINING: Family = (
     Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest,
@@ -330,7 +330,7 @@ def by_name(name: str, /) -> AnyOperation:
     """Return the operation called `name`. Raises Unsupported."""
     operation = _BY_NAME.get(name)
     if operation is None:
-        raise Unsupported(f"there is no such operation; there are {', '.join(_BY_NAME)}")
+        raise Unsupported(f"there is no such operation; choose from {', '.join(_BY_NAME)}")
     return operation
 
 
@@ -343,5 +343,5 @@ def by_request(request: OperationRequest[ReportT], /) -> Operation[Any, ReportT]
     """Return the operation that takes `request`. Raises Unsupported."""
     operation = _BY_REQUEST.get(type(request))
     if operation is None:
-        raise Unsupported(f"no operation takes a {type(request).__name__}: give a request, such as MemoryRecallRequest")
+        raise Unsupported(f"no operation takes {type(request).__name__}: pass a request, such as MemoryRecallRequest")
     return operation

@@ -179,7 +179,7 @@ class NodesTransport:
 
         Raises Unsupported if they keep no list, Unreachable if none answers.
         """
-        first, failure = self._addresses[0], Unreachable("no node was asked")
+        first, failure = self._addresses[0], Unreachable("no node was contacted")
         left = [*dict.fromkeys([*self._ordered(None), *(address.url for address in self._addresses)])]
         while left:
             url = left.pop(0)
@@ -193,7 +193,7 @@ class NodesTransport:
                     return [replace(first, url=each.rstrip("/"), scheme=each.partition(":")[0]) for each in found.nodes]
             except NotFound:
                 raise Unsupported(
-                    f"the server at {url} keeps no list of nodes: start each with --node-url, or give their addresses"
+                    f"the server at {url} has no list of nodes: start each with --node-url, or pass their addresses"
                 ) from None
             except TimeoutError:
                 continue

@@ -205,7 +205,7 @@ class _SocketLine:
         """Bring answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
-        ended: ElytronError = unreachable_server(self._address.url, "the connection ended")
+        ended: ElytronError = unreachable_server(self._address.url, "the connection was closed")
         try:
             while True:
                 self._bring(_decode_frame(await self._socket.recv(decode=False)))
@@ -254,7 +254,7 @@ def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
             return _ReportFrame(told.id, report[:-1])
         event = _FRAME.validate_json(data, strict=True)
     except ValidationError:
-        raise Unsupported("the server sent a frame that this version does not know: use the same version") from None
+        raise Unsupported("the server sent an unknown frame: use the same version on both sides") from None
     if isinstance(event, ReportEvent):
         return _ReportFrame(event.id, json.dumps(event.report).encode())
     return event
@@ -265,4 +265,4 @@ def _closed_error(error: "ConnectionClosed", address: ServerAddress) -> ElytronE
     code = error.rcvd.code if error.rcvd is not None else None
     if code == CloseCode.UNAUTHORIZED:
         return Unauthorized()
-    return unreachable_server(address.url, f"the connection ended, code {code}" if code else "the connection ended")
+    return unreachable_server(address.url, f"connection closed with code {code}" if code else "connection closed")

@@ -100,8 +100,8 @@ def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
     except ValidationError as error:
         fields = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
         raise Unsupported(
-            f"the server's {report.__name__} is not one that this version knows (at {fields or 'its start'!r}): "
-            "use the same version on both sides"
+            f"the server's {report.__name__} is unknown to this version (at {fields or 'its start'!r}): use the "
+            "same version on both sides"
         ) from None
 
 
@@ -110,7 +110,7 @@ def require_within(report: ReportT, request: Value, /) -> ReportT:
     limit = getattr(request, "limit", None)
     counts = (len(getattr(report, name, ())) for name in ("hits", "items"))
     if isinstance(limit, int) and any(count > limit for count in counts):
-        raise Unsupported("the server answered more than it was asked for: use the same version on both sides")
+        raise Unsupported("the server returned more than was requested: use the same version on both sides")
     return report
 
 
@@ -125,7 +125,7 @@ def told_of(data: bytes, /) -> ElytronError | None:
 
 def unreachable_server(origin: str, cause: str, /) -> Unreachable:
     """Return the error for a server that gave no answer; it names neither key nor content."""
-    return Unreachable(f"the server at {origin} does not answer ({cause}): see that it runs, and try again")
+    return Unreachable(f"the server at {origin} does not answer ({cause}): check that it is running, and try again")
 
 
 def space_of(request: Value, scope: Scope | None, /) -> Scope | None:
@@ -159,13 +159,13 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
         parts = urlsplit(url)
         named = parts.hostname is not None and (parts.port is None or parts.port > 0)
     except ValueError:
-        raise InvalidInput(field="url", problem="is no URL") from None
+        raise InvalidInput(field="url", problem="is not a URL") from None
     if parts.scheme not in {"http", "https", "ws", "wss"} or not named:
-        raise InvalidInput(field="url", problem="names no server: http://, https://, ws:// or wss:// and a host")
+        raise InvalidInput(field="url", problem="names no server: use http://, https://, ws:// or wss:// with a host")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise InvalidInput(field="url", problem="has more than scheme, host, port and path: give a key as api_key=")
+        raise InvalidInput(field="url", problem="has more than a scheme, host, port and path: pass a key as api_key=")
     if api_key is not None and not _KEY.fullmatch(api_key):
-        raise InvalidInput(field="api_key", problem="is no key: printable ASCII without spaces")
+        raise InvalidInput(field="api_key", problem="is not a valid key, which is printable ASCII without spaces")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
     return ServerAddress(url=url.rstrip("/"), scheme=parts.scheme, headers=headers, proxy=proxy_of(proxy))
 
@@ -174,7 +174,7 @@ def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None)
     """Return the addresses in `urls`, one or several with commas between. Raises InvalidInput as `address_of` does."""
     found = tuple(address_of(url.strip(), api_key=api_key, proxy=proxy) for url in urls.split(","))
     if len(found) > 1 and any(address.is_websocket for address in found):
-        raise InvalidInput(field="url", problem="names several servers, which are called over http:// or https://")
+        raise InvalidInput(field="url", problem="lists several servers, which requires http:// or https://")
     return found
 
 
@@ -185,11 +185,13 @@ NodeSource = Literal["listed", "dns", "leased"]
 def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) -> None:
     """Raise InvalidInput unless nodes can be found so from `addresses`."""
     if source not in get_args(NodeSource):
-        raise InvalidInput(field="nodes", problem=f"is none of {', '.join(get_args(NodeSource))}")
+        raise InvalidInput(field="nodes", problem=f"must be one of {', '.join(get_args(NodeSource))}")
     if source != "listed" and any(address.is_websocket for address in addresses):
-        raise InvalidInput(field="nodes", problem="are found over http:// or https:// alone")
+        raise InvalidInput(field="nodes", problem="can only be discovered over http:// or https://")
     if source == "dns" and (len(addresses) > 1 or addresses[0].scheme != "http"):
-        raise InvalidInput(field="nodes", problem="are found by one name over http://, as no certificate has addresses")
+        raise InvalidInput(
+            field="nodes", problem="of one name must be found over http://, as no certificate has their addresses"
+        )
 
 
 def proxy_of(proxy: str | None, /) -> str | None:
@@ -202,7 +204,7 @@ def proxy_of(proxy: str | None, /) -> str | None:
     except ValueError:
         is_address = False
     if not is_address:
-        raise InvalidInput(field="proxy", problem="is no HTTP proxy: http:// or https://, a host and a port")
+        raise InvalidInput(field="proxy", problem="is not an HTTP proxy: use http:// or https:// with host and port")
     return proxy
 
 
@@ -241,7 +243,7 @@ def _stream_item(name: str, data: bytes) -> StreamItem:
     try:
         return _ITEM.validate_json(data, strict=True)
     except ValidationError:
-        raise Unsupported("the server sent an event that this version does not know: use the same version") from None
+        raise Unsupported("the server sent an unknown event: use the same version on both sides") from None
 
 
 _DONE = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
@@ -336,8 +338,8 @@ class HttpTransport:
             error = unreachable_server(self._address.url, f"status {response.status_code}")
         if error is None:
             return Unsupported(
-                f"{self._address.url} answered with status {response.status_code}, not as an Elytron server does: "
-                "see that the address is right"
+                f"{self._address.url} answered with status {response.status_code}, unlike an Elytron server: check the "
+                "address"
             )
         named = response.headers.get("retry-after", "")
         if named.isascii() and named.isdecimal():

@@ -12,8 +12,8 @@ from elytron_core.strict_json import keyed_tag
 SECRET_CHARS: Final = 32
 """Characters of a secret, at least."""
 WAY_OUT: Final = (
-    f"set ELYTRON_GATEWAY_SECRET to {SECRET_CHARS} random characters or more (`credential_secret=` of `open`), "
-    "or seal the store"
+    f"set ELYTRON_GATEWAY_SECRET to at least {SECRET_CHARS} random characters (`credential_secret=` of "
+    "`open`), or seal the store"
 )
 _KEY_BYTES: Final = 64
 
@@ -27,7 +27,7 @@ class CredentialKey:
 
     def __init__(self, store: Store, secret: str | None = None, /) -> None:
         if secret is not None and len(secret) < SECRET_CHARS:
-            problem = f"is shorter than {SECRET_CHARS} characters: credentials are derived from it"
+            problem = f"is shorter than {SECRET_CHARS} characters: choose a longer one"
             raise InvalidInput(field="credential_secret", problem=problem)
         self._given = None if secret is None else _fit_key(secret.encode("utf-8", "surrogatepass"))
         self._store = store
@@ -49,7 +49,7 @@ class CredentialKey:
         if is_own and self._given is not None:
             return bytes.fromhex(keyed_tag(self._given, "space", record.secret, size=2 * _KEY_BYTES))
         if key is None:
-            raise Unsupported(f"{needed_for} would be computable from a copy of this store: {WAY_OUT}")
+            raise Unsupported(f"{needed_for} could be computed from a copy of this store: {WAY_OUT}")
         return key
 
 

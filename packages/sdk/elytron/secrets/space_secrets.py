@@ -152,13 +152,13 @@ class UserSeats:
     def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
         wanted = usual if minutes is None else minutes
         if not 1 <= wanted <= most_ms // _MINUTE_MS:
-            raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
+            raise InvalidInput(field="minutes", problem=f"must be 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
 
     def _opened_parts(self) -> "SecretParts":
         # Imported now: a process that meets no secret needs no cipher library.
         if self._is_elsewhere:
-            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
+            raise Unsupported("this store belongs to a server: call its routes /v1/secret")
         if self._parts is None:
             from elytron_store.secret.grants import GrantDesk
             from elytron_store.secret.keeper import PlainContents, SecretKeeper
@@ -472,7 +472,7 @@ class SpaceSecrets(UserSeats):
 
 def _usable_space(space: str) -> SpaceId:
     if is_reserved(space):
-        raise PermissionRefused("the system's own spaces are under no user's secret: name another")
+        raise PermissionRefused("the system's own spaces cannot have a user's secret: name another space")
     return SpaceId(space)
 
 
@@ -480,7 +480,7 @@ def _secret_of(words: Secret | None, passphrase: Secret | None, *, field: str = 
     from elytron_store.secret.keeper import UserSecret
 
     if (words is None) is (passphrase is None):
-        raise InvalidInput(field=f"{field}words".replace(" ", "_"), problem="or a passphrase: give one of the two")
+        raise InvalidInput(field=f"{field}words".replace(" ", "_"), problem="or a passphrase: pass one of the two")
     secret = words if words is not None else passphrase
     text = secret.get_secret_value() if isinstance(secret, SecretStr) else str(secret)
     return UserSecret(SecretKind.WORDS if words is not None else SecretKind.PASSPHRASE, text)

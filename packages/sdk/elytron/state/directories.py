@@ -86,7 +86,7 @@ class SkillDirs:
 
     def _mount(self, path: str) -> None:
         if "\0" in path or not path:
-            raise InvalidInput(field="agent_skill_dirs", problem="names no directory")
+            raise InvalidInput(field="agent_skill_dirs", problem="does not name a directory")
         root = Path(path).expanduser().absolute()
         if root in self._roots:
             return

@@ -32,7 +32,7 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Seque
     """Return one vector per text. Raises ModelUnavailable, ModelRefused, also for an answer of another length."""
     vectors = await _await_answer(embedder.embed_documents(texts), embedder)
     if len(vectors) != len(texts):
-        raise ModelRefused(f"{embedder.info.model!r} gave {len(vectors)} vectors for {len(texts)} texts")
+        raise ModelRefused(f"{embedder.info.model!r} returned {len(vectors)} vectors for {len(texts)} texts")
     return list(vectors)
 
 
@@ -47,7 +47,7 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
         async with asyncio.timeout(wait_s):
             numbers = await _await_answer(embedder.embed_query(text), embedder)
     except TimeoutError:
-        raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
+        raise ModelUnavailable(f"{embedder.info.model!r} returned no vector within {wait_s:g} s") from None
     try:
         held = array("d", numbers)
     except (TypeError, ValueError, OverflowError):
@@ -55,7 +55,7 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
     # A NaN fails these comparisons too.
     if len(held) == embedder.info.dimensions and 0.0 < sum(number * number for number in held) < _LONGEST:
         return struct.pack(f"<{len(held)}f", *held)
-    raise ModelRefused(f"what {embedder.info.model!r} gave for a query is no vector to compare")
+    raise ModelRefused(f"{embedder.info.model!r} returned no usable vector for a query")
 
 
 def check_vectors(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:
@@ -68,9 +68,9 @@ def check_vectors(embedder: Embedder, made: dict[str, Sequence[float]], /) -> Ve
     try:
         return vector_set(info.model, info.dimensions, made)
     except ElytronError as error:
-        raise ModelRefused(f"what {info.model!r} gave is no vector to compare: {error.message}") from None
+        raise ModelRefused(f"{info.model!r} returned no usable vector: {error.message}") from None
     except (TypeError, ValueError, OverflowError, struct.error):
-        raise ModelRefused(f"what {info.model!r} gave is no vector of numbers") from None
+        raise ModelRefused(f"{info.model!r} returned something other than a vector of numbers") from None
 
 
 async def _load_embedder(embedder: LoadedEmbedder) -> None:
@@ -78,7 +78,7 @@ async def _load_embedder(embedder: LoadedEmbedder) -> None:
         async with asyncio.timeout(limits.EMBED_LOAD_WAIT_S):
             await _await_answer(embedder.load_model(), embedder)
     except TimeoutError:
-        raise ModelUnavailable(f"{embedder.info.model!r} was not read within {limits.EMBED_LOAD_WAIT_S:g} s") from None
+        raise ModelUnavailable(f"{embedder.info.model!r} did not load within {limits.EMBED_LOAD_WAIT_S:g} s") from None
 
 
 async def _await_answer(answer: Awaitable[Answer], embedder: Embedder) -> Answer:

@@ -191,7 +191,7 @@ class ArchiveWriter:
 
     def _require_free(self) -> None:
         if not self._overwrite and os.path.lexists(self._path):
-            problem = f"names {self._path.name!r}, which is there already: name a new file, or say that it is replaced"
+            problem = f"names {self._path.name!r}, which already exists: name a new file, or confirm its replacement"
             raise InvalidInput(field="path", problem=problem)
 
     def _pack(self, made: ArchiveManifest) -> None:
@@ -258,7 +258,7 @@ class ArchiveReader:
             try:
                 yield _parse_document(line)
             except (KeyError, TypeError, ValueError, AttributeError, ElytronError):
-                raise self._bad(f"holds no document in {DOCUMENTS}", number) from None
+                raise self._bad(f"has an invalid document in {DOCUMENTS}", number) from None
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries in their order."""
@@ -267,7 +267,7 @@ class ArchiveReader:
             try:
                 entry = _parse_entry(line)
             except (KeyError, TypeError, ValueError, ElytronError):
-                raise self._bad(f"holds no journal entry in {JOURNAL}", number) from None
+                raise self._bad(f"has an invalid journal entry in {JOURNAL}", number) from None
             if entry.covers < 1 or entry.first != sequence + 1:
                 raise self._bad(f"skips a sequence in {JOURNAL}", number)
             sequence = entry.sequence
@@ -289,14 +289,14 @@ class ArchiveReader:
         except OSError as error:
             raise self._bad(f"cannot be read: {error.strerror}") from None
         except (zipfile.BadZipFile, RuntimeError):  # a zip may want what this reader has not
-            raise self._bad("is not an elytron archive, or is cut off") from None
+            raise self._bad("is not an elytron archive, or is truncated") from None
 
     def _check(self) -> ArchiveManifest:
         names = sorted(self._zip.namelist())
         if any(info.flag_bits & _ENCRYPTED for info in self._zip.infolist()):
-            raise self._bad("has an encrypted member: an archive has none")
+            raise self._bad("has an encrypted member, unlike any archive")
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
-            raise self._bad("is not an elytron archive: its members are others")
+            raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.
         if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
             raise self._bad(f"unpacks to more than {limits.ARCHIVE_BYTES} bytes")
@@ -305,11 +305,11 @@ class ArchiveReader:
             if manifest.format != ARCHIVE_FORMAT:
                 raise self._bad("is not an elytron archive")
             if manifest.version > ARCHIVE_VERSION:
-                raise self._bad(f"is an archive of version {manifest.version}: use a newer elytron")
+                raise self._bad(f"is an archive of version {manifest.version}: upgrade elytron")
             if sorted(member.name for member in manifest.members) != sorted((DOCUMENTS, JOURNAL)):
-                raise self._bad("has a manifest that does not name its members")
+                raise self._bad("has a manifest that does not list its members")
             if names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
-                raise self._bad("has a manifest that does not name its files")
+                raise self._bad("has a manifest that does not list its files")
             for member in manifest.members:
                 self._check_member(member)
             for blob in manifest.blobs:
@@ -326,7 +326,7 @@ class ArchiveReader:
                 digest.update(chunk)
                 lines += chunk.count(b"\n")
         if digest.hexdigest() != member.sha256 or lines != member.lines:
-            raise self._bad(f"is damaged: {member.name} is not what its manifest says")
+            raise self._bad(f"is damaged: {member.name} does not match the manifest")
 
     def _check_blob(self, blob: ArchiveBlob) -> None:
         digest = hashlib.sha256()
@@ -335,7 +335,7 @@ class ArchiveReader:
             digest.update(chunk)
             size += len(chunk)
         if (digest.hexdigest(), size) != (blob.sha256, blob.size):
-            raise self._bad("is damaged: a file in it is not what its manifest says")
+            raise self._bad("is damaged: a file in it does not match the manifest")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
         # Lines of a zip's member are read many times faster through a buffer.

@@ -32,7 +32,7 @@ from elytron_store.secret.store import SecretStore
 
 T = TypeVar("T")
 
-_ALONE = "stop all writers to both stores, and do it again"
+_ALONE = "stop all writers to both stores, and run it again"
 
 
 class CopiedSpace(Value):
@@ -138,7 +138,7 @@ async def copy_store(
         copied.append(found.get(space) or await _copy_space(source, target, space, account, own=ids.new()))
         account.finish(space)
     for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
-        raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
+        raise SpaceInUse(space=space, problem=f"appeared in the target during the copy: {_ALONE}")
     return tuple(copied)
 
 
@@ -168,7 +168,7 @@ async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> 
         sent = await _copied_space(source, space) if space in expected else None
         here = await _copied_space(target, space)
         if here != sent:
-            raise InvalidInput(field="target", problem="holds something already: name an empty or a new store")
+            raise InvalidInput(field="target", problem="is not empty: name an empty or new store")
         found[space] = here
     return found
 
@@ -194,7 +194,7 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, account: "Co
     except SpaceInUse:
         raise
     except Conflict as conflict:
-        raise SpaceInUse(space=space, problem=f"was written to in the target meanwhile: {_ALONE}") from conflict
+        raise SpaceInUse(space=space, problem=f"was changed in the target during the copy: {_ALONE}") from conflict
     # Both are read again from front to back: neither store's word is taken for it.
     if await _copied_space(target, space) != sent or await _has_grown(source, space, sent):
         raise _changed_space(space)
@@ -232,7 +232,7 @@ async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
 
 
 def _changed_space(space: SpaceId) -> SpaceInUse:
-    return SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
+    return SpaceInUse(space=space, problem=f"was changed during the copy: {_ALONE}")
 
 
 async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:

@@ -134,7 +134,7 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
     for document in reader.documents():
         collection = document.ref.collection
         if collection not in COLLECTIONS:
-            raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
+            raise UnreadableFile(name="archive", problem="contains a collection that is unknown to this version")
         if collection in WITH_BLOBS:
             unowned.discard(document.ref.key)
         if collection in _BROUGHT:
@@ -148,14 +148,14 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
         if document.ref == REF:
             record = document
     if unowned:
-        raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
+        raise UnreadableFile(name="archive", problem="contains a file that does not belong to any of its documents")
     is_whole = reader.manifest.include_private
     if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
-        raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
+        raise UnreadableFile(name="archive", problem="is damaged: its documents do not match its fingerprint")
     if record is not None:
         SpaceRecord.from_bytes(record.body)
         if sum(1 for _ in reader.entries()) < batches_of(reader):
-            raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
+            raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents require")
     return ArchiveSurvey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
 
 
@@ -178,13 +178,10 @@ async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:
 
 
 _HOLDS = (
-    "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
-    "or take the mode bootstrap, which adds what is new"
+    "is not empty, but a full restore requires an empty space: name another space, erase this one, or use "
+    "the mode bootstrap, which adds what is new"
 )
-_TAKEN = (
-    "was written to or restored by another caller meanwhile, and this restore left nothing there: "
-    "look at what it holds now"
-)
+_TAKEN = "was changed by another caller during the restore, which stored nothing: check its content"
 
 
 async def full_restore(
@@ -207,8 +204,8 @@ async def full_restore(
         raise InvalidInput(
             field="mode",
             problem=(
-                f"must be bootstrap (import --mode bootstrap): the archive is not of a whole space. It holds "
-                f"{contents_text(survey.counts)}, which can be added to a space but not restored as one"
+                "must be bootstrap (import --mode bootstrap), because the archive is not of a whole space. It "
+                f"contains {contents_text(survey.counts)}, which can be added to a space but not restored as one"
             ),
         )
     left_out = () if with_agents else survey.own

@@ -48,9 +48,9 @@ from elytron_core.text import similarity
 ValueT = TypeVar("ValueT", bound=Value)
 NO_GOAL = "the goal is empty"
 BLANK = "the text is empty"
-COVERS_LESS = "it covers fewer messages than the summary that is kept"
+COVERS_LESS = "it covers fewer messages than the stored summary"
 NO_SUCH_DAY = "there is no such day"
-GARDEN_FULL = f"{limits.GARDEN_DOCUMENTS} private documents is all that a conversation keeps: erase one first"
+GARDEN_FULL = f"a conversation is limited to {limits.GARDEN_DOCUMENTS} private documents: erase one first"
 
 
 @dataclass(slots=True)
@@ -234,8 +234,8 @@ async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, r
 
 
 BLANK_CAPSULE = "the topic or the summary is empty"
-NO_SUCH = "there is no capsule of the id that it would replace"
-GAVE_WAY = "it gave way: there were more capsules than are kept"
+NO_SUCH = "there is no capsule with the id that it would replace"
+GAVE_WAY = "it was dropped, because the limit of capsules was reached"
 
 
 async def plan_capsules(
@@ -378,7 +378,7 @@ def _rejected_decision(
     )
 
 
-NO_SUCH_EDGE = "there is no such edge"
+NO_SUCH_EDGE = "there is no such relationship"
 
 
 async def plan_subjects(

@@ -66,7 +66,7 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
     shown = latest[name]
     assert isinstance(shown, TurnMemory)
     if not shown.turn.is_kept(shown.part):
-        raise InvalidInput(field="id", problem=f"names a message that no call changes: {GONE[FactState.FORGOTTEN]}")
+        raise InvalidInput(field="id", problem=f"names a message that cannot be changed: {GONE[FactState.FORGOTTEN]}")
     return shown
 
 

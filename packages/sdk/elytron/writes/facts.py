@@ -63,7 +63,7 @@ from elytron_core.scope import ConversationKey, Scope
 from elytron_store.secret.sessions import SERVER, calling_as
 
 _VERSIONS_AT_ONCE = 2
-_CORRECTED = "`correct` also takes the id of a message, and shows the new text in its place"
+_CORRECTED = "`correct` also accepts the id of a message, and shows the new text in its place"
 
 
 async def plan_facts(
@@ -317,7 +317,7 @@ async def plan_change(
     """Return what a control call changes now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
     if not isinstance(memory, FactMemory):
-        raise InvalidInput(field="id", problem=f"names no fact: {_CORRECTED}")
+        raise InvalidInput(field="id", problem=f"does not name a fact: {_CORRECTED}")
     if request.expected_version not in {None, tag_of(record, memory.ref, memory.revision)}:
         raise PreconditionFailed
     require_believed(memory.fact)

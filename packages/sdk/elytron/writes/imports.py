@@ -28,7 +28,7 @@ from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_
 from elytron_core.scope import ConversationKey, Scope
 
 CHANGED: Final = "its text has changed: the new version is shown, and the earlier one stays in history"
-STORED: Final = "this turn is already there"
+STORED: Final = "this turn is already stored"
 _COPY: Final = re.compile(r"[\s_-]*(\(\d{1,3}\)|\b\d{1,2}|copy)\s*$")
 _ALWAYS_NAMED: Final = frozenset({"", "chat", "_chat", "conversations", "messages", "result"})
 _WINDOW_MS: Final = 14 * 3600 * 1000

@@ -63,7 +63,7 @@ async def records_below(
             yield document, record
 
 
-_NO_TTL = "this store or profile cannot keep a time to live: leave ttl_s out"
+_NO_TTL = "this store or profile does not support a time to live: leave ttl_s out"
 
 
 class RecordCommit(Value):

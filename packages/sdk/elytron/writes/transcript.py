@@ -276,12 +276,12 @@ def _put_attributes(
     seen: set[str] = set()
     for attribute in draft.attributes:
         if attribute.part is not None and attribute.part >= len(turn.messages):
-            raise InvalidInput(field="attributes", problem="name a message that the turn does not keep")
+            raise InvalidInput(field="attributes", problem="name a message that is not in the turn")
         if attribute.value_bytes > attribute.max_value_bytes:
-            raise InvalidInput(field="attributes", problem="have a value that is longer than its own bound")
+            raise InvalidInput(field="attributes", problem="have a value that exceeds their own size limit")
         key = attribute_key(turn_id, record.attribute_tag(attribute.key, attribute.part))
         if key in seen:
-            raise InvalidInput(field="attributes", problem="say one key twice")
+            raise InvalidInput(field="attributes", problem="have a duplicate key")
         seen.add(key)
         if key in known:
             continue
@@ -298,10 +298,10 @@ def _put_attributes(
 def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn) -> WriteDecision:
     """Return the decision on a turn whose host id is there. Raises TurnConflict as `changed` says."""
     if name.digest == digest or changed is ChangedTurn.REPLACE:
-        return _turn_decision(WriteOutcome.DUPLICATE, name.turn, draft, "this turn is already there")
+        return _turn_decision(WriteOutcome.DUPLICATE, name.turn, draft, "this turn is already stored")
     if changed is ChangedTurn.KEEP_FIRST:
         return _turn_decision(
-            WriteOutcome.DUPLICATE, name.turn, draft, "a turn of this id is already there, and was kept"
+            WriteOutcome.DUPLICATE, name.turn, draft, "a turn with this id is already stored, and was preserved"
         )
     raise TurnConflict(turn=draft.host_id or "")
 

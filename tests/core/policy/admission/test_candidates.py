@@ -69,12 +69,12 @@ CASES = {
     "keywords": (
         draft({**FACT, "keywords": ("k" * 25,)}),
         AdmissionVerdict.REJECT,
-        "it has more than 8 keywords of 24 characters",
+        "it exceeds 8 keywords of 24 characters",
     ),
     "citations": (
         draft(citations=tuple("abcdefg")),
         AdmissionVerdict.REJECT,
-        "it cites more than 6 places of 96 characters",
+        "it exceeds 6 citations of 96 characters",
     ),
     "garden": (
         draft({"target": "private_garden", "role": "diary", "name": "d", "text": "dear"}),

@@ -34,16 +34,16 @@ class AgentFileWritten(Value):
 
 
 @page_command("chat")
-@click.option("--model", metavar="MODEL", help="The model: ollama:llama3.2, openai:gpt-5, anthropic:..., name@URL.")
-@click.option("--context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the model reads.")
-@click.option("--system", metavar="TEXT", help="Instruction in place of the usual one.")
-@click.option("--no-tools", is_flag=True, help="Offer the model no tools; for models that know none.")
-@click.option("--no-history", is_flag=True, help="Keep no file of what is typed; a sealed store never has one.")
-@click.option("--mcp", multiple=True, metavar="NAME=COMMAND", help="Tools of an MCP server: its command or URL.")
-@click.option("--mcp-config", type=click.Path(path_type=Path), metavar="FILE", help="A JSON file with `mcpServers`.")
-@click.option("--web-search", metavar="NAME=URL", help="A web search for the agent, such as searxng=http://...")
+@click.option("--model", metavar="MODEL", help="Model: ollama:llama3.2, openai:gpt-5, anthropic:..., name@URL.")
+@click.option("--context-tokens", type=click.IntRange(1_000), metavar="N", help="Context size of the model, in tokens.")
+@click.option("--system", metavar="TEXT", help="System prompt to use instead of the default one.")
+@click.option("--no-tools", is_flag=True, help="Offer the model no tools, for models without tool support.")
+@click.option("--no-history", is_flag=True, help="Do not save typed lines; sealed stores never do.")
+@click.option("--mcp", multiple=True, metavar="NAME=COMMAND", help="Command or URL of an MCP server.")
+@click.option("--mcp-config", type=click.Path(path_type=Path), metavar="FILE", help="JSON file with `mcpServers`.")
+@click.option("--web-search", metavar="NAME=URL", help="Web search for the agent, for example searxng=http://...")
 @click.option(
-    "--approve", type=OneOf(ApprovalMode), help="Tools that may change something: ask at a terminal, else none."
+    "--approve", type=OneOf(ApprovalMode), help="Approval of tools that change something. [default: ask at a terminal]"
 )
 @common_options
 def chat_command(
@@ -58,7 +58,7 @@ def chat_command(
     web_search: str | None,
     approve: ApprovalMode | None,
 ) -> int | None:
-    """Talk with an agent that remembers, line by line; /help says what else a line can do."""
+    """Chat with an agent that remembers; /help lists the commands within the chat."""
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import Agent
@@ -72,7 +72,7 @@ def chat_command(
     found = run_settings()
     address = model or (found.language_model.value if found.language_model is not None else None)
     if address is None:
-        raise InvalidInput(field="--model", problem="is missing: write one such as ollama:llama3.2 or openai:gpt-5")
+        raise InvalidInput(field="--model", problem="is missing: pass one such as ollama:llama3.2 or openai:gpt-5")
     servers = _mcp_servers(mcp, mcp_config, no_tools=no_tools)
     search = open_web_search(web_search) if web_search is not None else None
     require_key(address_of(address), os.environ)
@@ -113,24 +113,24 @@ def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool)
     servers = [mcp_server_of(each) for each in named]
     servers += mcp_servers_of(read_file(config)) if config is not None else ()
     if servers and no_tools:
-        raise InvalidInput(field="--mcp", problem="gives tools, and --no-tools offers none: leave one of them out")
+        raise InvalidInput(field="--mcp", problem="adds tools, but --no-tools offers none: remove one of the two")
     return servers
 
 
 @click.group("agent", cls=PageGroup)
 @common_options
 def agent_group() -> None:
-    """Take agents in from agent files (.af), write such files, delete an agent."""
+    """Import and export agent files (.af), or delete an agent."""
 
 
 @agent_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", metavar="NAME", help="What the agent is called here; else as in FILE.")
+@click.option("--name", metavar="NAME", help="Name of the agent. [default: the name in FILE]")
 @common_options
 def import_agent(*, file: Path, name: str | None) -> int | None:
-    """Import an agent from FILE, an export of Letta: its blocks, and its messages as evidence from outside.
+    """Import an agent from FILE, a Letta export: its blocks, and its messages as untrusted evidence.
 
-    Its instruction, tools and settings are kept for an export, and not used. Credentials are blacked out.
+    Its system prompt, tools and settings are preserved for export but not used. Credentials are redacted.
     """
     from elytron_agent import import_agent_file, read_agent_file
     from elytron_agent.limits import FILE_BYTES
@@ -143,9 +143,9 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
         rows = [("agents", ", ".join(report.agents))]
         counts = (("blocks", report.blocks), ("messages", report.messages), ("other parts", report.parts))
         rows += [(name, str(count)) for name, count in counts]
-        rows.append(("left out", "; ".join(report.left_out)))
-        rows.append(("blacked out", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
-        rows.append(("talk with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
+        rows.append(("skipped", "; ".join(report.left_out)))
+        rows.append(("redacted", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
+        rows.append(("chat with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
         out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
     return run_work(work, when_missing=WhenMissing.MAKE)
@@ -157,7 +157,7 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
 @force_option
 @common_options
 def export_agent(*, name: str, file: Path, force: bool) -> int | None:
-    """Write the agent NAME to FILE as an agent file (.af): its blocks, and what was said with it."""
+    """Write the agent NAME to FILE as an agent file (.af): its blocks and its conversation."""
     from elytron_agent import export_agent_file
 
     require_free(file, force=force)
@@ -175,17 +175,17 @@ def export_agent(*, name: str, file: Path, force: bool) -> int | None:
 
 @agent_group.command("delete")
 @click.argument("name")
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, recorded in the history.")
+@click.option("--dry-run", is_flag=True, help="Show what would be erased without erasing it.")
 @yes_option
 @common_options
 def delete_command(*, name: str, reason: str, dry_run: bool, yes: bool) -> int | None:
-    """Erase the agent NAME and its subagents: threads, runs, own blocks and own memory. What agents share stays."""
+    """Erase the agent NAME and its subagents: threads, runs, own blocks and own memory. Shared memory stays."""
     from elytron_agent import delete_agent
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         if not dry_run:
-            confirm_question(f"Erase the agent {safe_line(name)!r}, with no way back?", yes=yes)
+            confirm_question(f"Erase the agent {safe_line(name)!r}? This cannot be undone.", yes=yes)
         report = await delete_agent(session.runtime, name, reason=reason, dry_run=dry_run)
         erased = "would be erased" if dry_run else "erased"
         rows = [(erased, ", ".join(report.agents))]

@@ -75,10 +75,10 @@ class DemoReport(Value):
 @click.group("demo", cls=PageGroup, invoke_without_command=True)
 @common_options
 def demo_group() -> None:
-    """Try it on a year of invented conversation: no key, no service, no model.
+    """Try Elytron on a year of invented conversation; needs no key, service or model.
 
     Writes ./elytron-demo.db, or the store that --store names, asks ten questions and shows one projection. It can be
-    run again.
+    run repeatedly.
     """
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -132,7 +132,7 @@ def _read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
         texts = TypeAdapter(dict[str, str])
         lines = [texts.validate_json(said)["content"] for said in (demo_folder() / name).read_bytes().splitlines()]
     except (OSError, ValidationError, KeyError) as error:
-        raise UnreadableFile(name=name, problem="of the demonstration is damaged: install elytron again") from error
+        raise UnreadableFile(name=name, problem="of the demonstration is damaged: reinstall elytron") from error
     return lines, questions
 
 
@@ -165,7 +165,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
     out.print("What a model would be shown for the first question:", style="bold")
     tables_common.show_projection(out, report.projection)
     out.print(_demo_figures(report), style="bold", soft_wrap=True)
-    out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
+    out.print(f"\nThe memory is stored in {report.store}. Try:", soft_wrap=True)
     for example in (
         'recall "what happened to the cello?" --explain',
         'recall "外婆的泡菜" --speaker Mina',
@@ -180,8 +180,8 @@ def _demo_figures(report: DemoReport) -> str:
     first = sum(1 in answered.evidence_at for answered in report.answered)
     speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
     return (
-        f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; the evidence was found"
-        f" for {found} of {len(report.answered)} questions, in first place for {first}"
+        f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; evidence found "
+        f"for {found} of {len(report.answered)} questions, ranked first for {first}"
     )
 
 
@@ -202,7 +202,7 @@ class ProxyDemoReport(Value):
 def demo_proxy() -> None:
     """Hold two conversations through the proxy, with a scripted model and no key.
 
-    The model knows what is in its request and nothing else. Nothing is written to a disk.
+    The model sees only what is in each request. Nothing is written to disk.
     """
     out = CommandOutput(as_json(click.get_current_context()) or False)
     try:
@@ -229,4 +229,4 @@ def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
             console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
         console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
     called = f"{_command_called()} proxy --upstream http://127.0.0.1:11434"
-    console.print(f"\nYour own clients and models: {called}", soft_wrap=True)
+    console.print(f"\nTo use it with your own clients and models: {called}", soft_wrap=True)

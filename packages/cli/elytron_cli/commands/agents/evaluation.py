@@ -58,17 +58,17 @@ if TYPE_CHECKING:
 @click.group("evaluate", cls=PageGroup)
 @common_options
 def evaluate_group() -> None:
-    """Measure how well memory does its work: rates beside their bars."""
+    """Measure the quality of memory against required rates."""
 
 
 @evaluate_group.command("hooks")
 @click.argument("file", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
 @common_options
 def hooks_command(*, file: Path | None) -> int | None:
-    """Tell turns to turn hooks, in a memory of their own, and print the rates.
+    """Replay turns through turn hooks in a temporary memory, and print the rates.
 
-    The turns are those that ship, or those of FILE: lines of JSON, of the kinds turn, question, wait and setup. Exits
-    with 1 if a rate misses its bar.
+    By default, the built-in turns are used. FILE contains JSON lines of the kinds turn, question, wait and setup. Exits
+    with 1 if a rate misses its requirement.
     """
     from elytron_agent.hooks.evaluation import evaluate_hooks as rated
     from elytron_agent.hooks.evaluation import evaluate_turns, read_script
@@ -91,17 +91,17 @@ def _show_rates(console: "Console", found: "HookRates") -> None:
     tables_common.show_table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
     if found.unmeasured:
         names = ", ".join(name.replace("_", " ") for name in found.unmeasured)
-        console.print(f"nothing in the turns to measure: {names}", soft_wrap=True)
+        console.print(f"not measurable with these turns: {names}", soft_wrap=True)
 
 
 _FILE = click.argument("proposal", type=click.Path(path_type=Path))
-_PROFILE = profile_option("The host profile; it decides how thoroughly a proposal is tried.")
+_PROFILE = profile_option("Host profile, which decides how thoroughly a proposal is tested.")
 
 
 @click.group("evolve", cls=PageGroup)
 @common_options
 def evolve_group() -> None:
-    """Try proposed changes on a copy of memory, and submit what did well."""
+    """Try proposed changes on a copy of memory, and submit those that pass."""
 
 
 @evolve_group.command("try")
@@ -109,7 +109,7 @@ def evolve_group() -> None:
 @_PROFILE
 @common_but_profile
 def try_out(*, proposal: Path, profile: ProfileName) -> int | None:
-    """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 if it did not do well."""
+    """Try the proposal in the JSON file PROPOSAL without writing it. Exits with 1 if it fails."""
     return _run_proposal(proposal, profile, submitting=False)
 
 
@@ -118,7 +118,7 @@ def try_out(*, proposal: Path, profile: ProfileName) -> int | None:
 @_PROFILE
 @common_but_profile
 def submit_command(*, proposal: Path, profile: ProfileName) -> int | None:
-    """Try the PROPOSAL once more and, if it does well, write it."""
+    """Try the proposal in the JSON file PROPOSAL again and, if it passes, write it."""
     return _run_proposal(proposal, profile, submitting=True)
 
 
@@ -141,7 +141,7 @@ def _run_proposal(path: Path, profile: ProfileName, *, submitting: bool) -> int 
 
 def _show_proposal(console: "Console", report: "SandboxReport") -> None:
     tier = report.review.tier.value if report.review.tier is not None else "no"
-    console.print(f"{safe_line(report.review.proposal)}: {tier} trial, {'good' if report.ok else 'not good enough'}")
+    console.print(f"{safe_line(report.review.proposal)}: {tier} trial, {'passed' if report.ok else 'failed'}")
     for rejection in report.review.rejections:
         console.print(f"  rejected: {rejection.value}")
     for decision in report.decisions:
@@ -149,7 +149,7 @@ def _show_proposal(console: "Console", report: "SandboxReport") -> None:
             f"  {decision.verdict.value} {safe_line(decision.id or decision.plane)} {decision.reason}", soft_wrap=True
         )
     if report.asked:
-        console.print(f"  {report.asked} memories asked for, {len(report.displaced)} pushed aside")
+        console.print(f"  {report.asked} memories queried, {len(report.displaced)} displaced")
 
 
 STORES = "memory,file,sqlite,embedded"
@@ -158,13 +158,13 @@ WALL = Path("fixtures/wall")
 
 @page_command("gate")
 @click.argument("fixtures", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--operation", "demanded", multiple=True, metavar="NAME", help="Demand it too; may be repeated.")
-@click.option("--all", "is_all", is_flag=True, help="Demand every operation.")
+@click.option("--operation", "demanded", multiple=True, metavar="NAME", help="Another operation to require.")
+@click.option("--all", "is_all", is_flag=True, help="Require every operation.")
 @common_options
 def gate_command(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool) -> int | None:
-    """Say which operations FIXTURES exercise: write, recall, project and inspect are demanded of every set.
+    """Show which operations FIXTURES exercise; write, recall, project and inspect are always required.
 
-    Exits with 1 if a demanded one appears in none of them. Nothing is run.
+    Exits with 1 if no fixture exercises a required operation. Nothing is run.
     """
     import elytron_replay
     from elytron_replay import runner
@@ -193,11 +193,11 @@ class _WithGate(PageCommand):
 @click.command("replay", cls=_WithGate)
 @click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to replay the fixtures on.")
-@click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
-@click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
-@click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
-@limit_option("Turns on a page: the last ones.", usual=limits.LEDGER_TURNS)
-@click.option("--cursor", metavar="CURSOR", help="The turns before an earlier page.")
+@click.option("--record", is_flag=True, help="Record the fingerprints that all stores agree on in the fixtures.")
+@click.option("--wall", is_flag=True, help="Measure FIXTURES as cases of the benchmark wall on each store.")
+@click.option("--conversation", metavar="NAME", help="Name of the conversation to show if there are no FIXTURES.")
+@limit_option("Number of turns on a page, from the end.", usual=limits.LEDGER_TURNS)
+@click.option("--cursor", metavar="CURSOR", help="Cursor of an earlier page, from the previous page.")
 @common_options
 def replay_command(
     *,
@@ -209,10 +209,10 @@ def replay_command(
     limit: int,
     cursor: str | None,
 ) -> int | None:
-    """Replay FIXTURES (files, or folders of them) on several stores and compare step by step.
+    """Replay FIXTURES (files or folders) on several stores and compare the results step by step.
 
-    Exits with 1 if stores differ, and with --wall if a case is below the bar on one of them. Without FIXTURES,
-    show the last turns of a conversation in their order. `replay gate FIXTURES` says which operations they exercise.
+    Exits with 1 if stores differ or, with --wall, if a case misses its requirement on any store. Without FIXTURES,
+    shows the last turns of a conversation. `replay gate FIXTURES` shows which operations they exercise.
     """
     if wall:
         return _measure_wall(_fixture_files(fixtures or (WALL,)), tuple(stores.split(",")))
@@ -265,7 +265,7 @@ def _fixture_files(given: tuple[Path, ...]) -> tuple[Path, ...]:
     # Asked of `os`, which has a no also for what is no name of a file.
     found = [file for path in given for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else (path,))]  # noqa: PTH112
     if not found:
-        raise click.UsageError("there are no fixtures in that folder")
+        raise click.UsageError("the folder contains no fixtures")
     return tuple(found)
 
 

@@ -44,13 +44,13 @@ ReportT = TypeVar("ReportT", bound=Value)
 _RESIDENT = click.option(
     "--resident",
     is_flag=True,
-    help="Have a process stay between prompts, with the memory open: a tenth of a second each.",
+    help="Keep a process with the open memory running between prompts, to answer in about 0.1 s.",
 )
 _PER_REPOSITORY = click.option(
-    "--per-repository", is_flag=True, help="Use a space for each repository; --space is for sessions in none."
+    "--per-repository", is_flag=True, help="Use a space for each repository; --space applies outside of them."
 )
-_WAS_SHARED = "\nThe earlier hooks shared one space between all repositories. What they stored remains in it."
-_URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
+_WAS_SHARED = "\nThe previous hooks shared one space between all repositories. Its memories remain there."
+_URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 
 @click.group("hooks", cls=PageGroup)
@@ -66,15 +66,15 @@ def claude_code() -> None:
 
 
 @claude_code.command("install")
-@click.option("--project", is_flag=True, help="Only for this folder: .claude/settings.local.json.")
+@click.option("--project", is_flag=True, help="Configure this folder only, in .claude/settings.local.json.")
 @_RESIDENT
 @_URL
 @common_options
 def install_command(*, project: bool, resident: bool, url: str | None) -> None:
-    """Have Claude Code recall at each prompt and store each turn. Other hooks in its settings stay.
+    """Configure Claude Code to recall at each prompt and store each turn; other hooks are preserved.
 
-    Without --space, each repository has a space of its own, named after its origin or its folder. With --url, name the
-    space that the key opens.
+    Without --space, each repository has its own space, named after its origin or its folder. With --url, name the space
+    that the key opens.
     """
     _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()
@@ -106,7 +106,7 @@ def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], s
         return options, settings.space.value
     space = repository_space(project) if project is not None else None
     if project is not None and space is None:
-        raise InvalidInput(field="--space", problem="is missing: this folder is shared by many projects, so name one")
+        raise InvalidInput(field="--space", problem="is missing: several projects share this folder, so name a space")
     return [*options, *(["--space", space] if space is not None else ["--per-repository"])], space
 
 
@@ -129,14 +129,14 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 
 
 @hooks_group.command("recall")
-@size_option(CONTEXT_CHARS, "Size of the block.")
+@size_option(CONTEXT_CHARS, "Size of the block, in characters.")
 @_RESIDENT
 @_PER_REPOSITORY
 @_URL
 @common_options
 @_harmless_errors
 def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url: str | None) -> None:
-    """Read a prompt event from standard input and print the memory that may help with it, if there is any."""
+    """Read a prompt event from standard input and print the memories that may help with it."""
     _require_local(url, resident=resident)
     event = _hook_event()
     if resident:
@@ -151,18 +151,18 @@ def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url:
 
 
 @hooks_group.command("resident")
-@size_option(CONTEXT_CHARS, "Size of the block.")
+@size_option(CONTEXT_CHARS, "Size of the block, in characters.")
 @_PER_REPOSITORY
 @common_options
 @_harmless_errors
 def resident_command(*, max_chars: int, per_repository: bool) -> None:
     """Keep the memory open and answer the prompts of `hooks recall --resident` with the same options.
 
-    That command starts it by itself. It ends half an hour after the last prompt, and when the store is another one.
+    That command starts it automatically. It ends half an hour after the last prompt, or when the store is replaced.
     """
     address = resident_address(sys.argv[1:])
     if address is None:
-        raise InvalidInput(field="hooks resident", problem="needs local sockets in a folder of your own, not had here")
+        raise InvalidInput(field="hooks resident", problem="needs local sockets, which are not available here")
     found = run_settings()
 
     async def stay() -> None:
@@ -170,14 +170,14 @@ def resident_command(*, max_chars: int, per_repository: bool) -> None:
             server = PromptServer(
                 session, found.space.value, found.store.value, max_chars=max_chars, per_repository=per_repository
             )
-            await server.serve(address, ready=lambda: print(f"answers at {address}", flush=True))
+            await server.serve(address, ready=lambda: print(f"listening on {address}", flush=True))
 
     asyncio.run(stay())
 
 
 def _require_local(url: str | None, *, resident: bool) -> None:
     if url is not None and resident:
-        raise InvalidInput(field=RESIDENT, problem="is for a store on this machine: a server answers by itself")
+        raise InvalidInput(field=RESIDENT, problem="cannot be used with --url: it is for a store on this machine")
 
 
 @hooks_group.command("keep")
@@ -186,9 +186,9 @@ def _require_local(url: str | None, *, resident: bool) -> None:
 @common_options
 @_harmless_errors
 def keep_command(*, per_repository: bool, url: str | None) -> None:
-    """Store the turn that a stop ends, from the hook's standard input; a repeat stores nothing.
+    """Store the finished turn that a stop event on standard input names; repeats store nothing.
 
-    Only what the person typed and the reply are stored, not what the program adds to messages.
+    Only the user's own text and the reply are stored, not what the program adds to messages.
     """
     event = _hook_event()
     request = turns_of(event, scope_of(event, run_settings().space.value, per_repository=per_repository))
@@ -217,18 +217,18 @@ def _call_memory(request: OperationRequest[ReportT], /, *, url: str | None, when
 @click.group("rules", cls=PageGroup)
 @common_options
 def rules_group() -> None:
-    """Tell agents how to use this memory."""
+    """Export rules that tell coding agents how to use this memory."""
 
 
 @rules_group.command("export")
-@click.option("--target", required=True, type=OneOf(RulesTarget), help="Which program.")
-@click.option("--url", metavar="URL", help="A server's address, where the memory is on one.")
-@click.option("--output", "place", type=click.Path(path_type=Path), help="A new file to write, or an existing folder.")
+@click.option("--target", required=True, type=OneOf(RulesTarget), help="Coding agent or program to write rules for.")
+@click.option("--url", metavar="URL", help="Address of a memory server.")
+@click.option("--output", "place", type=click.Path(path_type=Path), help="File to write, or an existing folder.")
 @common_options
 def export_command(*, target: RulesTarget, url: str | None, place: Path | None) -> None:
-    """Print rules for an agent, or write them to a new file; in a folder, to the file that the program reads.
+    """Print rules for an agent, or write them to a new file; for a folder, to the file that the agent reads.
 
-    They hold no memory and no key. A file that is there is left alone.
+    The rules contain no memories and no keys. An existing file is not changed.
     """
     made = rules_of(target, url=url)
     if place is not None:
@@ -244,7 +244,7 @@ def _write_rules(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidInput(field="--output", problem="is there already: add the rules to it by hand") from None
+        raise InvalidInput(field="--output", problem="already exists: add the rules to it by hand") from None
     except OSError as error:
         raise StoreUnavailable(f"cannot write {path.name!r}: {error.strerror}") from error
 

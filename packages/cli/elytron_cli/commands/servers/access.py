@@ -28,27 +28,27 @@ KINDS = ("operator", "user", "device")
 @click.group("access", cls=PageGroup)
 @common_options
 def access_group() -> None:
-    """Make, list, rotate and revoke the keys with which a server over this store is called."""
+    """Create, list, rotate and revoke the access keys of a server over this store."""
 
 
 def quota_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a quota to `command`, which takes them as keywords."""
     for name, text in (
-        ("--bytes-per-day", "Most bytes of requests in a day (UTC)."),
-        ("--calls-per-day", "Most calls in a day (UTC)."),
-        ("--calls-per-minute", "Most calls in a minute; without it, the server's own bound."),
+        ("--bytes-per-day", "Limit of request bytes per day (UTC)."),
+        ("--calls-per-day", "Limit of calls per day (UTC)."),
+        ("--calls-per-minute", "Limit of calls per minute. [default: the server's limit]"),
     ):
         command = click.option(name, type=click.IntRange(min=1), metavar="N", help=text)(command)
     return command
 
 
 @access_group.command("add")
-@click.option("--kind", type=click.Choice(KINDS), required=True, help="What its holder may do.")
-@click.option("--label", required=True, metavar="TEXT", help="What the key is for, as lists show it.")
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="Kind of caller, with its permissions.")
+@click.option("--label", required=True, metavar="TEXT", help="Label of the key, shown in lists.")
 @quota_options
 @common_options
 def add_command(*, kind: str, label: str, **limits: int | None) -> None:
-    """Make a key and print it, this once. A user's or device's is for the space that --space names."""
+    """Create an access key and print it once; the key of a user or device opens the space that --space names."""
     from elytron_adapter.access_keys import AccessAddRequest
     from elytron_core.planes.space import PrincipalKind
 
@@ -66,7 +66,7 @@ def add_command(*, kind: str, label: str, **limits: int | None) -> None:
 @access_group.command("list")
 @common_options
 def list_keys() -> None:
-    """List the access keys with their owners and fingerprints; the keys themselves are not shown."""
+    """List the access keys with their owners and fingerprints, without the keys themselves."""
     from elytron_adapter.access_keys import AccessKeyList, AccessListRequest
 
     async def work(keys: "AccessKeys", out: CommandOutput) -> None:
@@ -87,7 +87,7 @@ def list_keys() -> None:
 @click.argument("key_id", metavar="ID")
 @common_options
 def rotate_command(*, key_id: str) -> None:
-    """Give the key ID a new secret and print it, this once; the old one opens nothing from then on."""
+    """Replace the secret of the key ID and print it once; the old secret stops working immediately."""
     from elytron_adapter.access_keys import AccessKeyRequest
 
     request = valid_value(AccessKeyRequest, id=key_id)
@@ -103,7 +103,7 @@ def rotate_command(*, key_id: str) -> None:
 @quota_options
 @common_options
 def quota_command(*, key_id: str, **limits: int | None) -> None:
-    """Set the quota of the key ID to these limits; without any, end it."""
+    """Set the quota of the key ID to the given limits, or remove it if there are none."""
     from elytron_adapter.access_keys import AccessQuotaRequest
 
     request = valid_value(AccessQuotaRequest, id=key_id, quota=_given_quota(limits))
@@ -120,10 +120,10 @@ def quota_command(*, key_id: str, **limits: int | None) -> None:
 @yes_option
 @common_options
 def revoke_command(*, key_id: str, yes: bool) -> None:
-    """Let the key ID open nothing any more."""
+    """Revoke the key ID; it stops working immediately."""
     from elytron_adapter.access_keys import AccessKeyRequest
 
-    confirm_question(f"Revoke the key {key_id!r}, with no way back?", yes=yes)
+    confirm_question(f"Revoke the key {key_id!r}? This cannot be undone.", yes=yes)
     request = valid_value(AccessKeyRequest, id=key_id)
 
     async def work(keys: "AccessKeys", out: CommandOutput) -> None:
@@ -161,7 +161,7 @@ def _tell_issued(out: CommandOutput, issued: "AccessKeyIssued") -> None:
         ("webhook secret", issued.webhook_secret or f"none: {issued.no_webhooks}"),
         ("id", issued.access.id),
     ]
-    note = ("", "these are shown this once and stored nowhere: put them into the programs that use them")
+    note = ("", "these are shown only once and stored nowhere; copy them into the programs that use them")
     out.report(issued, lambda console, _: tables_common.show_pairs(console, [*rows, note]))
 
 
@@ -189,29 +189,29 @@ class KeyReport(Value):
 @click.group("keys", cls=PageGroup)
 @common_options
 def keys_group() -> None:
-    """Make and rotate the keys of sealed stores. Keep the key file apart from the store and from its backups."""
+    """Create and rotate the keys of sealed stores. Store the key file apart from the store and its backups."""
 
 
 @keys_group.command("create")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @common_options
 def create_command(*, file: Path | None) -> None:
-    """Make the key FILE (else the one that --key-file names) with one random key, readable by you alone.
+    """Create the key FILE with one random key, readable only by you. [default: the file of --key-file]
 
-    A store opened with it for the first time is sealed. Without the file, the store is lost.
+    A new store opened with it is sealed. If the file is lost, so is the store.
     """
     from elytron_store.sealed.providers import FileKeys
 
     path = file or _key_file()
     made = FileKeys.create(path)
     report = KeyReport(file=str(path), current=made.current())
-    run_output().report(report, lambda console, _: console.print(f"made {path}, current key {report.current}"))
+    run_output().report(report, lambda console, _: console.print(f"created {path}, current key {report.current}"))
 
 
 @keys_group.command("rotate")
 @common_options
 def rotate_keys() -> None:
-    """Add a new key to the key file and put the store's data keys under it; no stored document is touched."""
+    """Add a new key to the key file and re-encrypt the store's data keys with it; documents are not rewritten."""
     from elytron.journal.follower import inner_store
     from elytron_store.sealed.providers import FileKeys
     from elytron_store.sealed.store import SealedStore
@@ -224,13 +224,13 @@ def rotate_keys() -> None:
         async with open_session(found) as session:
             store = inner_store(session.runtime.context.store)
             if not isinstance(store, SealedStore):
-                raise Unsupported("this store is not sealed: there is nothing to rotate")
+                raise Unsupported("this store is not sealed: there is no key to rotate")
             current = FileKeys(path).add_key()
             return KeyReport(file=str(path), current=current, rewrapped=await store.rotate_key_encryption())
 
     report = asyncio.run(work())
-    told = f"current key {report.current}, {report.rewrapped} data keys put under it"
-    hint = "rotate the other stores of this key file too"
+    told = f"current key {report.current}; {report.rewrapped} data keys encrypted under it"
+    hint = "rotate the other stores that use this key file too"
     run_output().report(report, lambda console, _: console.print(f"{told}; {hint}", soft_wrap=True))
 
 

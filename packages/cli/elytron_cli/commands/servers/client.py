@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 ReportT = TypeVar("ReportT", bound=Value)
 Show = Callable[["Console", ReportT], None]
 
-_REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Do it once, however often this is run.")
+_REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Key that makes repeats take effect once.")
 _REQUEST = click.option(
-    "--request", "given", metavar="JSON", help="The request as JSON; @FILE reads a file, - standard input."
+    "--request", "given", metavar="JSON", help="JSON of the request; @FILE reads a file, - reads standard input."
 )
 
 
 @click.group("client", cls=PageGroup)
 @common_options
 def client_group() -> None:
-    """Call a memory on a server. Every operation has a command of its name."""
+    """Call a memory server; each operation has a command of the same name."""
 
 
 def _call_server(
@@ -61,7 +61,7 @@ def _call_server(
     try:
         report = asyncio.run(whole())
     except Unauthorized:
-        raise Unauthorized("give a key of that server in ELYTRON_API_KEY") from None
+        raise Unauthorized("pass an access key of that server in ELYTRON_API_KEY") from None
     out.report(report, show, exact=exact)
 
 
@@ -95,21 +95,21 @@ def _generic_command(operation: AnyOperation, /) -> click.Command:
 
 @page_command("recall")
 @click.argument("query", required=False)
-@limit_option("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
+@limit_option("Maximum number of memories.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
 @server_options
 def _recall_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
-    """Find what answers QUERY, best first."""
+    """Find the memories that answer QUERY, best first."""
     _perform_request(server, _plain_or_json(MemoryRecallRequest(query=""), plain, given), tables_common.show_recall)
 
 
 @page_command("project")
 @click.argument("query", required=False)
-@size_option(limits.PROJECTION_CHARS_DEFAULT, "Its size.")
+@size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
 @_REQUEST
 @server_options
 def _project_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
-    """Show the block that a model would see for QUERY."""
+    """Show the memory block that a model would see for QUERY."""
     _perform_request(
         server, _plain_or_json(MemoryProjectionRequest(query=""), plain, given), tables_common.show_projection
     )
@@ -117,12 +117,12 @@ def _project_remotely(*, given: str | None, server: NamedServer, **plain: Any) -
 
 @page_command("add")
 @click.argument("text")
-@click.option("--speaker", metavar="NAME", help="Who said it.")
-@click.option("--conversation", metavar="NAME", help="The conversation it belongs to; needs --space.")
+@click.option("--speaker", metavar="NAME", help="Name of the speaker.")
+@click.option("--conversation", metavar="NAME", help="Conversation to add the message to; requires --space.")
 @_REPEATABLE
 @server_options
 def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
-    """Store TEXT as evidence ("-" reads standard input)."""
+    """Store TEXT as evidence; "-" reads standard input."""
     words = spoken_text(text)
     _call_server(server, lambda memory: memory.add(words, **about), tables_common.show_written)
 
@@ -132,7 +132,7 @@ def _plain_or_json(
 ) -> OperationRequest[ReportT]:
     """Return a request like `kind`: in plain words or in JSON, and not both."""
     if (plain["query"] is None) == (given is None):
-        raise click.UsageError("give either QUERY or --request")
+        raise click.UsageError("pass either QUERY or --request")
     return envelope.decode_request(
         by_request(kind), _read_json(given) if given is not None else json.dumps(plain).encode()
     )

@@ -62,7 +62,7 @@ def run_gateway() -> None:
         print(json.dumps({"error": error.format_message()}), file=sys.stderr)
         sys.exit(MISUSED)
     except QuestionDeclined:
-        print(json.dumps({"error": "nothing was done"}), file=sys.stderr)
+        print(json.dumps({"error": "nothing was changed"}), file=sys.stderr)
         sys.exit(FAILED)
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
@@ -74,15 +74,17 @@ def run_gateway() -> None:
     envvar="MEMORY_GATEWAY_BASE_URL",
     default="http://127.0.0.1:8010",
     show_default=True,
-    help="Where the gateway is.",
+    help="Address of the gateway.",
 )
-@click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Whose memory.")
-@click.option("--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="The key; better in the environment.")
+@click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Name of the user.")
+@click.option(
+    "--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="Key of the user; better in the variable."
+)
 @click.option(
     "--provisioning-key",
     envvar="MEMORY_GATEWAY_PROVISIONING_KEY",
     default="",
-    help="An operator's key, to make users with.",
+    help="Key of an operator, for creating users.",
 )
 @click.option(
     "--timeout",
@@ -90,9 +92,9 @@ def run_gateway() -> None:
     type=float,
     default=gateway_limits.TIMEOUT_S,
     show_default=True,
-    help="Seconds to wait for an answer.",
+    help="Timeout in seconds.",
 )
-@click.option("--proxy", envvar="MEMORY_GATEWAY_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other.")
+@click.option("--proxy", envvar="MEMORY_GATEWAY_PROXY", metavar="URL", help="HTTP proxy, instead of the environment's.")
 @common_options
 @click.pass_context
 def gateway_group(
@@ -105,9 +107,9 @@ def gateway_group(
     timeout: float,
     proxy: str | None,
 ) -> None:
-    """Call a Memory Gateway: memories, resources and searches of one user, and what its operator does.
+    """Call a Memory Gateway: memories, resources and searches of one user, and operator commands.
 
-    Flags go before the command; without them, the MEMORY_GATEWAY_ variables are read.
+    Options go before the command, and default to the MEMORY_GATEWAY_ variables.
     """
     from elytron_gateway.client import SyncMemoryGatewayClient
 
@@ -126,7 +128,7 @@ def gateway_group(
 def _placed_options(body: Body) -> Body:
     """Give a command the options that say which app and project."""
     for name in ("project", "app"):
-        body = click.option(f"--{name}-id", default="default", show_default=True, help=f"Which {name}.")(body)
+        body = click.option(f"--{name}-id", default="default", show_default=True, help=f"Name of the {name}.")(body)
     return body
 
 
@@ -135,24 +137,24 @@ def _gateway_command(name: str) -> Callable[[Callable[..., Any]], click.Command]
 
 
 _ABOUT = (
-    click.option("--title", default="", help="How lists and searches call it."),
-    click.option("--description", default="", help="What it is."),
+    click.option("--title", default="", help="Title in lists and search results."),
+    click.option("--description", default="", help="Description of the resource."),
     _placed_options,
 )
 _USER = click.argument("user_id")
-_SESSION = click.option("--session-id", required=True, help="The memory's session, from a search result.")
+_SESSION = click.option("--session-id", required=True, help="Session of the memory, from a search result.")
 _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
-    ("health", "health", "Say whether the gateway answers; needs no credentials.", ()),
+    ("health", "health", "Check whether the gateway answers; needs no credentials.", ()),
     (
         "create-user",
         "create_user",
-        "Create a user and print the key; an existing key only if it can be derived.",
+        "Create a user and print the key; an existing user's key is shown only if it can be derived.",
         (_USER,),
     ),
     (
         "upload-resource",
         "upload_resource",
-        "Take a file in and make its text searchable.",
+        "Upload a file and make its text searchable.",
         (click.argument("path", type=click.Path(path_type=Path)), *_ABOUT),
     ),
     (
@@ -162,7 +164,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
         (click.argument("uri"), *_ABOUT),
     ),
     ("list-resources", "list_resources", "List the resources.", (_placed_options,)),
-    ("get-resource", "get_resource", "Show one resource, or none.", (click.argument("resource_id"), _placed_options)),
+    ("get-resource", "get_resource", "Show a resource if it exists.", (click.argument("resource_id"), _placed_options)),
     (
         "flush-memory",
         "flush",
@@ -176,26 +178,26 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
         (
             click.argument("memory_id"),
             _SESSION,
-            click.option("--text", required=True, help="What search is to show."),
+            click.option("--text", required=True, help="Text to show in search results."),
             _placed_options,
         ),
     ),
     (
         "undo-memory",
         "undo",
-        "Take the override or tombstone off a memory.",
+        "Remove the override or tombstone of a memory.",
         (
             click.argument("memory_id"),
-            click.option("--session-id", required=True, help="The memory's session."),
+            click.option("--session-id", required=True, help="Session of the memory."),
             _placed_options,
         ),
     ),
     ("list-edits", "edits", "List the overrides and tombstones.", (_placed_options,)),
-    ("list-users", "list_users", "List every user; an operator's, as every command below.", ()),
-    ("usage", "usage", "Say what a user holds.", (_USER,)),
-    ("rotate-key", "rotate_key", "Give a user a new key; the old one ends, the memory stays.", (_USER,)),
-    ("revoke-key", "revoke_key", "End a user's key; the memory stays.", (_USER,)),
-    ("drain", "drain_backlog", "Send an upstream that answers again what it has missed.", ()),
+    ("list-users", "list_users", "List all users; this and the following commands require an operator's key.", ()),
+    ("usage", "usage", "Show how much a user stores.", (_USER,)),
+    ("rotate-key", "rotate_key", "Replace a user's key; the old key is revoked, the memory is preserved.", (_USER,)),
+    ("revoke-key", "revoke_key", "Revoke a user's key; the memory is preserved.", (_USER,)),
+    ("drain", "drain_backlog", "Send pending changes to an upstream that is reachable again.", ()),
 )
 """Commands that make one call of the client and print its answer: name, call, help, arguments and options."""
 
@@ -225,20 +227,20 @@ for _call in _CALLS:
 @_placed_options
 @click.pass_obj
 def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, yes: bool, **place: str) -> None:
-    """Remove a resource for good."""
-    confirm_question(f"Remove the resource {resource_id!r}, with no way back?", yes=yes)
+    """Delete a resource permanently."""
+    confirm_question(f"Remove the resource {resource_id!r}? This cannot be undone.", yes=yes)
     print(json_text(client.delete_resource(resource_id, **place)))
 
 
 @_gateway_command("search")
 @click.argument("query")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Where; may be repeated.")
-@click.option("--conversation-id", help="The chat that current_chat means.")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Scope of the search.")
+@click.option("--conversation-id", help="Conversation that current_chat refers to.")
 @click.option(
     "--top-k",
     type=click.IntRange(1, gateway_limits.TOP_K),
     default=gateway_limits.TOP_K_DEFAULT,
-    help="How many at most.",
+    help="Maximum number of results.",
 )
 @_placed_options
 @click.pass_obj
@@ -253,15 +255,15 @@ def search_command(
 ) -> None:
     """Search memories. Without --scope: all, or with a conversation id that chat and resources."""
     if "current_chat" in scopes and conversation_id is None:
-        raise click.UsageError("--scope current_chat needs --conversation-id")
+        raise click.UsageError("--scope current_chat requires --conversation-id")
     found = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)
     print(json_text(found))
 
 
 @_gateway_command("add-memory")
-@click.option("--session-id", required=True, help="Such as chat:c_456.")
-@click.option("--messages", required=True, help="A JSON array of messages, or the path of a file with one.")
-@click.option("--external-content-used", is_flag=True, help="The messages rest on a page or a file.")
+@click.option("--session-id", required=True, help="Session, for example chat:c_456.")
+@click.option("--messages", required=True, help="JSON array of messages, or the path of a file that contains one.")
+@click.option("--external-content-used", is_flag=True, help="Mark the messages as based on a web page or file.")
 @_placed_options
 @click.pass_obj
 def add_memory(
@@ -286,40 +288,40 @@ def add_memory(
 
 @_gateway_command("delete-memory")
 @click.argument("memory_id")
-@click.option("--session-id", required=True, help="The memory's session, from a search result.")
-@click.option("--reason", default="", help="Why, for the list of edits.")
-@click.option("--purge", is_flag=True, help="Erase it for good; there is no way back.")
+@click.option("--session-id", required=True, help="Session of the memory, from a search result.")
+@click.option("--reason", default="", help="Reason, recorded in the list of edits.")
+@click.option("--purge", is_flag=True, help="Erase the memory permanently.")
 @yes_option
 @_placed_options
 @click.pass_obj
 def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: bool, yes: bool, **about: str) -> None:
-    """Let search no longer show a memory."""
+    """Hide a memory from search, or erase it with --purge."""
     if purge:
-        confirm_question(f"Erase the memory {memory_id!r}, with no way back?", yes=yes)
+        confirm_question(f"Erase the memory {memory_id!r}? This cannot be undone.", yes=yes)
     print(json_text(client.delete(memory_id, purge=purge, **about)))
 
 
 @_gateway_command("erase-user")
 @click.argument("user_id")
-@click.option("--confirm", metavar="USER_ID", required=True, help="The user again: there is no way back.")
+@click.option("--confirm", metavar="USER_ID", required=True, help="User name again, as confirmation.")
 @click.pass_obj
 def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str) -> None:
     """Erase a user with all data, and print the signed report."""
     if confirm != user_id:
-        raise click.UsageError("--confirm does not name the user")
+        raise click.UsageError("--confirm does not match the user")
     print(json_text(client.erase_user(user_id)))
 
 
 @_gateway_command("check-report")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
+@click.option("--public-key", metavar="HEX", required=True, help="Public key of the gateway, from a trusted report.")
 def check_report(*, path: Path, public_key: str) -> None:
-    """Say whether the gateway with this key signed a report of an erased user; asks no server."""
+    """Verify offline that the gateway with this key signed the report of an erased user."""
     from elytron_gateway.accounts import SignedReport, is_genuine
 
     signed = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
     if not is_genuine(signed, public_key):
-        raise InvalidInput(field="the report", problem="is not what the holder of this key signed")
+        raise InvalidInput(field="the report", problem="was not signed with this key")
     print(json_text(signed.report))
 
 

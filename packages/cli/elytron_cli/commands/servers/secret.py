@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 ROOT = "/v1/secret"
 _Hidden = Annotated[str | None, Field(repr=False)]
-_URL = click.option("--url", envvar="ELYTRON_URL", metavar="URL", help="A server's space, instead of the store's.")
-_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Your access key; best in ELYTRON_API_KEY.")
-_MINUTES = click.option("--minutes", type=click.IntRange(1, 1440), metavar="N", help="For how long.")
-_PASSPHRASE = click.option("--passphrase", is_flag=True, help="A passphrase, and no words.")
+_URL = click.option("--url", envvar="ELYTRON_URL", metavar="URL", help="Address of a server, instead of the store.")
+_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; better in ELYTRON_API_KEY.")
+_MINUTES = click.option("--minutes", type=click.IntRange(1, 1440), metavar="N", help="Duration, in minutes.")
+_PASSPHRASE = click.option("--passphrase", is_flag=True, help="Use a passphrase instead of twelve words.")
 
 
 class SentSecret(Value):
@@ -49,16 +49,16 @@ Work = Callable[["SpaceSecrets", str], Awaitable[SecretStatus]]
 @click.group("secret", cls=PageGroup)
 @common_options
 def secret_group() -> None:
-    """Put a space under words or a passphrase of its user.
+    """Seal a space under words or a passphrase of its user.
 
-    Secrets are typed unseen, or are lines of standard input.
+    Secrets are typed without echo, or read as lines of standard input.
     """
 
 
 @secret_group.command("words")
 @common_options
 def words_command() -> None:
-    """Make twelve words and print them. They are kept nowhere: write them down, then seal the space with them."""
+    """Generate twelve words and print them. They are not stored: write them down, then seal the space with them."""
     from elytron.secrets.space_secrets import SpaceSecrets
 
     words = SpaceSecrets.fresh_words().get_secret_value()
@@ -72,7 +72,7 @@ def words_command() -> None:
 @_KEY
 @common_options
 def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
-    """Put the space, with all that it holds, under your words or passphrase. Nothing opens it without them."""
+    """Seal the space and all its content under your words or passphrase; nothing else can open it."""
     sent = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
 
     _change_secret(
@@ -92,9 +92,9 @@ def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key:
 @_KEY
 @common_options
 def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
-    """Open the space on the server at --url; on a store this only says whether the secret is right.
+    """Unlock the space on the server at --url; without --url, check the secret.
 
-    Other commands open it by ELYTRON_SPACE_SECRET.
+    Other commands read the secret from ELYTRON_SPACE_SECRET.
     """
     sent = _asked_secret(is_passphrase=passphrase, minutes=minutes)
 
@@ -106,7 +106,7 @@ def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, ke
 @_KEY
 @common_options
 def lock_command(*, url: str | None, key: str | None) -> None:
-    """Close the space in every process over its store, and end its grant."""
+    """Lock the space in every process that uses its store, and end its grant."""
 
     _change_secret(url, key, "/lock", None, lambda secrets, space: secrets.lock(space))
 
@@ -116,19 +116,19 @@ def lock_command(*, url: str | None, key: str | None) -> None:
 @_KEY
 @common_options
 def status_command(*, url: str | None, key: str | None) -> None:
-    """Say whether the space is under a secret, and open."""
+    """Show whether the space is sealed under a secret, and whether it is unlocked."""
 
     _change_secret(url, key, "", None, lambda secrets, space: secrets.status(space), method="GET")
 
 
 @secret_group.command("change")
 @_PASSPHRASE
-@click.option("--new-passphrase", "is_new_passphrase", is_flag=True, help="The new one is a passphrase.")
+@click.option("--new-passphrase", "is_new_passphrase", is_flag=True, help="Use a passphrase as the new secret.")
 @_URL
 @_KEY
 @common_options
 def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None, key: str | None) -> None:
-    """Put another secret in the place of yours; what is sealed stays as it is."""
+    """Replace your secret by another one, without rewriting the sealed data."""
     old = _asked_secret(is_passphrase=passphrase)
     new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
     sent = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
@@ -142,7 +142,7 @@ def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None
 @_KEY
 @common_options
 def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> None:
-    """Seal all that the space holds again, under a new data key. Your secret stays; other processes are locked."""
+    """Re-encrypt the space under a new data key; your secret stays the same, and other processes are locked."""
     sent = _asked_secret(is_passphrase=passphrase)
 
     _change_secret(url, key, "/rotate", sent, lambda secrets, space: secrets.rotate(space, **sent.model_dump()))
@@ -154,16 +154,16 @@ def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> Non
 @_KEY
 @common_options
 def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> None:
-    """Let jobs and schedules open the space for 8 hours, or --minutes.
+    """Allow jobs and schedules to open the space for 8 hours, or for --minutes.
 
-    On a store it needs ELYTRON_SPACE_SECRET, and the store's key file.
+    For a store, requires ELYTRON_SPACE_SECRET and the store's key file.
     """
 
     async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
         if not secrets.shares_grants:
             raise Unsupported(
-                "a grant in a store without a key file ends with this command: name the key file (--key-file), or"
-                " the server that does the work (--url)"
+                "without a key file, a grant would end with this command: name the key file (--key-file), or the "
+                "server that runs the jobs (--url)"
             )
         return await secrets.grant(space, minutes=minutes)
 
@@ -175,7 +175,7 @@ def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> N
 @_KEY
 @common_options
 def revoke_command(*, url: str | None, key: str | None) -> None:
-    """End the grant: jobs and schedules wait again while the space is locked. It needs no secret."""
+    """End the grant, so that jobs and schedules wait while the space is locked; needs no secret."""
 
     _change_secret(url, key, "/grant", None, lambda secrets, space: secrets.revoke(space), method="DELETE")
 
@@ -191,7 +191,7 @@ def _asked_secret(
     else:
         text = sys.stdin.readline().strip()
     if not text:
-        raise InvalidInput(field=name, problem="is missing: type it, or give it as a line of standard input")
+        raise InvalidInput(field=name, problem="is missing: type it, or pass it as a line of standard input")
     if is_passphrase:
         return SentSecret(passphrase=str(text), minutes=minutes)
     return SentSecret(words=str(text), minutes=minutes)
@@ -241,6 +241,6 @@ async def _ask_server(url: str, key: str | None, path: str, sent: SentSecret, *,
 def _tell_status(out: CommandOutput, status: SecretStatus) -> None:
     rows = [("space", status.space), ("state", status.state.value)]
     rows += [("secret", f"{status.kind}, {status.derivation}")] if status.kind else []
-    rows += [("open until", tables_common.minute_text(status.until))] if status.until is not None else []
-    rows += [("grant until", tables_common.minute_text(status.grant_until))] if status.grant_until is not None else []
+    rows += [("unlocked until", tables_common.minute_text(status.until))] if status.until is not None else []
+    rows += [("granted until", tables_common.minute_text(status.grant_until))] if status.grant_until is not None else []
     out.report(status, lambda console, _: tables_common.show_pairs(console, rows))

@@ -77,57 +77,53 @@ _WORKERS: Final = (
         type=click.IntRange(1, limits.WORKERS_MAX),
         default=1,
         show_default=True,
-        help="Processes that answer, on one port; each has its own indexes and its own bounds of callers.",
+        help="Number of worker processes; each has its own indexes and rate limits.",
     ),
     click.option("--listen-fd", "descriptor", type=click.IntRange(0), hidden=True, help="The socket of a worker."),
 )
 _BESIDE: Final = (
-    click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
+    click.option("--work", is_flag=True, help="Run deferred jobs of every space."),
     click.option(
-        "--projection-events", is_flag=True, help="Leave an entry in the journal for each projection; no word of it."
+        "--projection-events", is_flag=True, help="Record each projection in the journal, without its content."
     ),
-    click.option(
-        "--share-store", is_flag=True, help="Let runtimes elsewhere keep their memory here (gateway+http://)."
-    ),
-    click.option(
-        "--upstream", metavar="URL", help="An EverOS server for the gateway's memories, in place of the store."
-    ),
+    click.option("--share-store", is_flag=True, help="Share the store with other runtimes (gateway+http://)."),
+    click.option("--upstream", metavar="URL", help="EverOS server that stores the gateway's memories."),
     click.option(
         "--llm-upstream",
         "llm_upstreams",
         multiple=True,
         metavar="[PREFIX=]URL",
-        help="A model server, shown with memory below /llm (`elytron proxy`).",
+        help="Model server to serve with memory below /llm (see `elytron proxy`).",
     ),
     click.option(
         "--llm-trusted-peer",
         "llm_peers",
         multiple=True,
         metavar="ADDRESS",
-        help="A program, or network, whose headers below /llm say for which user it asks.",
+        help="Program or network whose headers below /llm may name the user.",
     ),
     click.option(
         "--llm-pass",
         "llm_passed",
         multiple=True,
         metavar="METHOD:/PATH",
-        help="A further route below /llm that passes, for every caller; {id} is one segment.",
+        help="Additional route to pass through below /llm for every caller; {id} matches one segment.",
     ),
-    click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from."),
+    click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="Host to read resources from."),
     click.option(
         "--resource-folder",
         "folders",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="A folder to read resources from.",
+        help="Folder to read resources from.",
     ),
     click.option(
-        "--resource-type", "types", multiple=True, metavar="MIME", help="A kind of file to take in; without: all."
+        "--resource-type", "types", multiple=True, metavar="MIME", help="Media type of accepted files. [default: all]"
     ),
     click.option(
         "--upload-bytes",
         type=click.IntRange(1, gateway_limits.RESOURCE_BYTES),
-        help="The largest file; without: 50 MiB.",
+        help="Maximum size of a file. [default: 50 MiB]",
     ),
     click.option(
         "--mcp-tools",
@@ -136,16 +132,12 @@ _BESIDE: Final = (
         type=OneOf(ToolSet),
         default=tuple(item.value for item in DEFAULT_SETS),
         show_default=True,
-        help="Which tools MCP shows; may be repeated.",
+        help="Set of tools to offer over MCP.",
     ),
-    click.option("--mcp-private", is_flag=True, help="Let what calls over MCP ask for private memories."),
-    click.option(
-        "--public-url", metavar="URL", help="Where others reach the server, for its A2A card; behind a proxy."
-    ),
-    click.option(
-        "--quota-messages", type=click.IntRange(0), help="Messages that a gateway user may hold; without: any."
-    ),
-    click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any."),
+    click.option("--mcp-private", is_flag=True, help="Allow MCP callers to request private memories."),
+    click.option("--public-url", metavar="URL", help="Public address of the server behind a proxy, for its A2A card."),
+    click.option("--quota-messages", type=click.IntRange(0), help="Messages per gateway user. [default: unlimited]"),
+    click.option("--quota-bytes", type=click.IntRange(0), help="Resource bytes per gateway user. [default: unlimited]"),
 )
 """Options for surfaces beside the operations: the fields of `WantedSurfaces`, and the model servers below /llm."""
 _AGENT: Final = (
@@ -154,28 +146,30 @@ _AGENT: Final = (
         "agent_models",
         multiple=True,
         metavar="MODEL",
-        help="Serve each user an agent with this model, such as ollama:llama3.2; further ones are for users to choose.",
+        help="Model for an agent per user, such as ollama:llama3.2; with several, users choose.",
     ),
-    click.option("--agent-summary-model", metavar="MODEL", help="A model for summaries; without: the agent's own."),
-    click.option("--agent-vision-model", metavar="MODEL", help="A model that reads images; without: the agent's own."),
-    click.option("--agent-context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the models read."),
+    click.option("--agent-summary-model", metavar="MODEL", help="Model for summaries. [default: the agent's model]"),
+    click.option("--agent-vision-model", metavar="MODEL", help="Model for images. [default: the agent's model]"),
+    click.option(
+        "--agent-context-tokens", type=click.IntRange(1_000), metavar="N", help="Context size of the models, in tokens."
+    ),
     click.option(
         "--agent-page",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="The page /agent in place of the usual one: one HTML file.",
+        help="HTML file to serve as the page /agent instead of the default one.",
     ),
     click.option(
         "--agent-prompt",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         metavar="FILE",
-        help="Instruction of agents in place of the usual one.",
+        help="File with the agents' system prompt, instead of the default one.",
     ),
     click.option(
         "--agent-off",
         multiple=True,
         type=click.Choice(["all", "compaction", "embedding", "prompt", "push", "responses", "schedules", "tools"]),
-        help="A part of agents that is switched off; may be repeated.",
+        help="Feature of agents to switch off.",
     ),
     click.option(
         "--agent-limit",
@@ -183,7 +177,7 @@ _AGENT: Final = (
         multiple=True,
         callback=NamedLimits(AGENT_LIMITS),
         metavar="NAME=N",
-        help=f"A limit of one turn ({', '.join(AGENT_LIMITS)}); may be repeated.",
+        help=f"Limit of one turn ({', '.join(AGENT_LIMITS)}).",
     ),
     click.option(
         "--rag-limit",
@@ -191,35 +185,35 @@ _AGENT: Final = (
         multiple=True,
         callback=NamedLimits(RAG_LIMITS),
         metavar="NAME=N",
-        help="A quota, bound or alert of embeddings, such as user-rows=1000; may be repeated.",
+        help="Quota, limit or alert for embeddings, such as user-rows=1000.",
     ),
-    click.option("--no-schedules", is_flag=True, help="Leave agents' schedules and previews to another process."),
+    click.option("--no-schedules", is_flag=True, help="Leave schedules and push messages to another process."),
     click.option(
         "--push-host",
         "push_hosts",
         multiple=True,
         metavar="NAME",
-        help="A host that previews may go to in a private network, and without TLS.",
+        help="Host in a private network to which push messages may be sent, even without TLS.",
     ),
-    click.option("--push-contact", metavar="URL", help="Where push services may write to: mailto:... or https://..."),
-    click.option("--web-search", metavar="NAME=URL", help="A web search for agents, such as searxng=http://..."),
+    click.option("--push-contact", metavar="URL", help="Contact for push services: mailto:... or https://..."),
+    click.option("--web-search", metavar="NAME=URL", help="Web search for agents, for example searxng=http://..."),
 )
 
 
 @page_command("serve")
 @listening_options(8010)
-@click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
-@click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
+@click.option("--development", is_flag=True, help="Require no access key; only for this machine.")
+@click.option("--operator-key", is_flag=True, help="Create the first operator key and print it once.")
 @click.option(
     "--operator-key-file",
     "first_key_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write an operator's first key to a file that only its owner reads, instead of printing it.",
+    help="File for the first operator key, readable only by its owner, instead of printing it.",
 )
-@click.option("--console/--no-console", default=True, show_default=True, help="Show the console, a page at /console.")
-@logging_options("info", "The lowest level that is logged; requests are logged at info.")
-@click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@click.option("--console/--no-console", default=True, show_default=True, help="Serve the console at /console.")
+@logging_options("info", "Minimum level to log; requests are logged at info.")
+@click.option("--otel", "spans", is_flag=True, help="Export spans over OTLP, configured by the OTEL_ variables.")
 @several_options(*_WORKERS)
 @several_options(*REACH_OPTIONS)
 @several_options(*BOUND_OPTIONS)
@@ -244,14 +238,14 @@ def serve_command(
     first_key_file: Path | None,
     **given: Any,
 ) -> int | None:
-    """Serve the store over HTTP, until it is interrupted.
+    """Serve the store over HTTP until interrupted.
 
-    Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
+    Callers need an access key (`elytron access add`). Only this machine can connect unless --host says otherwise.
     """
     from elytron_adapter.admission_control import LoadBounds
     from elytron_http_shell.server import ServingSettings
 
-    log_to_stderr(style, log_level)
+    log_to_stderr(style, log_level, extra="agent" if given["agent_models"] else "proxy" if llm_upstreams else "server")
     without_core_dumps()
     found, out = run_settings(), run_output()
     require_own_store(found)
@@ -467,12 +461,15 @@ def _agent_settings(
     )
 
 
-def log_to_stderr(style: str | None, level: str, /) -> None:
-    """Log what this process does, as JSON or for people. Raises MissingExtra."""
+_PURPOSES: Final = {"server": "the HTTP server", "proxy": "the memory proxy", "agent": "a server of agents"}
+
+
+def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") -> None:
+    """Log what this process does, as JSON or for people. Raises MissingExtra, which names `extra`."""
     try:
         from elytron_http_shell.telemetry import LogStyle, configure_logs
     except ImportError as error:
-        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+        raise MissingExtra(extra=extra, purpose=_PURPOSES[extra]) from error
 
     configure_logs(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
@@ -481,22 +478,20 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
     """Say where it listens, and ease the search for cyclic garbage from then on."""
     lines = [
         f"listening on {report.address}",
-        f"  its store: {report.store}",
-        f"  who may call: {report.mode}",
-        f"  speaks: {', '.join(report.protocols)}",
+        f"  store: {report.store}",
+        f"  access: {report.mode}",
+        f"  protocols: {', '.join(report.protocols)}",
         f"  try it: {report.address}/docs",
-        *([f"  see and correct what it knows: {report.address}/console"] if "console" in report.protocols else []),
-        *([f"  answered by: {len(report.workers)} processes"] if report.workers else []),
-        f"  stop it: Ctrl-C, or kill {report.pid}",
+        *([f"  console: {report.address}/console"] if "console" in report.protocols else []),
+        *([f"  workers: {len(report.workers)} processes"] if report.workers else []),
+        f"  stop: Ctrl-C, or kill {report.pid}",
     ]
     if report.operator_key_file is not None:
-        lines.insert(4, f"  operator's key, written this once: {report.operator_key_file}")
+        lines.insert(4, f"  operator key, written to a file once: {report.operator_key_file}")
     elif report.operator_key is not None:
-        lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
+        lines.insert(4, f"  operator key, shown only once: {report.operator_key}")
     elif has_key:
-        lines.insert(
-            4, "  operator's key: there is one, shown when it was made; `elytron access rotate` gives a new one"
-        )
+        lines.insert(4, "  operator key: created earlier; `elytron access rotate` replaces it")
     out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # the process that started this one may read it through a pipe
     ease_collector()
@@ -530,20 +525,20 @@ _tools = click.option(
     type=OneOf(ToolSet),
     default=tuple(item.value for item in DEFAULT_SETS),
     show_default=True,
-    help="Which tools the host is shown; may be repeated.",
+    help="Set of tools to offer to the host.",
 )
 
 
 @click.group("mcp", cls=PageGroup, invoke_without_command=True)
 @_tools
-@click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
-@click.option("--mcp-private", is_flag=True, help="Let the host's model ask for private memories.")
+@click.option("--operator", is_flag=True, help="Offer operator tools too, for every space of the store.")
+@click.option("--mcp-private", is_flag=True, help="Allow the host's model to request private memories.")
 @common_options
 @click.pass_context
 def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bool, mcp_private: bool) -> None:
-    """Serve the space to an MCP host on stdin and stdout, until the host hangs up.
+    """Serve the space to an MCP host on stdin and stdout until the host disconnects.
 
-    Hosts start this themselves: `elytron mcp config --host NAME` prints what to paste into one.
+    Hosts start this command themselves: `elytron mcp config --host NAME` prints the configuration.
     """
     if context.invoked_subcommand is not None:
         return
@@ -559,17 +554,12 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
 
 
 @mcp_group.command("config")
-@click.option(
-    "--host",
-    required=True,
-    type=OneOf(McpHost),
-    help="Which program is to use the memory.",
-)
-@click.option("--url", metavar="URL", help="A server's address; without it, the host starts `elytron mcp` itself.")
+@click.option("--host", required=True, type=OneOf(McpHost), help="Program that will use the memory.")
+@click.option("--url", metavar="URL", help="Address of a memory server. [default: the host starts `elytron mcp`]")
 @_tools
 @common_options
 def config_command(*, host: McpHost, url: str | None, sets: tuple[ToolSet, ...]) -> None:
-    """Print what to paste into a host's configuration. No key is printed: ELYTRON_API_KEY is named in its place."""
+    """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
     made = config_of(host, settings=run_settings(), url=url, sets=frozenset(sets))
     out = run_output()
     if out.as_json:

@@ -67,44 +67,42 @@ class ProxyReport(Value):
     "upstreams",
     multiple=True,
     metavar="[PREFIX=]URL",
-    help=(f"A model server; with a prefix, for the models whose names begin so. Without: {DEFAULT_UPSTREAM}."),
+    help=(f"Model server; a PREFIX restricts it to models with that prefix. [default: {DEFAULT_UPSTREAM}]"),
 )
 @listening_options(PORT)
-@choice_option("--placement", BlockPlacement.TAIL, "The place of memory in a request.")
-@choice_option("--memory", MemoryUse.ON, "How memory takes part, unless a request says otherwise.")
+@choice_option("--placement", BlockPlacement.TAIL, "Position of the memory block in a request.")
+@choice_option("--memory", MemoryUse.ON, "Use of memory, unless a request overrides it.")
 @click.option(
     "--max-chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
     default=proxy_limits.BLOCK_CHARS,
     show_default=True,
-    help="Size of what memory adds.",
+    help="Size of the memory block, in characters.",
 )
-@click.option("--keep-partial", "partial", is_flag=True, help="Keep answers that their length or a filter ended, too.")
-@click.option("--finish", is_flag=True, help="Read answers to their end, and keep them, if their client leaves.")
-@click.option("--stateless", is_flag=True, help="Keep no responses for `previous_response_id`.")
 @click.option(
-    "--resend",
-    is_flag=True,
-    help="Ask once more without sealed reasoning where a model server cannot read it.",
+    "--keep-partial", "partial", is_flag=True, help="Store answers that were cut off by length or by a filter."
 )
-@click.option("--audit", is_flag=True, help="Keep the last blocks that went to a model, as records.")
+@click.option("--finish", is_flag=True, help="Read and store whole answers even if the client disconnects.")
+@click.option("--stateless", is_flag=True, help="Do not store responses for `previous_response_id`.")
+@click.option("--resend", is_flag=True, help="Retry without sealed reasoning if a model server cannot read it.")
+@click.option("--audit", is_flag=True, help="Store the latest blocks sent to a model, as records.")
 @click.option(
     "--trusted-peer",
     "peers",
     multiple=True,
     metavar="ADDRESS",
-    help="A program, or network, whose headers say for which user it asks.",
+    help="Program or network whose headers may name the user.",
 )
 @click.option(
     "--pass",
     "passed",
     multiple=True,
     metavar="METHOD:/PATH",
-    help="A further route that passes to model servers, for every caller; {id} is one segment.",
+    help="Additional route to pass through for every caller; {id} matches one segment.",
 )
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
-@click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
-@logging_options("warning", "The lowest level that is logged.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Host name that the proxy accepts.")
+@click.option("--development", is_flag=True, help="Require no access key, even if keys exist; only for this machine.")
+@logging_options("warning", "Minimum level to log.")
 @common_options
 def proxy_command(
     *,
@@ -120,15 +118,15 @@ def proxy_command(
     log_level: str,
     **given: Any,
 ) -> int | None:
-    """Serve a model server's unchanged API with memory added, and remember what is said.
+    """Serve a model server's unchanged API with memory added, and store the conversations.
 
-    Speaks OpenAI's chat completions and Responses, Anthropic's Messages and Ollama's API. The key of a model server
-    is read from ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
+    Supports the APIs of OpenAI (chat completions, Responses), Anthropic (Messages) and Ollama. The model server's key
+    is read from ELYTRON_LLM_UPSTREAM_KEY. Once an access key exists (`elytron access add`), clients must send one.
     """
     from elytron_http_shell.server import ServingSettings
     from elytron_proxy import ProxySettings
 
-    log_to_stderr(style, log_level)
+    log_to_stderr(style, log_level, extra="proxy")
     without_core_dumps()
     serving = ServingSettings(host=host, port=port, development=development, names=frozenset(hosts))
     asked = ProxySettings(
@@ -146,16 +144,13 @@ def proxy_command(
 
 
 async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
-    try:
-        from elytron_http_shell.server import is_loopback, serve_watched
-        from elytron_proxy import ProxyApp
-    except ImportError as error:
-        raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
     from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
     from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
     from elytron_adapter.key_quotas import WrongAttempts
     from elytron_cli.server.extras import require_entry
+    from elytron_http_shell.server import is_loopback, serve_watched
+    from elytron_proxy import ProxyApp
 
     found, out = run_settings(), run_output()
     require_own_store(found)
@@ -167,8 +162,8 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
         has_keys = bool(await keys.open_kinds())
         if not is_loopback(serving.host) and (serving.development or not has_keys):
             raise PermissionRefused(
-                "beyond this machine every caller needs a key: make one with"
-                " `elytron access add --kind user --space <name> --label <name>`, and leave --development out"
+                "callers from other machines need an access key: create one with `elytron access add --kind user "
+                "--space <name> --label <name>`, and do not pass --development"
             )
         is_open = serving.development or not has_keys
         entrance = CallerEntrance(
@@ -192,11 +187,11 @@ def _tell_proxy(out: CommandOutput, told: "StartedServer", asked: "ProxySettings
     report = ProxyReport(address=told.address, mode=told.mode, store=store, upstreams=servers, pid=os.getpid())
     lines = (
         f"listening on {report.address}",
-        f"  before: {', '.join(servers)}",
-        f"  its store: {store}",
-        f"  who may call: {report.mode}",
+        f"  upstream: {', '.join(servers)}",
+        f"  store: {store}",
+        f"  access: {report.mode}",
         f"  OpenAI clients: base URL {report.address}/v1; Anthropic's and Ollama's: {report.address}",
-        f"  stop it: Ctrl-C, or kill {report.pid}",
+        f"  stop: Ctrl-C, or kill {report.pid}",
     )
     out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()
@@ -205,7 +200,7 @@ def _tell_proxy(out: CommandOutput, told: "StartedServer", asked: "ProxySettings
 @click.group("server", cls=PageGroup)
 @common_options
 def server_group() -> None:
-    """End a server that runs on this machine."""
+    """Stop a server that runs on this machine."""
 
 
 def _kept_address() -> str | None:
@@ -214,23 +209,23 @@ def _kept_address() -> str | None:
     kept = address_kept_for(store.value)
     if kept is None and store.origin != "default" and parse_url(store.value).path is not None:
         # The usual address may be another store's.
-        raise InvalidInput(field="--url", problem="is needed: no server over this store is known on this machine")
+        raise InvalidInput(field="--url", problem="is missing: no server of this store is known on this machine")
     return kept
 
 
 @server_group.command("stop")
-@click.option("--reason", default="", metavar="TEXT", help="Why; shown to callers.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, shown to callers.")
 @server_options
 def stop_command(*, reason: str, server: NamedServer) -> None:
-    """End the server at --url, else the one that serves the store: it finishes what it accepted.
+    """Stop the server at --url or, by default, the one that serves the store, after its pending requests.
 
-    Needs an operator's key, on the server's own machine.
+    Requires an operator's key, and must be run on the server's machine.
     """
     is_given = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
     url = server.url if is_given else _kept_address() or server.url
     address = address_of(url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
-    run_output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))
+    run_output().report(report, lambda console, _: console.print(f"stopping the server: process {report.pid}"))
 
 
 CONSOLE_PORT = 8718
@@ -245,18 +240,18 @@ class RelayReport(Value):
 
 @page_command("console")
 @listening_options(CONSOLE_PORT)
-@click.option("--url", metavar="URL", help="Show the console of the server there instead; it asks for a key.")
+@click.option("--url", metavar="URL", help="Address of a server whose console to show; requires an access key.")
 @click.option("--keys", "asks_keys", is_flag=True, help="Require an access key, as `elytron serve` does.")
-@click.option("--open", "opens", is_flag=True, help="Open the page in this user's browser.")
-@logging_options("warning", "From which level on is logged.")
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@logging_options("warning", "Minimum level to log.")
 @common_options
 def console_command(
     *, host: str, port: int, url: str | None, asks_keys: bool, opens: bool, style: str | None, log_level: str
 ) -> int | None:
-    """Show the store in a browser: see, search, explain, correct and erase what is remembered.
+    """Open the store in a browser: browse, search, explain, correct and erase memories.
 
-    It asks for no key and listens on this machine alone. With --keys it asks for one, and may listen elsewhere. A
-    store that a server has open already is shown by that server, at /console.
+    The console needs no key and is reachable only from this machine; with --keys, it requires a key and may listen
+    elsewhere. If a server already has the store open, use its own console at /console.
     """
     log_to_stderr(style, log_level)
     without_core_dumps()
@@ -288,12 +283,12 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
     try:
         from elytron_console.relay import console_relay
     except ImportError as error:
-        raise MissingExtra(extra="client", purpose="the console of a server elsewhere") from error
+        raise MissingExtra(extra="client", purpose="showing the console of a remote server") from error
     if not is_loopback(host):
-        raise InvalidInput(field="--host", problem="is beyond this machine, where a relayed console is not shown")
+        raise InvalidInput(field="--host", problem="must be a local address for a relayed console")
     settings = ClientSettings(
         extra="client",
-        purpose="the console of a server elsewhere",
+        purpose="showing the console of a remote server",
         url=url.rstrip("/"),
         timeout_s=limits.REMOTE_ANSWER_S,
     )
@@ -302,7 +297,7 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
         with bound_socket(host, port) as listening:
             listening.listen()  # from here on connections wait until they are taken up
             address = f"{listening_address(listening)}/console"
-            lines = f"the console of {url}: {address}\n  stop it: Ctrl-C"
+            lines = f"the console of {url}: {address}\n  stop: Ctrl-C"
             report = RelayReport(address=address, server=url)
             run_output().report(report, lambda console, _: console.print(lines, soft_wrap=True))
             sys.stdout.flush()

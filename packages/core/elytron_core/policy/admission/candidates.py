@@ -25,17 +25,17 @@ VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERT
 """Authorities that may vouch for text of a tool or a page; a user's own word rests on the user's messages."""
 UNSURE: Final = frozenset({EvidenceAuthority.EXTERNAL_CONTENT, EvidenceAuthority.LEGACY_TRANSCRIPT})
 
-EMPTY: Final = "it says nothing"
+EMPTY: Final = "it has no content"
 OWN_OUTPUT: Final = "it repeats what this memory showed"
 SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
 PRIVATE_MATERIAL: Final = "private material never becomes a shared belief"
-GARDEN_WAITS: Final = "a private document waits for a yes"
-SOUL_KEEPER: Final = "who a persona is, its keeper decides"
-FOR_THE_OPERATOR: Final = "it is for the operator, not a belief"
-UNSURE_SOURCE: Final = "nobody here vouches for its source"
-NO_EVIDENCE: Final = "it rests on nothing that is kept"
-EVIDENCE_GONE: Final = "what it rests on is not there any more"
-NO_JUDGEMENT: Final = "nobody has judged it"
+GARDEN_WAITS: Final = "a private document needs the user's approval"
+SOUL_KEEPER: Final = "a persona is defined by its keeper"
+FOR_THE_OPERATOR: Final = "it concerns the operator and is not a belief"
+UNSURE_SOURCE: Final = "its source is not vouched for"
+NO_EVIDENCE: Final = "it cites no stored evidence"
+EVIDENCE_GONE: Final = "the evidence it cites no longer exists"
+NO_JUDGEMENT: Final = "it has not been judged yet"
 
 
 class CitedSource(NamedTuple):
@@ -134,10 +134,10 @@ def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
         return f"its topic has more than {limits.CANDIDATE_TOPIC_CHARS} characters"
     words = proposal.keywords
     if len(words) > limits.CANDIDATE_KEYWORDS or any(len(word) > limits.CANDIDATE_KEYWORD_CHARS for word in words):
-        return f"it has more than {limits.CANDIDATE_KEYWORDS} keywords of {limits.CANDIDATE_KEYWORD_CHARS} characters"
+        return f"it exceeds {limits.CANDIDATE_KEYWORDS} keywords of {limits.CANDIDATE_KEYWORD_CHARS} characters"
     cited = draft.citations
     if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > limits.CANDIDATE_CITATION_CHARS for name in cited):
-        return f"it cites more than {limits.CANDIDATE_CITATIONS} places of {limits.CANDIDATE_CITATION_CHARS} characters"
+        return f"it exceeds {limits.CANDIDATE_CITATIONS} citations of {limits.CANDIDATE_CITATION_CHARS} characters"
     return ""
 
 

@@ -45,7 +45,7 @@ def future_claims(claims: Iterable[tuple[str, Instant]], /, *, now: Instant) -> 
 def future_claim_text(claim: FutureClaim, /) -> str:
     """Return a line for people about a claim of the future."""
     claimed, now = format_instant(claim.claimed), format_instant(claim.now)
-    return f"{claim.field} is {claimed}, in the future (it is {now}): ordered by its recording"
+    return f"{claim.field} {claimed} is in the future (it is {now}); the memory is ordered by when it was recorded"
 
 
 @cache

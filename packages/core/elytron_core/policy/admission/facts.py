@@ -37,23 +37,23 @@ AUDITED: Final = {
     FactAction.CHANGE_PRIVACY: AuditAction.PRIVACY_CHANGED,
     FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
 }
-SLOT_TAKEN: Final = "its slot has another value by now"
-CANNOT_BE_HIDDEN: Final = "a memory of its plane is never hidden: erase it"
+SLOT_TAKEN: Final = "its slot has another value now"
+CANNOT_BE_HIDDEN: Final = "memories of its plane cannot be hidden: erase it"
 NOT_FORGOTTEN: Final = "it is not forgotten"
 STAYS: Final = {
-    FactAction.CORRECT: "it says that already",
-    FactAction.SUPERSEDE: "it says that already",
-    FactAction.INVALIDATE: "it has ended already, or ends at that time",
-    FactAction.MARK_STALE: "it is marked stale already",
-    FactAction.CHANGE_PRIVACY: "it has that privacy already",
-    FactAction.CHANGE_SCOPE: "it counts there already",
+    FactAction.CORRECT: "it already says that",
+    FactAction.SUPERSEDE: "it already says that",
+    FactAction.INVALIDATE: "it has already ended, or ends at that time",
+    FactAction.MARK_STALE: "it is already marked stale",
+    FactAction.CHANGE_PRIVACY: "it already has that privacy",
+    FactAction.CHANGE_SCOPE: "it already has that scope",
 }
 """Why an action leaves a fact as it is."""
 GONE: Final = {
-    FactState.CORRECTED: "it was corrected: another version took its place",
-    FactState.FORGOTTEN: "it is forgotten already",
+    FactState.CORRECTED: "it was corrected: another version replaced it",
+    FactState.FORGOTTEN: "it is already forgotten",
     FactState.DELETED: "it was deleted",
-    FactState.MERGED: "it was merged into another fact: merge_facts takes that back",
+    FactState.MERGED: "it was merged into another fact: merge_facts can undo that",
 }
 """Why a fact that is not believed any more is not changed."""
 STRICTNESS: Final = {FactPrivacy.PUBLIC: 0, FactPrivacy.SHARED: 1, FactPrivacy.PRIVATE: 2}
@@ -83,9 +83,9 @@ def require_fields(request: FactChangeRequest, /) -> None:
         is_given = getattr(request, field) is not None
         is_taken = field in _FIELDS[request.action]
         if is_given and not is_taken:
-            raise InvalidInput(field=field, problem=f"is not for {request.action.value!r}: leave it out")
+            raise InvalidInput(field=field, problem=f"does not apply to {request.action.value!r}: leave it out")
         if is_taken and not is_given and field != _OPTIONAL:
-            raise InvalidInput(field=field, problem=f"is missing for {request.action.value!r}")
+            raise InvalidInput(field=field, problem=f"is required for {request.action.value!r}")
     if request.content is not None and similarity.is_blank(request.content):
         raise InvalidInput(field="content", problem="is blank: forget or delete the fact instead")
 
@@ -93,7 +93,7 @@ def require_fields(request: FactChangeRequest, /) -> None:
 def require_believed(fact: Fact, /) -> None:
     """Raise InvalidInput unless `fact` is believed to hold at some time."""
     if not fact.is_believed:
-        raise InvalidInput(field="id", problem=f"names a fact that no call changes: {GONE[fact.state]}")
+        raise InvalidInput(field="id", problem=f"names a fact that cannot be changed: {GONE[fact.state]}")
 
 
 def change_fact(
@@ -194,21 +194,21 @@ def _has_ended(fact: Fact, *, at: Instant) -> bool:
 def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
     if request.at is None and _has_ended(fact, at=at):
-        raise InvalidInput(field="id", problem=f"{ENDED}, or name a time before its end in at")
+        raise InvalidInput(field="id", problem=f"{ENDED}, or give a time before its end in `at`")
     moment = request.at if request.at is not None else at
     if fact.valid_from is not None and moment < fact.valid_from:
-        way_out = "name a later time in at, or correct or delete it"
+        way_out = "give a later time in `at`, or correct or delete the fact"
         if request.at is None:
-            raise InvalidInput(field="id", problem=f"names a version that has not begun to hold: {way_out}")
-        raise InvalidInput(field="at", problem=f"is before the fact began to hold: {way_out}")
+            raise InvalidInput(field="id", problem=f"names a version that is not valid yet: {way_out}")
+        raise InvalidInput(field="at", problem=f"is before the fact became valid: {way_out}")
     ends = fact.valid_to if not fact.is_current else None
     if ends is not None and (ends < moment or (ends == moment and request.content is not None)):
-        problem = "is after the fact ceased to hold: name an earlier time, or change the version that follows it"
+        problem = "is after the fact ceased to be valid: give an earlier time, or change the version that follows it"
         raise InvalidInput(field="at", problem=problem)
     return moment
 
 
-ENDED: Final = "names a version that has ceased to hold: change the one that holds now"
+ENDED: Final = "names a version that is no longer valid: change the current one"
 
 
 def _move_fact(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:

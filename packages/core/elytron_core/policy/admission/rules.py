@@ -141,10 +141,10 @@ SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
 EMPTY_TOPIC: Final = "the topic is empty"
 EMPTY_CONTENT: Final = "the content is empty"
 VALIDITY_BACKWARDS: Final = "its validity ends before it begins"
-PRIVACY_TRANSITION: Final = "a write never changes the privacy of a fact: use change_fact with change_privacy"
+PRIVACY_TRANSITION: Final = "a write cannot change the privacy of a fact: use change_fact with change_privacy"
 OLDER_OBSERVATION: Final = "it was observed before the current fact"
 OLDER_THAN_DELETION: Final = "it was observed before the fact was deleted"
-LESS_SURE: Final = "it is less sure than the current fact"
+LESS_SURE: Final = "it is less certain than the current fact"
 NOTHING_TO_DELETE: Final = "there is no current fact to delete"
 EMPTY_SKILL: Final = "the topic or the title is empty"
 
@@ -375,7 +375,7 @@ NO_SOUL = "a persona needs a soul binding"
 SOUL_OF_ANOTHER_KIND = "only a persona has a soul binding"
 SOUL_TAKEN = "that soul is bound to another subject"
 ITSELF = "both ends are the same subject"
-NO_SUCH_END = "one of its ends is no subject of this space"
+NO_SUCH_END = "one end of the relationship is not a subject of this space"
 
 
 def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:

@@ -67,9 +67,9 @@ class PhraseGrammar:
         reading = _PhraseReading(phrase, self._parts)
         found = reading.alternatives()
         if reading.place < len(phrase):
-            raise PhraseFlaw("a phrase has a bracket too many")
+            raise PhraseFlaw("a phrase has an unmatched bracket")
         if len(found) > limits.PHRASE_EXPANDED_CHARS:
-            raise PhraseFlaw(f"a phrase comes to more than {limits.PHRASE_EXPANDED_CHARS} characters with its parts")
+            raise PhraseFlaw(f"a phrase has more than {limits.PHRASE_EXPANDED_CHARS} characters with its parts")
         # Each open shape multiplies the ways in which an expression can fail to match.
         if found.count(_WIDE_SIGN) > _WIDE_MOST:
             raise PhraseFlaw(f"a phrase has more than {_WIDE_MOST} open shapes ({', '.join(sorted(_WIDE))})")
@@ -113,7 +113,7 @@ class _PhraseReading:
             elif sign == "{":
                 found.append(self._braced())
             elif sign in "}?":
-                raise PhraseFlaw(f"a phrase has {sign!r} without an opening one")
+                raise PhraseFlaw(f"a phrase has {sign!r} without an opening bracket")
             else:
                 found.append("['’]" if sign == "'" else re.escape(sign))
         return "".join(found)
@@ -122,10 +122,10 @@ class _PhraseReading:
         self._depth += 1
         # Phrases are read by recursion, so a file must not choose the depth.
         if self._depth > _DEPTH_MOST:
-            raise PhraseFlaw(f"a phrase has brackets more than {_DEPTH_MOST} deep")
+            raise PhraseFlaw(f"a phrase has brackets nested more than {_DEPTH_MOST} deep")
         inner = self.alternatives()
         if self._next() != ")":
-            raise PhraseFlaw("a phrase has a bracket that is never closed")
+            raise PhraseFlaw("a phrase has an unclosed bracket")
         self._depth -= 1
         self.place += 1
         if self._next() != "?":
@@ -139,19 +139,19 @@ class _PhraseReading:
             self.place += 3
             inner = self._group()
             if self._next() != "}":
-                raise PhraseFlaw("a slot is never closed")
+                raise PhraseFlaw("a slot is not closed")
             self.place += 1
             return self._kept(slot, inner)
         found = _BRACED.match(self._phrase, self.place)
         if found is None:
-            raise PhraseFlaw("a phrase has braces that hold no name of a part or a shape")
+            raise PhraseFlaw("a phrase has braces that do not name a part or a shape")
         self.place = found.end()
         inner = self._named(found)
         return inner if found["slot"] is None else self._kept(found["slot"], inner)
 
     def _kept(self, slot: str, inner: str) -> str:
         if slot not in _SLOTS or slot in self._slots or "(?P<" in inner:
-            raise PhraseFlaw(f"slots are {', '.join(_SLOTS)}, each once and none inside another")
+            raise PhraseFlaw(f"the slots {', '.join(_SLOTS)} may each be used once, and not inside each other")
         self._slots.add(slot)
         return f"(?P<{slot}>{inner})"
 
@@ -165,13 +165,13 @@ class _PhraseReading:
             sized = shape.format(least - counted, most - counted)
             return f"{_WIDE_SIGN}{sized})" if name in _WIDE else sized
         if found["least"] is not None:
-            raise PhraseFlaw(f"{name!r} takes no size")
+            raise PhraseFlaw(f"{name!r} does not take a size")
         known = self._parts.get(name) or _SHAPES.get(name)
         if known is None:
-            raise PhraseFlaw("a phrase names a part that the file does not define before it")
+            raise PhraseFlaw("a phrase uses a part that is not defined before it")
         # A part may be used several times, and an expression has each slot once.
         if "(?P<" in known:
-            raise PhraseFlaw("a part has a slot: slots belong to the phrase of a fact")
+            raise PhraseFlaw("a part has a slot, but only the phrase of a fact may have slots")
         return known
 
 
@@ -256,7 +256,7 @@ def parse_language(data: bytes, /, *, name: str) -> FactLanguage:
     try:
         language = FactLanguage.model_validate(tomllib.loads(data.decode("utf-8")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise UnreadableFile(name=name, problem="is no TOML") from None
+        raise UnreadableFile(name=name, problem="is not valid TOML") from None
     except ValidationError as error:
         found = invalid_input(error, known=_NAMES)
         raise UnreadableFile(name=name, problem=f"in {found.field}: {found.problem}") from None
@@ -301,11 +301,11 @@ _PHRASE_LISTS: Final = frozenset(
 def _check_form(form: FactForm, grammar: PhraseGrammar, language: FactLanguage) -> None:
     slots = set(_SLOT.findall(grammar.expression(form.says)))
     if "x" not in slots:
-        raise PhraseFlaw("a phrase of a fact needs the slot x")
+        raise PhraseFlaw("the phrase of a fact needs the slot x")
     if not set(form.guards) <= language.guards.keys():
-        raise PhraseFlaw("it names a guard that the file does not define")
+        raise PhraseFlaw("it names an undefined guard")
     if not form.content and form.operation is not FactOperation.DELETE:
-        raise PhraseFlaw("it needs a content")
+        raise PhraseFlaw("it needs content")
     _check_template(form.topic, slots)
     _check_template(form.content, slots | {"who"})
 
@@ -314,6 +314,6 @@ def _check_template(template: str, slots: set[str]) -> None:
     try:
         told = [(field, spec, way) for _, field, spec, way in Formatter().parse(template) if field is not None]
     except ValueError:
-        raise PhraseFlaw("a template has a brace that is never closed") from None
+        raise PhraseFlaw("a template has an unclosed brace") from None
     if any(field not in slots or spec or way for field, spec, way in told):
-        raise PhraseFlaw("a template names a slot that its phrase has not")
+        raise PhraseFlaw("a template uses a slot that its phrase does not have")
