@@ -72,7 +72,8 @@ async def test_a_round_trip_brings_every_byte_back(archive: Path, tmp_path: Path
         assert await blobs(other) == {TERMS, PICTURE}
         gateway = MemoryGateway(other)
         ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
-        (found,) = (await gateway.search(wire.GatewaySearchRequest(**ada, query="payment due"))).results
+        query = wire.GatewaySearchRequest(**ada, query="payment due", scope=("resources",))
+        (found,) = (await gateway.search(query)).results
         assert found.heading == "Terms"
         assert found.resource_id is not None
         assert (await gateway.retry_resource(wire.PlacedRequest(**ada), found.resource_id)).status == "extracted"

@@ -149,7 +149,7 @@ def test_problems_with_many_items_are_few(wrong: bytes) -> None:
     "many", [b"[" + b"1," * 600_000 + b"1]", b"{" + b",".join(b'"k%d":1' % number for number in range(10_001)) + b"}"]
 )
 def test_more_values_than_any_request_has_are_refused(many: bytes) -> None:
-    with pytest.raises(InvalidJson, match="has more than"):
+    with pytest.raises(InvalidJson, match="more than"):
         envelope.decode_as(wire.GatewayAddRequest, many)
 
 

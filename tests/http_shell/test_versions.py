@@ -173,7 +173,7 @@ async def test_a_version_is_demanded_of_one_thing_that_has_one(runtime: MemoryRu
     assert await version_of(runtime.context, MemoryForgetRequest(ids=(item.id, item.id))) is None
     assert await version_of(runtime.context, MemoryListRequest()) is None
     for request in (MemoryForgetRequest(ids=(item.id, "t0000000000000009")), MemoryListRequest()):
-        with pytest.raises(InvalidInput, match="one thing that has a version"):
+        with pytest.raises(InvalidInput, match="a single versioned item"):
             await demanding_context(runtime.context, request, ("*",))
 
 

@@ -114,7 +114,7 @@ async def test_a_remote_memory_refuses_a_page_that_is_longer_than_it_asked_for()
     report = MemoryRecallReport(space="ada", query="boat", outcome=RecallOutcome.FOUND, hits=hits)
     body = Sent((report.model_dump_json(exclude_none=True).encode(),), media_type="application/json")
     async with serving(body) as server, elytron.connect(server.url, space="ada") as memory:
-        with pytest.raises(Unsupported, match="more than it was asked for"):
+        with pytest.raises(Unsupported, match="more than was requested"):
             await memory.recall("boat", limit=ASKED)
 
 

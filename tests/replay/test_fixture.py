@@ -75,7 +75,7 @@ def test_what_is_json_but_no_object_is_refused() -> None:
 
 
 def test_a_key_said_twice_is_refused() -> None:
-    with pytest.raises(UnreadableFile, match="key twice"):
+    with pytest.raises(UnreadableFile, match="is not JSON: it has an object with a duplicate key"):
         parse_fixture(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")
 
 

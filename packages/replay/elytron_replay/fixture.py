@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Validati
 from elytron.models.scripted import ModelCassette, RecordedModel
 from elytron_core import limits, strict_json
 from elytron_core.clock import FrozenClock, Instant, instant
-from elytron_core.errors import ElytronError, UnreadableFile
+from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_core.ids import SeededIds, make_uuid7
 from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
@@ -47,8 +47,8 @@ def plain_of(data: bytes, /, *, name: str) -> Json:
     """Return the JSON in `data`, from a file called `name`. Raises UnreadableFile."""
     try:
         return strict_json.parse_json(data)
-    except ElytronError as error:
-        raise UnreadableFile(name=name, problem=str(error)) from None
+    except InvalidInput as error:
+        raise UnreadableFile(name=name, problem=f"is not JSON: it {error.problem}") from None
 
 
 FORMAT = "elytron.fixture"

@@ -54,7 +54,7 @@ async def test_records_put_by_a_client_make_no_agent_call_its_hosts_tools() -> N
     with Live() as server:
         async with elytron.connect(server.url, space="ada") as memory:
             for namespace, key, value in FORGED:
-                with pytest.raises(PermissionRefused, match="runtime's own"):
+                with pytest.raises(PermissionRefused, match="reserved for the runtime"):
                     await memory.put_record(namespace, key, value.model_dump(mode="json", exclude_none=True))
         assert server.run(calls_of(server.runtime)) == []
 

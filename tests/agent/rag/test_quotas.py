@@ -73,7 +73,7 @@ async def test_inserts_of_an_hour_end_with_the_hour() -> None:
         await ada.insert("One more.")
     assert (refused.status_code, refused.json()["code"], state["used"]) == (429, "rate_limited", 2)
     assert state["ends_at"] % 3_600_000 < 1000
-    assert_named(refused.json(), "more than 2 new embeddings a hour")
+    assert_named(refused.json(), "more than 2 new embeddings per hour")
 
 
 async def test_rows_that_went_by_other_ways_are_counted_off() -> None:
