@@ -138,7 +138,7 @@ def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
     assert "nothing was changed" in elytron("facts", "merge", "--dry-run", "--no-json").stdout
     (pair,) = elytron.json("facts", "merge")["pairs"]
     assert pair["folded"] in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
-    assert "not folded" in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
+    assert "not merged" in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
 
 
 def test_a_file_that_is_not_what_a_command_wants_is_named(elytron: CommandLine) -> None:

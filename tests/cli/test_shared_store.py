@@ -52,4 +52,4 @@ def test_it_keeps_the_access_keys_of_its_own_server(
 ) -> None:
     monkeypatch.setenv("ELYTRON_API_KEY", KEY)
     told = elytron(*command, "--store", shared, "--space", "ada", expect=2).stderr
-    assert "whose access keys stay there" in told
+    assert "which owns its access keys" in told

@@ -54,7 +54,7 @@ class TestReplay:
     def test_the_export_view_is_a_command_of_its_own(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         assert elytron.json("transcript", "export", *SUPPORT)["slice"]["view"] == "export"
-        assert "view      export" in elytron("transcript", "export", *SUPPORT, "--no-json").stdout
+        assert "view     export" in elytron("transcript", "export", *SUPPORT, "--no-json").stdout
 
     def test_an_unknown_cursor_is_refused(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
@@ -68,7 +68,7 @@ class TestLifecycle:
         assert (report["changed"], report["affected_turns"], report["reason"]) == (True, 2, "asked")
         assert [hit["text"] for hit in elytron.json("recall", "tea")["hits"]] == ["Ada likes tea"]
         told = elytron("transcript", "lifecycle", "review", *SUPPORT, "--no-json").stdout
-        assert "rests on it  shared_fact" in told
+        assert "dependants  shared_fact" in told
 
     def test_one_turn_alone_is_masked(self, elytron: CommandLine, tmp_path: Path) -> None:
         turn = committed(tmp_path)
@@ -123,4 +123,4 @@ class TestPublicExport:
         report = elytron.json("export", str(file), "--public")
         assert report["redacted"]["turns"] == 2
         assert b"I like tea" not in zipfile.ZipFile(file).read("documents.jsonl")
-        assert "left out" in elytron("export", str(file), "--public", "--force", "--no-json").stdout
+        assert "skipped" in elytron("export", str(file), "--public", "--force", "--no-json").stdout

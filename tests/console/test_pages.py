@@ -380,7 +380,7 @@ async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: S
     await page.page.keyboard.press("Enter")
     alert = page.page.get_by_role("alert")
     await alert.wait_for()
-    assert "server's own" in await alert.inner_text()
+    assert "reserved for the server" in await alert.inner_text()
 
 
 async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched) -> None:
