@@ -60,4 +60,4 @@ def _prose(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "&#124;").replace("<", "&lt;")
+    return " ".join(text.split()).replace("|", "&#124;").replace("<", "&lt;").replace("[", "&#91;")
