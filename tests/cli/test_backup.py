@@ -78,6 +78,8 @@ def test_a_user_is_exported_with_the_spaces_of_all_apps(elytron: CommandLine) ->
     assert (
         "already" in elytron.error("--store", "m.db", "--space", "ada", "export", "--user", "hers", expect=2)["reason"]
     )
+    elytron.error("--store", "m.db", "--space", "nobody", "export", "--user", "none", expect=3)
+    assert not (elytron.folder / "none").exists()
 
 
 class TestPublicArchive:

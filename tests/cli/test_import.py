@@ -75,6 +75,25 @@ def test_people_see_what_was_found_and_stored(elytron: CommandLine) -> None:
     assert "2025-01-01 09:30 to 2025-01-01 09:31" in shown
 
 
+def test_people_see_every_reason_and_every_doubt(elytron: CommandLine) -> None:
+    chat = (
+        "02.04.24, 09:11 - Jana: Wir ziehen um.\n02.04.24, 09:12 - Jana: Diese Nachricht wurde gelöscht.\n"
+        "03.04.24, 10:00 - Jana: Minka kommt mit.\n44.04.24, 10:00 - Jana: Was?\n"
+    )
+    file = elytron.write("chat.txt", chat.encode())
+    first = elytron("import", file, "--no-json", expect=6).stdout
+    assert "found    2 messages in 1 conversation (whatsapp)" in first
+    skipped = [line for line in first.splitlines() if line.startswith("skipped")]
+    assert [line.split(maxsplit=1)[1] for line in skipped] == [
+        "1 deleted",
+        "1 unreadable",
+        "chat.txt, line 4: date is not a valid date in the order dmy",
+    ]
+    again = elytron("import", file, "--date-order", "mdy", "--no-json", expect=6).stdout
+    assert "mdy, because it was requested" in again
+    assert [line.startswith("updated") for line in again.splitlines()].count(True) == 2
+
+
 BAD: dict[str, tuple[bytes, str]] = {
     "a half-written last line": (lines(GOOD) + b'{"role": "user", "content": "s3cret', "line 2"),
     "bytes that are not UTF-8": (lines(GOOD) + b'{"role": "user", "content": "s3cret\xff"}', "line 2"),

@@ -300,15 +300,26 @@ _LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/installation.py"
 
 
 @pytest.mark.parametrize(
-    ("place", "prefix", "hint"),
+    ("place", "prefix", "has_pip", "hint"),
     [
-        ("packages/core/elytron_core/errors/installation.py", "/src/.venv", "run `uv sync --inexact --extra mcp` or"),
-        (_LIBRARY, "/data/uv/tools/elytron", "run `uv tool install 'elytron[mcp]'`"),
-        (_LIBRARY, "C:\\Users\\ada\\AppData\\Roaming\\uv\\tools\\elytron", "run `uv tool install 'elytron[mcp]'`"),
-        (_LIBRARY, "/data/pipx/venvs/elytron", "run `pipx install --force 'elytron[mcp]'`"),
-        (_LIBRARY, "/srv/venv", "run `pip install 'elytron[mcp]'` in its virtual environment"),
-        (_LIBRARY, "/usr/local", "run `pip install 'elytron[mcp]'`, in a container as a step of its image"),
+        (
+            "packages/core/elytron_core/errors/installation.py",
+            "/src/.venv",
+            "uv",
+            "run `uv sync --inexact --extra mcp`",
+        ),
+        (_LIBRARY, "/data/uv/tools/elytron", False, "run `uv tool install 'elytron[mcp]'`"),
+        (
+            _LIBRARY,
+            "C:\\Users\\ada\\AppData\\uv\\tools\\elytron",
+            "uv",
+            "run `uv tool install 'elytron[mcp]'`",
+        ),
+        (_LIBRARY, "/data/pipx/venvs/elytron", True, "run `pipx install --force 'elytron[mcp]'`"),
+        (_LIBRARY, "/srv/venv", False, "run `uv pip install 'elytron[mcp]'` in its virtual environment"),
+        (_LIBRARY, "/srv/venv", True, "run `pip install 'elytron[mcp]'` in its virtual environment"),
+        (_LIBRARY, "/usr/local", True, "run `pip install 'elytron[mcp]'`, in a container as a step of its image"),
     ],
 )
-def test_a_missing_extra_is_installed_as_elytron_itself_was(place: str, prefix: str, hint: str) -> None:
-    assert hint in install_hint("mcp", place=place, prefix=prefix, base_prefix="/usr/local")
+def test_a_missing_extra_is_installed_as_elytron_itself_was(place: str, prefix: str, has_pip: bool, hint: str) -> None:
+    assert hint in install_hint("mcp", place=place, prefix=prefix, base_prefix="/usr/local", has_pip=has_pip)

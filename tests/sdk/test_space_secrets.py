@@ -236,7 +236,7 @@ async def test_a_space_has_one_secret(memory: MemoryRuntime) -> None:
     with pytest.raises(Conflict):
         await memory.secrets.seal("ada", words=OTHER_WORDS)
     for call in (memory.secrets.unlock("bea", words=WORDS), memory.secrets.lock("bea"), memory.secrets.grant("bea")):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match="no sealed space of this name: seal it first"):
             await call
 
 

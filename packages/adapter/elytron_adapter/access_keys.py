@@ -328,7 +328,7 @@ class AccessKeys:
             access=_shown_key(key),
             key=f"ely_{key.kind}_{key.id}_{secret}",
             webhook_secret=_webhook_secret(outside, key) if outside is not None else None,
-            no_webhooks="" if outside is not None else f"a copy of this store would contain their secret: {WAY_OUT}",
+            no_webhooks="" if outside is not None else f"webhooks need a secret outside the store: {WAY_OUT}",
         )
 
     async def _look_up(self, key_id: str) -> AccessKey | None:

@@ -37,7 +37,7 @@ class ModelSetting(Value):
     origin: str | None = None
     """Source of the setting: an option, a variable of the environment, or the file."""
     is_changeable: bool = False
-    """True if the file decides, so that a change of it counts at the next start."""
+    """True if the file decides, so that changing it takes effect at the next start."""
 
 
 class ModelConfig(Value):
@@ -58,21 +58,21 @@ def models_in_use(models: RuntimeModels, /) -> ModelConfig:
 
 
 class ModelConfigChange(Request):
-    """Update the model settings in the server's file. An empty text takes a setting out; None leaves it."""
+    """Update the model settings in the server's file. An empty text removes a setting; None leaves it."""
 
     embedder: str | None = None
     language_model: str | None = None
 
 
 class ModelSettings(Protocol):
-    """The settings of models, as the program that serves keeps them."""
+    """The model settings of the serving program."""
 
     def read(self) -> ModelConfig:
         """Return the settings as the next start reads them."""
         ...
 
     def change(self, change: ModelConfigChange, /) -> None:
-        """Write the settings. Raises InvalidInput for a model that is none, PermissionRefused if they cannot be set."""
+        """Write the settings. Raises InvalidInput for an invalid model, PermissionRefused if they cannot be set."""
         ...
 
 

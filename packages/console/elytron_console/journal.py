@@ -27,7 +27,7 @@ from elytron_core.scope import Scope
 
 
 class SpaceContents(Value):
-    """Number of memories of each plane, and what the space is about. Counted for this answer; nothing of it is kept."""
+    """Number of memories of each plane, and what the space is about. Counted for this answer, not stored."""
 
     space: str
     exists: bool
@@ -124,7 +124,7 @@ class JournalReader:
     async def page(
         self, space: SpaceId, /, *, before: int | None, limit: int, actions: Collection[str] = ()
     ) -> JournalPage:
-        """Return up to `limit` entries before the sequence `before`, of `actions` alone if some are named."""
+        """Return up to `limit` entries before the sequence `before`, only of `actions` if some are named."""
         last = await self._journals.last(space, 0)
         sequence = last.sequence if last is not None else 0
         end = min(sequence, before - 1) if before is not None else sequence

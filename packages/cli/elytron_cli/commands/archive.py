@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -295,7 +295,12 @@ def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -
         else:
             out.report(await session.call(request), _show_exported)
 
-    return run_work(work)
+    try:
+        return run_work(work)
+    finally:
+        if whole_user:
+            with suppress(OSError):  # only a folder that an error left empty can be removed
+                file.rmdir()
 
 
 async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
@@ -371,8 +376,8 @@ def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
     left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-    left_out = [("skipped", f"{left}; export without --public to include them")] if left else []
-    tables_common.show_pairs(console, [*rows, *counts, *left_out])
+    left_out = f"{left}; export without --public to include them" if left else ""
+    tables_common.show_pairs(console, [*rows, *counts, ("skipped", left_out)])
     tables_common.show_other_spaces(console, report.other_spaces)
 
 
@@ -388,26 +393,21 @@ def _show_imported(console: "Console", report: MemoryImportReport) -> None:
 
 def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
     formats = ", ".join(form.value for form in report.formats)
-    found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
+    conversations = f"{report.conversations} conversation{'s' * (report.conversations != 1)}"
+    found = f"{report.messages} message{'s' * (report.messages != 1)} in {conversations} ({formats})"
     left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
-    span = (
-        f"{tables_common.minute_text(report.first_at)} to {tables_common.minute_text(report.last_at)}"
-        if report.first_at is not None
-        else ""
-    )
-    changed = [
-        _count_words(report.updated, "updated to the new version"),
-        _count_words(report.unchanged, "left unchanged"),
-    ]
+    minute_text = tables_common.minute_text
+    span = f"{minute_text(report.first_at)} to {minute_text(report.last_at)}" if report.first_at is not None else ""
     rows = [
         ("found", found),
         ("said", span),
         ("stored", "nothing (dry run)" if report.dry_run else str(report.stored)),
         ("already stored", str(report.duplicates) if report.duplicates else ""),
-        ("changed", ", ".join(words for words in changed if words)),
+        ("changed", f"{report.updated} updated to the new version" if report.updated else ""),
+        ("changed", f"{report.unchanged} left unchanged" if report.unchanged else ""),
         ("previously erased", f"{report.erased}, not imported again" if report.erased else ""),
         ("skipped", left_out),
-        ("skipped", f"{report.skipped} unreadable records" if report.skipped else ""),
+        ("skipped", f"{report.skipped} unreadable" if report.skipped else ""),
         *(("dates", _dates_line(each)) for each in report.dates),
         *(("continues", _resumed_line(each)) for each in report.resumed),
         *((note.kind.value, safe_line(f"{note.file}, {note.place}: {note.problem}")) for note in report.notes),
@@ -416,23 +416,15 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
     tables_common.show_future_claims(console, report.future_claims)
 
 
-def _count_words(count: int, words: str) -> str:
-    return f"{count} {words}" if count else ""
-
-
 def _dates_line(dates: FileDates) -> str:
-    way_out = "; if that is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
-    doubt = " (ambiguous)" if dates.is_ambiguous else ""
-    return f"{safe_line(dates.file)}: {dates.order.value}{doubt}, because {dates.reason}{way_out}"
+    doubt = ". This is a guess: if it is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
+    return f"{safe_line(dates.file)}: {dates.order.value}, because {dates.reason}{doubt}"
 
 
 def _resumed_line(resumed: ResumedConversation) -> str:
     hours = resumed.offset_minutes / 60
-    clock = (
-        f"; its clock is {abs(hours):g} hours {'behind' if hours > 0 else 'ahead'}; times were adjusted"
-        if hours
-        else ""
-    )
+    direction = "behind" if hours > 0 else "ahead"
+    clock = f"; its clock is {abs(hours):g} hours {direction}; times were adjusted" if hours else ""
     return f"{safe_line(resumed.file)}: conversation {safe_line(resumed.title or resumed.conversation)}{clock}"
 
 

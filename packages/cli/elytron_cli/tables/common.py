@@ -270,12 +270,11 @@ def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
 
 
 def show_pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
-    """Show names and values, and nothing for values that are empty."""
-    values = dict(rows)
-    width = max((len(name) for name in values), default=0)
-    for name, value in values.items():
-        if value:
-            console.print(f"{name:<{width}}  {safe_line(value)}", soft_wrap=True)
+    """Show names and values, and nothing for values that are empty. A name may stand in several rows."""
+    shown = [(name, value) for name, value in rows if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        console.print(f"{name:<{width}}  {safe_line(value)}", soft_wrap=True)
 
 
 def _hit_speaker(hit: RecallHit) -> str:

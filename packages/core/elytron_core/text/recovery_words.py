@@ -80,7 +80,7 @@ def entropy_of(words: str, /) -> bytes:
     """Return the entropy in `words`, which may be in any case. Raises WordsInvalid, which names no word."""
     given = normal_text(words).lower().split()
     if len(given) not in _COUNTS:
-        raise WordsInvalid(problem=f"must be {WORD_COUNT} words")
+        raise WordsInvalid(problem=f"must be exactly {WORD_COUNT}")
     value = 0
     for word in given:
         if (number := _word_numbers().get(word)) is None:

@@ -64,7 +64,7 @@ class DateChoice(NamedTuple):
     """Order in which the dates of a file are to be read, None for the one that fits best, and why."""
 
     order: DateOrder | None = None
-    reason: str = "as requested"
+    reason: str = "it was requested"
 
 
 class DateReading(Value):

@@ -129,7 +129,7 @@ class UserSeats:
         """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
         spaces = [space async for space, seat in self._seats(place) if seat is not None]
         if not spaces:
-            raise NotFound(what="secret", name=place)
+            raise NotFound(what="sealed space", name=place, way_out="seal it first")
         return spaces
 
     async def status(self, space: str, /) -> SecretStatus:

@@ -212,7 +212,7 @@ class SecretKeeper:
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
         entry = await self.store.seats.read(space)
         if entry is None:
-            raise NotFound(what="secret", name=space)
+            raise NotFound(what="sealed space", name=space, way_out="seal it first")
         seat, revision = entry
         renewed = tuple([await wrapping.take_over(seat.inner, key, old) for key in seat.keys])
         moved = seat.model_copy(
@@ -326,7 +326,7 @@ class SecretKeeper:
         """Return the seat of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
         seat = await self.seat(space)
         if seat is None:
-            raise NotFound(what="secret", name=space)
+            raise NotFound(what="sealed space", name=space, way_out="seal it first")
         if seat.filled:
             raise incomplete_space(space)
         return seat

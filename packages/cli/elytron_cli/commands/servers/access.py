@@ -158,7 +158,7 @@ def _with_keys(
 def _tell_issued(out: CommandOutput, issued: "AccessKeyIssued") -> None:
     rows = [
         ("key", issued.key),
-        ("webhook secret", issued.webhook_secret or f"none: {issued.no_webhooks}"),
+        ("webhook secret", issued.webhook_secret or f"none; {issued.no_webhooks}"),
         ("id", issued.access.id),
     ]
     note = ("", "these are shown only once and stored nowhere; copy them into the programs that use them")

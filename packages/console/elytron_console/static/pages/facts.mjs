@@ -49,7 +49,7 @@ export default function Facts() {
       <div class=${id ? "split" : ""}>
         <${Panel} flush label="Facts">
           ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`
-            <${Empty} title=${q || state || kind ? "No facts found" : "No facts yet"}>${q ? html`No facts with all of the words “<bdi>${q}</bdi>”` : "No facts"}${kind ? ` of kind ${kind}` : ""}${state ? ` in state ${words(state)}` : " are current"}. ${data.withheld ? `${plural(data.withheld, "private fact was", "private facts were")} excluded.` : ""}<//>` : html`
+            <${Empty} title=${q || state || kind ? "No facts found" : "No facts yet"}>${q ? html`No facts contain all of the words “<bdi>${q}</bdi>”` : "No facts"}${kind ? ` of kind ${kind}` : ""}${state ? ` in state ${words(state)}` : " are current"}. ${data.withheld ? `${plural(data.withheld, "private fact was", "private facts were")} excluded.` : ""}<//>` : html`
             <ul class="list">${items.map((fact) => html`
               <li key=${fact.id} class=${fact.id === id ? "current" : ""}>
                 <button type="button" class="open-row" aria-expanded=${fact.id === id ? "true" : "false"} onClick=${() => setQuery({ id: fact.id })}><${Text} text=${fact.content} lines="3" /></button>

@@ -88,7 +88,7 @@ function Import({ title, path, accept, query = {}, named, hint, note, rows, chil
   const [report, setReport] = useState(null);
   const asked = JSON.stringify([file?.name, file?.size, file?.lastModified, query]);
   const send = (dry_run) => {
-    if (file.size > MOST[path]) throw new Error(`The file has ${bytes(file.size)}; the limit is ${bytes(MOST[path])}`);
+    if (file.size > MOST[path]) throw new Error(`The file is ${bytes(file.size)}; the limit is ${bytes(MOST[path])}`);
     const said = new URLSearchParams({ space, dry_run, ...query, ...(named ? { name: file.name } : {}) });
     return ask("PUT", `/${path}?${said}`, file, { type: TYPES[path] });
   };
