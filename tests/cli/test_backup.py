@@ -82,6 +82,24 @@ def test_a_user_is_exported_with_the_spaces_of_all_apps(elytron: CommandLine) ->
     assert not (elytron.folder / "none").exists()
 
 
+@pytest.mark.parametrize("space", ["..", "a/../../b", "漢" * 100])
+def test_a_space_of_any_name_is_exported_into_the_folder_of_its_user(elytron: CommandLine, space: str) -> None:
+    elytron("--space", space, "add", "tea")
+    (archive,) = elytron.json("--space", space, "export", "--user", "hers")["archives"]
+    (path,) = (elytron.folder / "hers").iterdir()
+    assert Path(archive["path"]).name == path.name
+    assert (elytron.folder / "hers").stat().st_mode & 0o77 == 0
+    assert elytron.json("--store", "other.db", "--space", space, "restore", str(path))["space"] == space
+
+
+def test_a_user_is_exported_to_no_file_and_a_space_that_is_not_there_makes_no_folder(elytron: CommandLine) -> None:
+    elytron("add", "tea")
+    (elytron.folder / "a.txt").write_text("mine")
+    assert "not a usable folder" in elytron.error("export", "--user", "--force", "a.txt", expect=2)["reason"]
+    elytron.error("--space", "nobody", "export", "--user", "hers", expect=3)
+    assert not (elytron.folder / "hers").exists()
+
+
 class TestPublicArchive:
     def test_one_with_nothing_in_it_is_refused_and_names_the_way_out(self, elytron: CommandLine) -> None:
         elytron("add", "The ferry leaves at six.")

@@ -218,6 +218,22 @@ async def test_what_is_said_every_day_at_one_time_is_taken_for_no_other_day(tmp_
         assert await stored(memory) == expected(lines)
 
 
+async def test_no_file_moves_or_hides_what_a_host_stored(tmp_path: Path) -> None:
+    lines = [line for line in conversation(60, minutes=700) if line.at.day <= 12]
+    (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
+    async with elytron.open("memory:", space="ada") as memory:
+        for line in lines:
+            answered = [
+                {"role": "user", "content": line.text, "name": line.speaker},
+                {"role": "assistant", "content": "Yes."},
+            ]
+            await memory.add(answered, conversation="chat", at=line.at)
+        before = await stored(memory)
+        report = await import_transcript(memory, tmp_path / "chat.txt", date_order="dmy")
+        assert report.updated == 0
+        assert await stored(memory) > before
+
+
 async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:
     lines = conversation(24, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")

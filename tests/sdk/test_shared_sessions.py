@@ -1,6 +1,8 @@
 """What a caller unlocked at one process of a server is open to it at the others, and to nobody else."""
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,12 @@ async def test_a_session_of_before_a_lock_that_is_stored_again_opens_nothing(wor
     assert left == [SEAT]
     await inner.commit(secret_batch(SpaceId("ada"), workers.clock, PutChange(stored.ref, stored.body, 0)))
     assert not await can_read(workers.second)
+
+
+async def test_a_damaged_session_is_none_and_the_next_unlock_stores_it_again(workers: Workers, tmp_path: Path) -> None:
+    await workers.unlock()
+    with closing(sqlite3.connect(tmp_path / "kept.db")) as raw, raw:
+        raw.execute("UPDATE documents SET body = ? WHERE collection = ? AND key LIKE '4.%'", (b"", SEAT.collection))
+    assert not await can_read(workers.second)
+    await workers.unlock()
+    assert await can_read(workers.second)

@@ -139,6 +139,18 @@ async def test_erasing_any_version_of_a_message_erases_all_of_them(url: str, pla
     assert not any(code in stored for code in (b"4417", b"5528", b"6639"))
 
 
+async def test_a_message_with_more_versions_than_a_batch_holds_is_erased(memory: elytron.MemoryRuntime) -> None:
+    (key,) = (await memory.add("tea")).ids
+    await memory.update(key, "coffee")
+    versions = [TurnDraft(messages=(Message(text="cocoa"),), metadata={"edit_of": key})] * limits.BATCH_CHANGES
+    for start in range(0, len(versions), limits.TURNS_PER_COMMIT):
+        write = TranscriptWrite(turns=tuple(versions[start : start + limits.TURNS_PER_COMMIT]))
+        await memory.write(MemoryWriteRequest(write=write))
+    report = await memory.erase(key)
+    assert report.removed["turns"] == limits.BATCH_CHANGES + 2
+    assert await texts(memory) == []
+
+
 @pytest.mark.parametrize("place", range(3))
 async def test_forgetting_any_version_of_a_message_hides_the_one_that_is_shown(
     memory: elytron.MemoryRuntime, place: int

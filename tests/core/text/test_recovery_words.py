@@ -1,6 +1,7 @@
 """The words of a key are found however they are laid out, and ordinary words are no key."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ SEPARATORS = st.sampled_from(
         *(" " * 90, " |\n|------|------|\n| ", '</td><td class="word">', "#", "…", "🙂"),
     )
 )
+ENDS = ("st", "nd", "rd", *["th"] * 9)
 LAYOUTS = {
     "numbers": " ".join(f"#{number} {word}" for number, word in enumerate(WORDS, 1)),
     "a numbered list": "".join(f"\n{number}. {word}" for number, word in enumerate(WORDS, 1)),
@@ -28,6 +30,11 @@ LAYOUTS = {
     "JSON": json.dumps({"words": WORDS}),
     "JSON in JSON": json.dumps(json.dumps({"words": "\n".join(WORDS)})),
     "HTML": "<ol>" + "".join(f"<li><b>{word}</b></li>" for word in WORDS) + "</ol>",
+    "XML with listed names": "".join(f"<item><word>{word}</word></item>" for word in WORDS),
+    "ordinals": "\n".join(
+        f"{number}{end} {word}" for number, (word, end) in enumerate(zip(WORDS, ENDS, strict=True), 1)
+    ),
+    "colours of a terminal": " ".join(f"\x1b[1;32m{word}\x1b[0m" for word in WORDS),
     "within words": " ".join(f"{word[:2]}\u200b{word[2:]}" for word in WORDS),
     "between words only": "\u200b".join(WORDS),
     "wide letters": " ".join("".join(chr(ord(char) + 0xFEE0) for char in word) for word in WORDS),
@@ -36,7 +43,7 @@ LAYOUTS = {
 }
 
 
-def require_redacted(text: str, words: list[str]) -> None:
+def require_redacted(text: str, words: Sequence[str]) -> None:
     shown = scrub_secrets(text)
     assert shown.found == {"recovery_words": 1}
     assert is_suspect(text)
@@ -57,6 +64,11 @@ def test_what_stands_between_the_words_of_a_key_does_not_hide_them(key: str, dat
     ((start, end),) = recovery_spans(text)
     assert text[start : start + len(words[0])] == words[0]
     assert text[:end].endswith(words[-1])
+
+
+def test_an_escape_is_no_letter_of_the_word_behind_it() -> None:
+    key = "film swarm arrow soldier anger visit inch wrist retreat smart green spray"
+    require_redacted(key.replace(" ", "\\n"), key.split())
 
 
 @pytest.mark.parametrize(

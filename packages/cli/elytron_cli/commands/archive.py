@@ -87,6 +87,9 @@ class BackupReport(Value):
     blobs: int
 
 
+_NAME_CHARS: Final = 160
+
+
 class UserExportReport(Value):
     """The archives of all spaces of a user, the user's own first."""
 
@@ -283,8 +286,6 @@ def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -
     bootstrap`). An existing file is replaced only with --force.
     """
     require_free(file, force=force)
-    if whole_user:
-        file.mkdir(parents=True, exist_ok=force)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         if public:
@@ -307,11 +308,34 @@ async def _export_user(session: CommandSession, request: MemorySpaceExportReques
     """Write an archive of each space of the user to the folder of `request`, and return what is in them."""
 
     async def archive(space: str) -> MemorySpaceExportReport:
-        path = os.fspath(Path(request.path) / f"{quote(space, safe='')}.zip")
+        path = os.fspath(Path(request.path) / _archive_name(space))
         return await session.call(request.model_copy(update={"path": path, "scope": Scope(space=SpaceId(space))}))
 
-    own = await archive(run_settings().space.value)
-    return UserExportReport(archives=(own, *[await archive(space) for space in own.other_spaces]))
+    with _private_folder(Path(request.path), force=request.overwrite):
+        own = await archive(run_settings().space.value)
+        return UserExportReport(archives=(own, *[await archive(space) for space in own.other_spaces]))
+
+
+@contextmanager
+def _private_folder(folder: Path, *, force: bool) -> Generator[None]:
+    """Make `folder` for its owner only; if the block leaves it empty, it is removed. Raises InvalidInput."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=force)
+    except OSError as error:
+        raise InvalidInput(field=folder.name, problem=f"is not a usable folder: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _archive_name(space: str) -> str:
+    """Return the name of a file for `space`, with a digest in place of what a file's name has no room for."""
+    name = quote(space, safe="")
+    if len(name) > _NAME_CHARS:
+        name = f"{name[:_NAME_CHARS]}-{hashlib.sha256(space.encode()).hexdigest()[:16]}"
+    return f"{name}.zip"
 
 
 def _show_user(console: "Console", report: UserExportReport) -> None:

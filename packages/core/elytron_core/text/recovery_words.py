@@ -26,15 +26,16 @@ _RUN_CHARS: Final = 4 * WORD_COUNT - 1
 """Length of the shortest key: words of three letters."""
 _LETTERS: Final = re.compile("[A-Za-z]+")
 _WIDE: Final = {ord(char) + 0xFEE0: char for char in ascii_letters}
-_MARKED: Final = re.compile(r"[\\<&\uff21-\uff5a]")
+_MARKED: Final = re.compile(r"[\\<&\x1b\uff21-\uff5a]")
 """A sign of markup or of an escape, or a wide letter."""
 _HIDDEN: Final = re.compile(rf"{IGNORABLE}(?<=[A-Za-z].)")
 _MARKUP: Final = re.compile(
-    r"</?(?P<tag>[A-Za-z][\w-]{0,15})(?:\s[^<>]{0,200})?/?>|&#?\w{1,8};"
+    r"</?(?P<tag>[A-Za-z][\w-]{0,15})(?:\s[^<>]{0,200})?/?>|&#?\w{1,8};|\x1b\[[\d;]{0,20}m"
     r"|\\(?:u[0-9A-Fa-f]{4}|(?=(?P<escaped>[A-Za-z]{1,9}))[nrt])"
 )
 _TOKEN: Final = re.compile(rf"[A-Za-z](?:{IGNORABLE}*+[A-Za-z])*+|[^\W\d_A-Za-z]++")
-_JOINING: Final = frozenset({"and"})
+_JOINING: Final = frozenset({"and", "st", "nd", "rd", "th"})
+"""Words, and ends of numbers such as 1st, that may stand between the words of a key."""
 _WORD_CHARS: Final = 8
 """Letters of a listed word, at most."""
 _FOREIGN_CHARS: Final = 2
@@ -123,7 +124,17 @@ def may_hold_words(text: str, /) -> bool:
 
 def recovery_spans(text: str, /) -> list[tuple[int, int]]:
     """Return where `text` holds the words of a key, of any number that BIP-39 knows: their start and end."""
-    spans: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(_key_places(text)):
+        # What overlaps goes together: one window in sixteen has a right checksum by chance.
+        if joined and joined[-1][1] > start:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _key_places(text: str) -> Iterator[tuple[int, int]]:
     for run in _word_runs(text):
         value = 0
         for end, word in enumerate(run, 1):
@@ -131,25 +142,30 @@ def recovery_spans(text: str, /) -> list[tuple[int, int]]:
             for count in (count for count in _COUNTS if count <= end and _has_checksum(value, count)):
                 # Drawn at random, words do not repeat like this, and a text that repeats them is long.
                 if 2 * len({one.number for one in run[end - count : end]}) > count:
-                    start = run[end - count].start
-                    # What overlaps goes together: one window in sixteen has a right checksum by chance.
-                    while spans and spans[-1][1] > start:
-                        start = min(start, spans.pop()[0])
-                    spans.append((start, word.end))
-    return spans
+                    yield run[end - count].start, word.end
 
 
 def _word_runs(text: str) -> Iterator[list[_TextWord]]:
     """Yield listed words that no other word parts, if they are as many as a key has; numbers and signs part none."""
     if len(text) < _RUN_CHARS:
         return
-    if _MARKED.search(text) is not None:
-        text = _MARKUP.sub(_blank_markup, text.translate(_WIDE))
-    if _HIDDEN.search(text) is None and not _has_samples(text):
+    for reading in _text_readings(text):
+        if _HIDDEN.search(reading) is None and not _has_samples(reading):
+            continue
+        for is_listed, words in groupby(_words_in(reading), key=lambda word: word.number is not None):
+            if is_listed and len(run := list(words)) >= WORD_COUNT:
+                yield run
+
+
+def _text_readings(text: str) -> Iterator[str]:
+    r"""Yield `text` with blanks for its markup: twice where that may be listed words, as `<word>` and `\narrow`."""
+    if _MARKED.search(text) is None:
+        yield text
         return
-    for is_listed, words in groupby(_words_in(text), key=lambda word: word.number is not None):
-        if is_listed and len(run := list(words)) >= WORD_COUNT:
-            yield run
+    text = text.translate(_WIDE)
+    yield (blanked := _MARKUP.sub(_blank_markup, text))
+    if (bare := _MARKUP.sub(lambda part: " " * len(part[0]), text)) != blanked:
+        yield bare
 
 
 def _has_samples(text: str) -> bool:

@@ -229,7 +229,12 @@ async def _empty_space(
         if record is None:
             report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
             return report, None
-        plan = await _plan_erasure(ctx, scope, record, [memory for memory in found.values() if memory is not None])
+        # A batch is bounded, and the versions of a message are not: the loop finds the emptied ones again.
+        turns = {name: each for name, each in found.items() if isinstance(each, TurnMemory)}
+        full = [name for name, each in turns.items() if each.part not in each.turn.erased]
+        later = set(() if request.dry_run else full[limits.WRITES_PER_REQUEST :])
+        memories = [memory for name, memory in found.items() if memory is not None and name not in later]
+        plan = await _plan_erasure(ctx, scope, record, memories)
         derived = await _derived_memories(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
         cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
@@ -252,7 +257,8 @@ async def _empty_space(
             ctx.heads.drop_space(scope.space)
             await race.lost(conflict)
             continue
-        return report, plan
+        if not later:
+            return report, plan
 
 
 async def _other_versions(
@@ -408,12 +414,11 @@ async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[T
 
 async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _ErasurePlan) -> None:
     """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
-    known = await trail_documents(ctx, scope.space, plan.record, plan.sources)
     parts: dict[DocumentRef, list[int]] = {}
     for memory in memories:
         if isinstance(memory, TurnMemory):
             parts.setdefault(memory.ref, []).append(memory.part)
-    for ref, document in known.items():
+    for ref, document in (await trail_documents(ctx, scope.space, plan.record, plan.sources)).items():
         if ref in plan.refs:
             plan.refs[document.ref] = document.revision
             continue
@@ -520,11 +525,8 @@ def _let_go(ctx: OperationContext, scope: Scope) -> None:
 
 
 async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for collection in COLLECTIONS:
-        async for _ in store.scan_documents(ctx.store, scope.space, collection):
-            counts[collection] = counts.get(collection, 0) + 1
-    return counts
+    counts = {name: await ctx.store.count(scope.space, name) for name in COLLECTIONS}
+    return {name: count for name, count in counts.items() if count}
 
 
 _STALE = "does not belong to a dry run with exactly these memories: repeat the dry run and check its list"

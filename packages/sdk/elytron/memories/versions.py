@@ -22,6 +22,7 @@ async def message_versions(
     messages = [memory for memory in memories if isinstance(memory, TurnMemory)]
     first = {message.id: await _first_version(ctx, scope, message) for message in messages}
     versions = {memory.id: [memory] for memory in first.values()}
+    by_id = {memory.id: memory for memory in first.values()}
     starts: dict[str, str] = {}
     for memory in first.values():
         if memory.part in memory.turn.forgotten:
@@ -33,10 +34,11 @@ async def message_versions(
                 continue
             turn = Turn.from_bytes(document.body)
             name = str(turn.metadata.get(EDIT_OF))
-            earlier = next((each for each in versions.get(name, ()) if each.id == name), None)
+            earlier = by_id.get(name)
             if earlier is not None and earlier.part in earlier.turn.forgotten:
-                versions[name].append(TurnMemory(document.ref, document.revision, turn, 0))
-                versions[document.ref.key] = versions[name]
+                by_id[document.ref.key] = version = TurnMemory(document.ref, document.revision, turn, 0)
+                versions[name].append(version)
+                versions[version.id] = versions[name]
     return {name: versions[memory.id] for name, memory in first.items()}
 
 

@@ -29,11 +29,15 @@ class StoredMessages:
     """Key and sequence of the others, in their order."""
     redated: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Key and sequence of those that another one replaces, which says the same at another time."""
+    live: set[int] = field(default_factory=set[int])
+    """Sequences of turns that no file brought: nobody read their times in a wrong order."""
 
     def add(self, turn: Turn, /) -> None:
         """Take in the messages of a turn whose text is there, shown or not."""
         if turn.redaction is TextRedaction.RAW_DELETED:
             return
+        if turn.origin is not transcript.TurnOrigin.IMPORTED:
+            self.live.add(turn.sequence)
         for part, message in enumerate(turn.messages):
             if part in turn.erased:
                 continue

@@ -208,11 +208,12 @@ def _repeat_of(comparison: ImportComparison, place: int) -> int:
 
 
 def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -> int | None:
-    """Return the sequence of the equal message whose time has day and month the other way round."""
+    """Return the sequence of the equal imported message whose time has day and month the other way round."""
     at = swapped_time(message.at) if message.at is not None else None
     if at is None or at == message.at:
         return None
-    equal = messages.at_minute(message_key(message), minute_of(at))
+    stored = messages.at_minute(message_key(message), minute_of(at))
+    equal = [sequence for sequence in stored if sequence not in messages.live]
     return equal[repeat] if repeat < len(equal) else None
 
 

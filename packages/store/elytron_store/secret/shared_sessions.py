@@ -4,9 +4,9 @@ from contextlib import suppress
 from typing import Final
 
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, InvalidInput, SealBroken
+from elytron_core.errors import Conflict, InvalidInput, SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import DocumentRef, ErasureTarget, PutChange
+from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import keyed_tag
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.secret.keeper import SecretKeeper, UserKey
@@ -39,14 +39,14 @@ class SharedSessions:
         context = _session_context(space, session.inner, session.generation, session.until)
         sealed = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
         body = SharedSession(until=session.until, sealed=sealed).to_bytes()
-        (former,) = await self._inner.get(space, (self._ref(),))
+        former = await self._stored(space)
         put = PutChange(self._ref(), body, former.revision if former is not None else 0)
         with suppress(Conflict):  # the same caller unlocked it at another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, put))
 
     async def adopt(self, space: SpaceId, seat: SecretSeat, /) -> bool:
         """Open `space` for the caller of this task if another process stored its session; return whether it did."""
-        (document,) = await self._inner.get(space, (self._ref(),))
+        document = await self._stored(space)
         if document is None or seat.terms is None:
             return False
         try:
@@ -56,10 +56,22 @@ class SharedSessions:
         except (InvalidInput, SealBroken):
             return False  # altered, or of before a lock
         if self._store.clock.now() >= session.until:
-            await self._inner.erase(ErasureTarget(space=space, at=self._store.clock.now(), refs=(self._ref(),)))
+            await self._erase(space)
             return False
         await self._keeper.begin(space, seat, UserKey(seat.terms, user_key), until=session.until)
         return True
+
+    async def _stored(self, space: SpaceId) -> Document | None:
+        """Return what is stored for the caller; a damaged one is erased, since an unlock stores it again."""
+        try:
+            (document,) = await self._inner.get(space, (self._ref(),))
+        except StoreCorrupt:
+            await self._erase(space)
+            return None
+        return document
+
+    async def _erase(self, space: SpaceId) -> None:
+        await self._inner.erase(ErasureTarget(space=space, at=self._store.clock.now(), refs=(self._ref(),)))
 
     def _ref(self) -> DocumentRef:
         principal = keyed_tag(self._key, "shared session", current_caller().principal, size=_TAG_CHARS)
