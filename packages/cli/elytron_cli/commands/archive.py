@@ -296,12 +296,7 @@ def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -
         else:
             out.report(await session.call(request), _show_exported)
 
-    try:
-        return run_work(work)
-    finally:
-        if whole_user:
-            with suppress(OSError):  # only a folder that an error left empty can be removed
-                file.rmdir()
+    return run_work(work)
 
 
 async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
