@@ -37,7 +37,7 @@ async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
         await ada.insert("One more.")
         figures = await server.figures()
     assert refused.status_code == 422
-    assert_named(refused.json(), "rows of a user", "at most 2", "DELETE /v1/rag/embeddings")
+    assert_named(refused.json(), "rows per user", "at most 2", "DELETE /v1/rag/embeddings")
     assert figures["quota_refused_total"] == 1
 
 
@@ -48,7 +48,7 @@ async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
         used = (await ada.made("GET", "/embeddings/status"))["quotas"]["size_bytes"]
         refused = await ada.call("POST", "/embeddings", {"text": "b" * 100})
     assert used == {"used": 100 + 200 + 2 * 32, "limit": 700}
-    assert_named(refused.json(), "bytes of a user's rows", "at most 700")
+    assert_named(refused.json(), "bytes in a user's rows", "at most 700")
 
 
 async def test_the_quotas_of_all_users_count_every_user() -> None:
@@ -59,7 +59,7 @@ async def test_the_quotas_of_all_users_count_every_user() -> None:
         refused = await bob.call("POST", "/embeddings", {"text": "Three."})
         project = (await bob.made("GET", "/embeddings/status"))["quotas"]["project_rows"]
     assert project == {"used": 2, "limit": 2}
-    assert_named(refused.json(), "rows of all users", "at most 2", "operator")
+    assert_named(refused.json(), "rows across all users", "at most 2", "operator")
 
 
 async def test_inserts_of_an_hour_end_with_the_hour() -> None:
@@ -73,7 +73,7 @@ async def test_inserts_of_an_hour_end_with_the_hour() -> None:
         await ada.insert("One more.")
     assert (refused.status_code, refused.json()["code"], state["used"]) == (429, "rate_limited", 2)
     assert state["ends_at"] % 3_600_000 < 1000
-    assert_named(refused.json(), "more than 2 new embeddings a hour")
+    assert_named(refused.json(), "more than 2 new embeddings per hour")
 
 
 async def test_rows_that_went_by_other_ways_are_counted_off() -> None:

@@ -89,7 +89,7 @@ from elytron_turn.sizes import factor_of, tokens_of
 
 logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
-TOO_LONG = "the request does not fit the model's window, and nothing of it may be left out"
+TOO_LONG = "the request does not fit the model's window, and none of it can be left out"
 REFUSED_LONG = (
     "the model server refuses about {tokens:,} tokens although the window is set to {window:,}: "
     "set max_context_tokens lower"

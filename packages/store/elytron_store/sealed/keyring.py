@@ -416,7 +416,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
     if shows_seal(names):
         raise StoreForeign("the keyring of this store is lost, and with it all of its keys: restore it from a backup")
     raise StoreForeign(
-        "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
+        "this store contains spaces but no keyring: if it was never sealed, open it without a key;"
         " if it was, or its manifest was altered to say so, restore it from a backup"
     )
 

@@ -42,7 +42,7 @@ class AttemptCounting:
                 raise RateLimited(
                     limit=limits.SECRET_ATTEMPTS,
                     retry_after_s=-(-wait_ms // 1000),
-                    what="wrong secrets of one caller",
+                    what="wrong secrets per caller",
                     period="quarter of an hour",
                 )
             callers[caller] = CallerAttempts(caller=caller, failed=before.failed + 1, at=now)

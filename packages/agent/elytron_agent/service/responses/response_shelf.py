@@ -229,7 +229,7 @@ class ResponseShelf:
             names[:0] = summary.covers
             number = summary.previous
         if len(names) > limits.RESPONSE_RUNS:
-            raise LimitExceeded(what="turns of a branched thread", limit=limits.RESPONSE_RUNS)
+            raise LimitExceeded(what="turns in a branched thread", limit=limits.RESPONSE_RUNS)
         return names
 
     async def branch(self, document: ResponseDocument, /) -> str:
