@@ -81,4 +81,7 @@ def test_the_gate_is_a_command(elytron: CommandLine) -> None:
     assert "erase" in report["missing"]
     shown = elytron("replay", "gate", str(FIXTURE.parent), "--all", "--no-json").stdout
     assert "every required operation is exercised" in shown
-    assert "not the name of an operation" in elytron.error("replay", "gate", str(FIXTURE), "--operation", "eraze", expect=2)["reason"]
+    assert (
+        "not the name of an operation"
+        in elytron.error("replay", "gate", str(FIXTURE), "--operation", "eraze", expect=2)["reason"]
+    )

@@ -232,7 +232,7 @@ class PeerUploads:
             if upload.size + len(data) > self._archive_bytes:
                 self.drop(principal, chunk.upload)
                 raise LimitExceeded(
-                    what="bytes of an archive", limit=self._archive_bytes, found=upload.size + len(data)
+                    what="bytes in an archive", limit=self._archive_bytes, found=upload.size + len(data)
                 )
             await asyncio.to_thread(_append_chunk, upload.path, data)
             upload.received += 1

@@ -273,7 +273,7 @@ class HostGuard:
 
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> RejectedAnswer | None:
         if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
-            reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
+            reason = f"the headers have more than {limits.HTTP_HEADER_BYTES} bytes"
             return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
             refused = InvalidInput(field=AUDIT_ID, problem=f"needs 1 to {limits.NAME_CHARS} printable ASCII characters")

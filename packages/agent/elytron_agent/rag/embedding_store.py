@@ -332,4 +332,4 @@ def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None)
 
 def _require_bytes(what: str, size: int, most: int) -> None:
     if size > most:
-        raise LimitExceeded(what=f"bytes of a {what}", limit=most, found=size, way_out="send it in parts")
+        raise LimitExceeded(what=f"bytes in a {what}", limit=most, found=size, way_out="send it in parts")

@@ -47,7 +47,7 @@ _ACTIONS = frozenset(action.value for action in JournalAction)
 
 
 class SkillEdit(OperationRequest):
-    """Revise a learned skill; omitted fields stay."""
+    """Revise a learned skill; omitted fields stay unchanged."""
 
     title: skills.Title | None = None
     topic: skills.Title | None = None

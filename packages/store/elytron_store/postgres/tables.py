@@ -233,7 +233,7 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
     """Raise KeyMissing for a store without a key whose address does not say that it is to be so, or says both."""
     if address.sealed and not sealed:
         raise KeyMissing(
-            "a store on a Postgres server is sealed: give a key (--key-file, ELYTRON_KEY_FILE or keys=), or add "
+            "a store on a Postgres server is sealed: provide a key (--key-file, ELYTRON_KEY_FILE or keys=), or add "
             "?sealed=no to the URL if everyone who can read the server's files, replicas and backups may read what "
             "is stored"
         )

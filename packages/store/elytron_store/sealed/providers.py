@@ -73,8 +73,8 @@ class LocalKeys:
         key = self._keys.get(key_id)
         if key is None:
             raise KeyMissing(
-                f"the key-encryption key {key_id!r} is not among those given ({', '.join(sorted(self._keys))}):"
-                " give the key this store was sealed with (--key-file, ELYTRON_KEY_FILE or keys=)"
+                f"the key-encryption key {key_id!r} is not among those provided ({', '.join(sorted(self._keys))}):"
+                " provide the key this store was sealed with (--key-file, ELYTRON_KEY_FILE or keys=)"
             )
         return key
 

@@ -50,7 +50,7 @@ class AttemptCounting:
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
                 return
-        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets at once")
+        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
     async def forgive(self, space: SpaceId, seat: SecretSeat, /) -> None:
         """Forget the wrong attempts of this caller, who gave the right secret."""
