@@ -23,8 +23,8 @@ async def test_a_text_has_16_kib_and_a_query_4() -> None:
         long = await ada.call("POST", "/embeddings", {"text": "ä" * (8 * 1024) + "a"})
         query = await ada.call("POST", "/search", {"query": "ä" * (2 * 1024) + "a"})
     assert (long.status_code, query.status_code) == (422, 422)
-    assert_named(long.json(), "bytes of a text: at most 16384, got 16385")
-    assert_named(query.json(), "bytes of a query: at most 4096, got 4097")
+    assert_named(long.json(), "bytes in a text: at most 16384, got 16385")
+    assert_named(query.json(), "bytes in a query: at most 4096, got 4097")
 
 
 async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
