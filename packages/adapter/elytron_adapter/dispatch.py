@@ -127,7 +127,7 @@ def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
         told = ", ".join(borrowed)
-        return f"{operation.name!r} on the authority of {told} requires an operator's key, or leave it out"
+        return f"{operation.name!r} with the authority {told} requires an operator's key: use one, or leave it out"
     return None
 
 

@@ -290,8 +290,8 @@ def _repair_json(text: str) -> object | None:
 
 _WORD: Final = re.compile(r"\w+")
 _ABOUT: Final = (
-    "Read archived results of this turn. With id: its text from offset on. With query: passages with its words, in "
-    "all results or that one. With neither: a list of results."
+    "Read archived results of this turn. With id: its text, starting at offset. With query: passages that contain its "
+    "words, in all results or that one. With neither: a list of the results."
 )
 
 

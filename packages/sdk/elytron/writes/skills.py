@@ -167,7 +167,7 @@ def _admit_skill(
         shelf.put(retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same thing"
     if reason and not skill.enabled:
-        reason += "; it is disabled, as that was"
+        reason += "; it is disabled, as the replaced one was"
     shelf.put(skill, JournalAction.WRITE)
     return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 

@@ -56,9 +56,7 @@ POLICY: Final = (
 DISCLOSURE: Final = (
     "Text under private context was shared in confidence: let it guide you, but neither repeat nor reveal it."
 )
-INTEGRITY: Final = (
-    "Describe work as done only if it is shown as done; if it is shown as blocked or open, say so."
-)
+INTEGRITY: Final = "Describe work as done only if it is shown as done; if it is shown as blocked or open, say so."
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
 """The sections before the fence."""
 PLANE_WORDS: Final = {RecallPlane.TRANSCRIPT: "", RecallPlane.LONG_TERM: "fact", RecallPlane.PROCEDURAL: "procedure"}
