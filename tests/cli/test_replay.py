@@ -67,7 +67,7 @@ def test_a_wall_with_kinds_that_no_case_measures_is_below_the_bar(elytron: Comma
     assert all(row["metrics"]["latency_ms"] > 0 for row in report["rows"])
     assert len(report["missing"]) == 6
     shown = elytron("replay", "--wall", str(CASE), "--stores", "memory", "--no-json", expect=1).stdout
-    assert "misses its target on memory" in shown
+    assert "fails on memory" in shown
 
 
 def test_a_wall_is_measured_on_each_store_that_is_named(elytron: CommandLine) -> None:

@@ -54,7 +54,7 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
     no_tokens = CaseThresholds(tokens=0)
     strict = await run_wall(CASES[:1], ["memory"], thresholds=no_tokens, sizes=(WallSize.COMPACT,))
     assert strict.rows[0].shortfalls[0].startswith("tokens: ")
-    assert "misses its target" in render_wall(strict)
+    assert "fails on" in render_wall(strict)
 
 
 @pytest.mark.anyio
@@ -66,7 +66,7 @@ async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
     rows = [row if row.store == "memory" else row.model_copy(update={"shortfalls": (flaw,)}) for row in report.rows]
     missed = report.model_copy(update={"rows": tuple(rows)})
     assert (missed.ok, missed.below) == (False, ("file",))
-    assert "the wall misses its target on file (" in render_wall(missed)
+    assert "the wall fails on file (" in render_wall(missed)
 
 
 @pytest.mark.anyio

@@ -428,9 +428,7 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
     match request.write:
         case LongTermExtraction() as write:
             if any(fact.operation is FactOperation.DELETE for fact in write.facts):
-                raise InvalidInput(
-                    field="extraction.facts", problem="include a deletion: a peer may only propose facts"
-                )
+                raise InvalidInput(field="extraction.facts", problem="include a deletion: peers may only propose")
             facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
             return request.model_copy(update={"write": LongTermExtraction(facts=facts)})
         case ProcedureSource() as write:

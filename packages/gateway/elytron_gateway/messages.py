@@ -103,9 +103,7 @@ def require_call_ids(messages: Sequence[WireMessage], /) -> None:
     """Raise InvalidInput for an answer of a tool that names no call: an upstream takes none without."""
     for number, message in enumerate(messages):
         if message.role == "tool" and not message.tool_call_id:
-            raise InvalidInput(
-                field=f"messages.{number}.tool_call_id", problem="is missing, but the upstream requires it"
-            )
+            raise InvalidInput(field=f"messages.{number}.tool_call_id", problem="is required by the upstream")
 
 
 async def keep_files(

@@ -199,9 +199,7 @@ def _named_value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
 def _written_text(name: str, values: Mapping[str, JsonValue]) -> str:
     value = _named_value(name, values)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(
-            field=f"${{{name}}}", problem="is not a text or whole number and cannot be inserted into a text"
-        )
+        raise InvalidInput(field=f"${{{name}}}", problem="cannot be inserted into a text: use a text or whole number")
     return str(value)
 
 

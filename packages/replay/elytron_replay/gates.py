@@ -206,9 +206,7 @@ def render_wall(report: WallReport, /) -> str:
     """Return a table of each store, the cases below the bar, and the stores that were measured."""
     lines = [line for store in report.stores for line in _report_table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
-    state = (
-        f"misses its target on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
-    )
+    state = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
     slow = sum(row.is_slow for row in report.rows)
     lines += [f"{slow} cases had slow answers, which do not fail a case: the machine may be busy"] if slow else []
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))

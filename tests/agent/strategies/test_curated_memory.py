@@ -71,7 +71,7 @@ async def test_the_same_entry_is_added_once_and_both_limits_count_separators(mem
     _, call = await run_of(strategy)
     await call(action="add", target="user", content="x" * 13)
     told = await call(action="add", target="user", content="x" * 13)
-    assert (told["entry_count"], told["message"]) == (1, "Nothing changed: the entry already exists.")
+    assert (told["entry_count"], told["message"]) == (1, "Nothing changed: it already exists.")
     # 13 and 13 with a separator of 3 are 29 of 30, and 14 would be 30.
     full = await call(action="add", target="user", content="y" * 15)
     assert full["error"].startswith("The entries would have 31 of 30 characters.")

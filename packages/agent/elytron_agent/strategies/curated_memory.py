@@ -407,9 +407,8 @@ HEADINGS: Final = {ListTarget.MEMORY: "MEMORY (your own notes)", ListTarget.USER
 _DESCRIPTION: Final = (
     "Keep short notes, which you will see in every later run. target 'user': who the user is, preferences, habits. "
     "target 'memory': your own notes on environment, conventions, lessons. action 'add' takes content; 'replace' and "
-    "'remove' take old_text, a part of the entry that no other entry contains. Pass several changes as a list of "
-    "operations: all are done or none, and only the result has to fit the limit. You will see a change from the next "
-    "run on."
+    "'remove' take old_text, a part of the entry that no other contains. Pass several changes as a list of operations: "
+    "all are done or none, and only the result has to fit the limit. You will see a change from the next run on."
 )
 _DONE: Final = "Saved. This change is complete: do not repeat it."
 
@@ -553,9 +552,7 @@ def _change_answer(
         "target": target.value,
         "usage": _usage_line(made, limit),
         "entry_count": len(made),
-        "message": f"{len(operations)} operations done."
-        if made != before
-        else "Nothing changed: the entry already exists.",
+        "message": f"{len(operations)} operations done." if made != before else "Nothing changed: it already exists.",
         "note": _DONE,
     }
     if _used_percent(len(write_entries(made)), limit) >= limits.CURATED_FULL_PERCENT:

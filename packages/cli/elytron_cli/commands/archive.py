@@ -204,11 +204,7 @@ _WITH_AGENTS: Final = click.option(
 @page_command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--conversation", metavar="NAME", help="Conversation for messages that do not name one.")
-@choice_option(
-    "--mode",
-    ImportMode.FULL_RESTORE,
-    "For archives: restore exactly into an empty space, or add new items to any space.",
-)
+@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exact copy in an empty space, or new items into any.")
 @click.option(
     "--include",
     multiple=True,

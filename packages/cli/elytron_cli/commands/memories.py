@@ -224,9 +224,7 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @page_command("project")
 @click.argument("query")
 @size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
-@choice_option(
-    "--pressure", MemoryPressure.NORMAL, "Fullness of the context window; a fuller window shrinks the block."
-)
+@choice_option("--pressure", MemoryPressure.NORMAL, "Fullness of the context window; fuller means a smaller block.")
 @private_option
 @filter_options
 @common_options

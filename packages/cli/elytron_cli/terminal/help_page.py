@@ -29,10 +29,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "profile": ("facts:profile_command", "Show what is known about a person, grouped and cited."),
         "candidates": ("facts:candidates_group", "Review proposed beliefs that await a decision."),
         "skills": ("skills:skills_group", "Manage learned skills, and list agent skills in directories."),
-        "tools": (
-            "agents.tools:tools_group",
-            "Register the tools of a host, and show what was learned from their use.",
-        ),
+        "tools": ("agents.tools:tools_group", "Register a host's tools, and show what was learned from their use."),
         "records": ("records:records_group", "Store JSON values under namespaces and keys."),
         "notes": ("continuity:notes_group", "Read and write daily and monthly notes."),
         "garden": ("continuity:garden_group", "Read and write the private documents of a persona."),

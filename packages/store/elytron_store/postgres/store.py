@@ -208,14 +208,12 @@ class PostgresStore(Engine):
             await connection.execute(statements.note_node(self._address.schema), (url, wide_number(lease_ms)))
             await connection.execute(statements.drop_nodes(self._address.schema), ("",))
 
-        await self._connections.run(note, doing="registering a node")
+        await self._connections.run(note, doing="listing a node")
 
     async def drop_node(self, url: str, /) -> None:
         """Take a server's address out of the list of nodes."""
         statement = statements.drop_nodes(self._address.schema)
-        await self._connections.run(
-            lambda connection: connection.execute(statement, (url,)), doing="registering a node"
-        )
+        await self._connections.run(lambda connection: connection.execute(statement, (url,)), doing="listing a node")
 
     async def list_nodes(self) -> Sequence[str]:
         """Return the addresses of the servers that keep theirs in the list, in order."""

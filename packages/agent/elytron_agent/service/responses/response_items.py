@@ -386,9 +386,7 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
     if stream.get("include_obfuscation"):
         problems.append(("stream_options", "requests padding, which events do not have"))
     if asked.context_management:
-        problems.append(
-            ("context_management", "is set for the agent as a whole: PUT /v1/agent/config sets its compaction")
-        )
+        problems.append(("context_management", "is set per agent: PUT /v1/agent/config sets its compaction"))
     if asked.text is not None and asked.text.verbosity not in {None, "medium"}:
         problems.append(("text.verbosity", "cannot be set: state it in `instructions`"))
     for name, penalty in (("presence", asked.presence_penalty), ("frequency", asked.frequency_penalty)):

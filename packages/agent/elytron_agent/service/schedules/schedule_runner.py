@@ -231,11 +231,7 @@ class ScheduleArguments(ToolArguments):
 
     task: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=limits.SCHEDULE_TASK_CHARS,
-            description="What to do at that time, in the user's words.",
-        ),
+        Field(min_length=1, max_length=limits.SCHEDULE_TASK_CHARS, description="The task, in the user's words."),
     ]
     name: Annotated[str, Field(max_length=limits.SCHEDULE_NAME_CHARS, description="A short name.")] = ""
     at: Annotated[str | None, Field(description="One time, in the user's local time: 2027-05-04T09:00.")] = None

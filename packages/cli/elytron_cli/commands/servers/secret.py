@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 ROOT = "/v1/secret"
 _Hidden = Annotated[str | None, Field(repr=False)]
 _URL = click.option("--url", envvar="ELYTRON_URL", metavar="URL", help="Address of a server, instead of the store.")
-_KEY = click.option(
-    "--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; preferably set in ELYTRON_API_KEY."
-)
+_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; prefer ELYTRON_API_KEY.")
 _MINUTES = click.option("--minutes", type=click.IntRange(1, 1440), metavar="N", help="Duration, in minutes.")
 _PASSPHRASE = click.option("--passphrase", is_flag=True, help="Use a passphrase instead of twelve words.")
 
