@@ -152,7 +152,7 @@ async def test_a_member_does_not_lend_himself_the_machines_word(
     for transport in (CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP):
         answer = await call(entrance, who, "write", json.dumps(asked).encode(), transport=transport)
         assert key_of(answer) == "permission_refused"
-        assert f"on the authority of {borrowed}" in str(answer)
+        assert f"with the authority {borrowed}" in str(answer)
     listed = await call(entrance, who, "list")
     assert isinstance(listed, AcceptedAnswer)
     assert listed.report.model_dump()["items"] == ()

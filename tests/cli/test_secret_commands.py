@@ -104,7 +104,7 @@ def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
     for command in (("recall", "key"), ("add", "more"), ("secret", "lock"), ("secret", "revoke")):
         refused = elytron.error(*command, expect=4)
-        assert (refused["key"], "erasing the whole space is possible" in refused["reason"]) == (
+        assert (refused["key"], "the whole space can be erased" in refused["reason"]) == (
             "space_incomplete",
             True,
         )

@@ -68,7 +68,7 @@ def test_the_bounds_belong_to_the_time_that_is_taken(at: int) -> None:
 def test_a_time_outside_the_bounds_is_refused(given: datetime | int | str) -> None:
     with pytest.raises(InvalidInput) as raised:
         instant(given)
-    assert raised.value.message == "timestamp is outside the years 1900 to 2999"
+    assert raised.value.message == "timestamp is not between the years 1900 and 2999"
 
 
 @given(st.integers(limits.EARLIEST_MS, limits.LATEST_MS).map(Instant))

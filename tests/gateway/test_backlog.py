@@ -119,7 +119,7 @@ async def test_an_answer_of_something_else_is_none(gateway: MemoryGateway, ada: 
     for rubbish in (b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"):
         server.rubbish = rubbish
         assert (await gateway.add(add(ada, "one"))).status == "queued"
-        with pytest.raises(Unreachable, match="not that of an EverOS server"):
+        with pytest.raises(Unreachable, match="not answer like an EverOS server"):
             await gateway.search(search)
     taken = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"thirty days", file_name="t.txt"))
     assert (taken.status, (await gateway.health()).backlog) == ("failed", 4)

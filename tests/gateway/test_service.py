@@ -311,11 +311,11 @@ class TestMemories:
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         upload = MessageUpload("image.png", "image/png", b"x")
-        with pytest.raises(InvalidInput, match="no content item names"):
+        with pytest.raises(InvalidInput, match="no content item refers to"):
             await gateway.add(add(ada, "Hello."), uploads={"image_1": upload})
         missing = said("") | {"content": [{"type": "image", "upload_id": "image_1"}]}
         request = wire.GatewayAddRequest.model_validate({**ada, "session_id": CHAT, "messages": [missing]})
-        with pytest.raises(InvalidInput, match="names no file"):
+        with pytest.raises(InvalidInput, match="does not name a file"):
             await gateway.add(request)
 
     @pytest.mark.parametrize(

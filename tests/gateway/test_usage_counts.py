@@ -106,7 +106,7 @@ async def test_the_bounds_of_a_space_hold_without_going_through_it(
     monkeypatch.setattr(gateway_limits, "EDITS", 1)
     monkeypatch.setattr(gateway_limits, "SPACES", 1)
     made = await gateway.upload(wire.PlacedRequest(**ada), given("one"))
-    with pytest.raises(LimitExceeded, match="resources of a space"):
+    with pytest.raises(LimitExceeded, match="resources per space"):
         await gateway.upload(wire.PlacedRequest(**ada), given("two"))
     await gateway.delete_resource(wire.PlacedRequest(**ada), made.resource_id)
     await gateway.upload(wire.PlacedRequest(**ada), given("two"))

@@ -130,7 +130,7 @@ async def test_fields_that_a_reading_or_adding_tool_does_not_have_are_ignored_an
         result = await client.call_tool(tool, {**arguments, "sessionId": "s3cret", "chatInput": "s3cret"})
     told = [part.text for part in result.content if part.type == "text"]
     assert not result.is_error
-    assert told[-1].startswith("Ignored 2 unknown arguments: this tool takes ")
+    assert told[-1].startswith("Ignored 2 unknown arguments: this tool accepts ")
     assert "s3cret" not in str(result)
     assert "sessionId" not in str(result)
 

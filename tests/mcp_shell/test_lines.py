@@ -78,7 +78,7 @@ async def test_a_client_gets_no_line_that_does_not_answer_and_doubt_comes_first(
     await memory.add("We moved to Lisbon in May.", speaker="Ada")
     async with Client(mcp_server(memory)) as client:
         assert (await answered(client, "search", query="boiler code")).startswith("[")
-        assert (await answered(client, "search", query="Which country did they visit?")).startswith("Doubtful")
+        assert (await answered(client, "search", query="Which country did they visit?")).startswith("Uncertain")
         for query in ("who is the president of France?", "qwxz flurb"):
             assert await answered(client, "search", query=query) == "Nothing relevant is stored."
 

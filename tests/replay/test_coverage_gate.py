@@ -44,5 +44,5 @@ def test_a_hosts_own_stories_pass_with_the_mandatory_operations_and_its_own(tmp_
     path = written(tmp_path, story(*steps))
     assert operation_gate([path]).ok
     assert operation_gate([path], demanded=["erase"]).missing == ("erase",)
-    with pytest.raises(InvalidInput, match="no operation"):
+    with pytest.raises(InvalidInput, match="an unknown operation"):
         operation_gate([path], demanded=["eraze"])

@@ -141,7 +141,7 @@ async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory
 @pytest.mark.anyio
 async def test_a_profile_that_submits_nothing_says_so(memory: sdk.MemoryRuntime) -> None:
     device = ProfileName.LINUX_DEVICE
-    with pytest.raises(PermissionRefused, match="submits none"):
+    with pytest.raises(PermissionRefused, match="not submit them"):
         await submit_proposal(memory, proposal(await evidence(memory), device), profile=device)
 
 

@@ -103,12 +103,12 @@ def test_each_shortfall_says_how_much_there_was() -> None:
 @pytest.mark.parametrize(
     ("expected", "problem"),
     [
-        ({"hits": {"$near": 1}}, "'\\$near' is no operator"),
-        ({"hits": [{"$count": "two"}]}, "'\\$count' does not take"),
-        ({"hits": {"$first": 1}}, "'\\$first' does not take"),
-        ({"hits": {"$contains": None}}, "'\\$contains' does not take"),
-        ({"hits": {"$count": 2, "id": "a"}}, "is beside plain keys"),
-        ({"hits": {"$contains": {"$nope": 1}}}, "'\\$nope' is no operator"),
+        ({"hits": {"$near": 1}}, "'\\$near' is not an operator"),
+        ({"hits": [{"$count": "two"}]}, "'\\$count' does not accept"),
+        ({"hits": {"$first": 1}}, "'\\$first' does not accept"),
+        ({"hits": {"$contains": None}}, "'\\$contains' does not accept"),
+        ({"hits": {"$count": 2, "id": "a"}}, "is mixed with plain keys"),
+        ({"hits": {"$contains": {"$nope": 1}}}, "'\\$nope' is not an operator"),
     ],
 )
 def test_an_expectation_with_an_unknown_word_is_refused(expected: JsonValue, problem: str) -> None:

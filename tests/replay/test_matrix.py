@@ -117,7 +117,7 @@ async def test_no_story_proves_nothing() -> None:
 
 async def test_an_unknown_operation_is_refused_before_anything_runs(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "dream"}))
-    with pytest.raises(UnreadableFile, match="step 1: 'dream' is no operation; there are write, recall"):
+    with pytest.raises(UnreadableFile, match="step 1: 'dream' is not an operation; choose from write, recall"):
         await run_matrix([path])
 
 
@@ -129,7 +129,7 @@ async def test_a_matrix_without_stores_is_refused() -> None:
 
 
 async def test_an_unknown_store_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="'paper' cannot be replayed on"):
+    with pytest.raises(InvalidInput, match="'paper' is not a store to replay on"):
         await run_matrix(SHIPPED, ["paper"])
 
 

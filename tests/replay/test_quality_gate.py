@@ -54,19 +54,19 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
     no_tokens = CaseThresholds(tokens=0)
     strict = await run_wall(CASES[:1], ["memory"], thresholds=no_tokens, sizes=(WallSize.COMPACT,))
     assert strict.rows[0].shortfalls[0].startswith("tokens: ")
-    assert "below the bar" in render_wall(strict)
+    assert "fails on" in render_wall(strict)
 
 
 @pytest.mark.anyio
 async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
     report = await run_wall(CASES, ["memory", "file"], sizes=(WallSize.COMPACT,))
     assert (report.ok, report.below) == (True, ())
-    assert "the wall holds on memory, file (" in render_wall(report)
+    assert "the wall passes on memory, file (" in render_wall(report)
     flaw = "accuracy: 0 < 9000"
     rows = [row if row.store == "memory" else row.model_copy(update={"shortfalls": (flaw,)}) for row in report.rows]
     missed = report.model_copy(update={"rows": tuple(rows)})
     assert (missed.ok, missed.below) == (False, ("file",))
-    assert "the wall is below the bar on file (" in render_wall(missed)
+    assert "the wall fails on file (" in render_wall(missed)
 
 
 @pytest.mark.anyio

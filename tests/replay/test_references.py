@@ -38,9 +38,9 @@ def test_a_reference_becomes_what_it_stands_for(value: JsonValue, resolved: Json
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("${cup}", "saved by no earlier step"),
-        ("a ${tags}", "cannot stand inside a text"),
-        ("a ${flag}", "cannot stand inside a text"),
+        ("${cup}", "not saved by an earlier step"),
+        ("a ${tags}", "cannot be inserted into a text"),
+        ("a ${flag}", "cannot be inserted into a text"),
         ("${time soon}", "not an ISO 8601 timestamp"),
     ],
 )

@@ -78,7 +78,7 @@ def test_what_differs_is_told_below_by_step_place_and_side() -> None:
 def test_a_story_without_recorded_fingerprints_says_what_to_do() -> None:
     report = MatrixReport(stores=STORES, rows=(row("tea", recording=FingerprintRecording.MISSING),))
     assert render_matrix(report).endswith(
-        "tea: The story of tea.\n  no fingerprints are recorded: look at the story, then run `elytron replay --record`"
+        "tea: The story of tea.\n  no fingerprints are recorded: review the fixture, then run `elytron replay --record`"
     )
 
 
@@ -105,4 +105,4 @@ def test_the_gate_counts_fixtures_and_names_what_is_missing() -> None:
         "not exercised: recall",
     ]
     whole = GateReport(exercised={"write": ("tea",)}, demanded=("write",), missing=())
-    assert render_gate(whole).splitlines()[-1] == "every demanded operation is exercised"
+    assert render_gate(whole).splitlines()[-1] == "every required operation is exercised"

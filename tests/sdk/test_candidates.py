@@ -91,7 +91,7 @@ async def test_what_nobody_judged_waits_once_and_becomes_a_fact_by_a_yes(memory:
     assert resolved.became == (await memory.recall("green tea")).hits[0].id
     assert await waiting(memory) == []
     assert (await resolve(memory, name)).reason == "it was accepted before"
-    assert (await propose(memory, unjudged)).decisions[0].reason == "this very candidate was accepted before"
+    assert (await propose(memory, unjudged)).decisions[0].reason == "the same candidate was accepted before"
     history = await memory.history(name)
     assert [(item.event.value, item.reason) for item in history.items][-1] == ("confirmed", "asked her")
 
@@ -250,7 +250,7 @@ async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory:
     (pair,) = (await memory.merge_facts()).pairs
     await believe(memory, "drink", "Ada drinks water at noon", kind=FactKind.PREFERENCE)
     undone = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
-    assert [(item.changed, item.reason) for item in undone.pairs] == [(False, "its slot has another value now")]
+    assert [(item.changed, item.reason) for item in undone.pairs] == [(False, "its topic now has another value")]
     await memory.erase(elytron.MemoryEraseRequest(ids=(pair.kept,)))
     gone = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
     assert gone.pairs[0].reason == "one of the two facts no longer exists"

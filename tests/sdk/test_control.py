@@ -97,7 +97,10 @@ async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history
         (new, "added", ""),
     ]
     again = await memory.correct(elytron.MemoryCorrectRequest(id=new, content="4 March"))
-    assert (again.decisions[0].outcome, again.decisions[0].reason) == (ControlOutcome.UNCHANGED, "it already says that")
+    assert (again.decisions[0].outcome, again.decisions[0].reason) == (
+        ControlOutcome.UNCHANGED,
+        "it already has that content",
+    )
     with pytest.raises(InvalidInput, match="it was corrected"):
         await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
 

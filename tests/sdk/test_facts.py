@@ -267,7 +267,7 @@ async def test_a_forgotten_fact_does_not_come_back_beside_another_value(memory: 
     await memory.forget(fact)
     await believe(memory, "drink", "coffee")
     report = await memory.forget(fact, undo=True)
-    assert (report.changed, report.decisions[0].reason) == (False, "its slot has another value now")
+    assert (report.changed, report.decisions[0].reason) == (False, "its topic now has another value")
 
 
 async def test_tombstones_hold_no_content_and_go_with_an_erasure(memory: elytron.MemoryRuntime) -> None:

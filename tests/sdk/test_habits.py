@@ -59,7 +59,7 @@ ANSWERED = {
     "elytron.MemoryClient(api_key='x')": "use elytron.connect",
     "elytron.Client(base_url='http://127.0.0.1:1')": "use elytron.connect",
     "elytron.open(path='h.db')": "pass it first",
-    "with elytron.open('postgresql://u@h/d'): pass": "give a key",
+    "with elytron.open('postgresql://u@h/d'): pass": "provide a key",
     "with elytron.open('redis://localhost'): pass": "use a file",
     "with elytron.open('http://127.0.0.1:1'): pass": "use elytron.connect",
     "with elytron.open('https://example.org'): pass": "use elytron.connect",

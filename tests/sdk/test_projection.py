@@ -127,7 +127,7 @@ async def test_where_things_stand_comes_first_inside_the_fence_under_the_rule_ab
     report = await memory.project(ask("lease", subject="agent:io"))
     block = report.system_memory_block
     told = (
-        "Call work done only",
+        "Describe work as done only",
         "Io, a calm helper",
         "no nuts",
         "<memory-",
@@ -151,7 +151,7 @@ async def test_private_documents_are_shown_only_where_private_context_is_allowed
     assert "I like these talks" not in withheld.system_memory_block
     assert withheld.private_gate.withheld == 2
     shown = await memory.project(ask("talks diary", private_context=PrivateContext.ALLOWED))
-    assert "kept in confidence" in shown.system_memory_block
+    assert "shared in confidence" in shown.system_memory_block
     assert "I like these talks" in shown.system_memory_block
     assert "Nobody reads" not in shown.system_memory_block
     assert shown.private_gate.withheld == 1
@@ -305,7 +305,7 @@ async def test_of_a_long_answer_the_sentences_are_shown_that_tell(memory: elytro
 async def test_the_block_says_what_is_in_doubt_and_repeats_no_question(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["We put the old sofa near the window of the living room.", "It rained."], conversation="home")
     block = (await memory.project("Which curtain did Ada choose?")).system_memory_block
-    assert "best first (it is doubtful that these answer):" in block
+    assert "best first (these may not answer the query):" in block
     assert "curtain" not in block
 
 

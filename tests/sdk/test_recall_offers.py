@@ -242,12 +242,12 @@ async def test_the_last_word_comes_first_where_the_query_asks_how_things_are(mem
     assert both[0].score >= both[1].score
     asked = elytron.MemoryProjectionRequest(query="What was the lab extension at first?", recent_messages_limit=0)
     block = await memory.project(asked)
-    assert "(older word)" not in block.system_memory_block
+    assert "(older statement)" not in block.system_memory_block
     asked = elytron.MemoryProjectionRequest(query="What is the lab extension?", recent_messages_limit=0)
     lines = (await memory.project(asked)).system_memory_block.split("\n")
     assert [line for line in lines if line.startswith("- ")] == [
         "- [2025-06-08 00:00 Mina] The lab extension was changed to 4430.",
-        "- [2025-02-06 00:00 Mina (older word)] The lab extension is 4417, the lab extension!",
+        "- [2025-02-06 00:00 Mina (older statement)] The lab extension is 4417, the lab extension!",
     ]
 
 

@@ -266,7 +266,7 @@ async def test_a_new_value_is_the_only_one_whatever_went_before(
     if verb == "forget":
         (decision,) = (await memory.forget(fact, undo=True)).decisions
         assert (decision.outcome is ControlOutcome.CHANGED) == (position is Position.PAST)
-        assert decision.reason in {None, "its slot has another value now"}
+        assert decision.reason in {None, "its topic now has another value"}
         assert (await times(memory, clock)).now == ("Lagos",)
 
 

@@ -167,7 +167,7 @@ async def test_a_correction_says_something(memory: elytron.MemoryRuntime) -> Non
 async def test_a_correction_is_no_longer_than_the_profile_takes() -> None:
     async with elytron.open("embedded:", space="ada", profile="esp-embedded-sdk") as memory:
         fact = await kiln(memory)
-        with pytest.raises(LimitExceeded, match="characters of one text"):
+        with pytest.raises(LimitExceeded, match="characters per text"):
             await memory.correct(fact, "x" * 3_000)
 
 

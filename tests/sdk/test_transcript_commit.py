@@ -36,7 +36,7 @@ async def test_delivery_decides_what_is_evidence(memory: elytron.MemoryRuntime) 
     assert (cancelled.committed, len(cancelled.message_ids)) == (True, 1)
     broken = await commit(memory, "t2", delivery="incomplete_stream")
     assert (broken.committed, broken.changed, broken.turn_id) == (False, False, None)
-    assert broken.skipped_reason == "delivery incomplete_stream leaves no evidence"
+    assert broken.skipped_reason == "delivery incomplete_stream creates no evidence"
 
 
 async def test_a_turn_becomes_the_one_that_it_must_or_none(memory: elytron.MemoryRuntime) -> None:

@@ -96,7 +96,7 @@ async def test_correct_edits_a_message_in_one_commit_and_says_which_facts_rest_o
     *_, hidden = (await memory.history(key)).items
     assert hidden.reason == f"edited: {decision.new_id} replaces it (misheard)"
     again = await memory.correct(key, "I live in Porto.")
-    assert (again.changed, again.decisions[0].reason) == (False, "it already says that")
+    assert (again.changed, again.decisions[0].reason) == (False, "it already has that content")
 
 
 async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elytron.MemoryRuntime) -> None:

@@ -88,7 +88,7 @@ async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.Memor
     drafts = [elytron.TurnDraft(messages=(elytron.Message(text=said),)) for said in (text, "Hi")]
     report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=tuple(drafts))))
     told = [(decision.outcome, decision.reason) for decision in report.decisions]
-    assert told == [(WriteOutcome.SKIPPED, "a turn without words leaves no evidence"), (WriteOutcome.STORED, "")]
+    assert told == [(WriteOutcome.SKIPPED, "a turn without words creates no evidence"), (WriteOutcome.STORED, "")]
     assert not (await talk(memory, (EvidenceRole.USER, text))).changed
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["Hi"]

@@ -95,7 +95,7 @@ async def test_no_file_of_the_server_ever_has_what_is_sealed(postgres: PostgresS
     canary = await with_canaries(store, url)
     assert searched(files, canary) == set()
     erased = await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
-    assert all("opens only with a key" in layer.reason for layer in erased.layers if layer.state is not GONE)
+    assert all("can be opened only with a key" in layer.reason for layer in erased.layers if layer.state is not GONE)
     await store.close()
 
 

@@ -126,7 +126,7 @@ class TestOpening:
         inner = MemoryStore()
         await put(await seal(inner), fact(1), b"kept")
         assert await one(await seal(inner), fact(1)) == Document(fact(1), 1, b"kept")
-        with pytest.raises(KeyMissing, match=r"'old' is not among those given \(new\).*--key-file"):
+        with pytest.raises(KeyMissing, match=r"'old' is not among those provided \(new\).*--key-file"):
             await seal(inner, keys=NEW_ONLY)
         with pytest.raises(KeyMissing, match="is not the one this store was sealed with"):
             await seal(inner, keys=LocalKeys({"old": NEW}, current="old"))

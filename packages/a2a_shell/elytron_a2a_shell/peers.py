@@ -74,7 +74,7 @@ class MessageName(StrEnum):
 
 SUMMARIES: dict[MessageName, str] = {
     MessageName.PEER_CAPABILITY: "Exchange capabilities with a peer.",
-    MessageName.WRITE_CANDIDATE: "Propose a fact or a procedure; admission judges it and says why.",
+    MessageName.WRITE_CANDIDATE: "Propose a fact or a procedure; admission decides and gives its reason.",
     MessageName.RECALL_REQUEST: "Find memories that answer a query, best first.",
     MessageName.PROJECTION_REQUEST: "Build the bounded memory block that a model may see.",
     MessageName.REPORT: "Store a peer's work report as evidence; it never becomes a belief by itself.",
@@ -232,7 +232,7 @@ class PeerUploads:
             if upload.size + len(data) > self._archive_bytes:
                 self.drop(principal, chunk.upload)
                 raise LimitExceeded(
-                    what="bytes of an archive", limit=self._archive_bytes, found=upload.size + len(data)
+                    what="bytes in an archive", limit=self._archive_bytes, found=upload.size + len(data)
                 )
             await asyncio.to_thread(_append_chunk, upload.path, data)
             upload.received += 1
@@ -317,7 +317,7 @@ class PeerBridge:
         try:
             # Runtimes that hand messages on to each other could otherwise do so without end.
             if message.hops > self.hops:
-                raise LimitExceeded(what="hops of a message", limit=self.hops, found=message.hops)
+                raise LimitExceeded(what="hops per message", limit=self.hops, found=message.hops)
             payload = await self._done(
                 principal, message, request_id=request_id, key=message.idempotency_key or idempotency_key
             )
@@ -428,7 +428,7 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
     match request.write:
         case LongTermExtraction() as write:
             if any(fact.operation is FactOperation.DELETE for fact in write.facts):
-                raise InvalidInput(field="extraction.facts", problem="remove something: a peer may only propose")
+                raise InvalidInput(field="extraction.facts", problem="include a deletion: peers may only propose")
             facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
             return request.model_copy(update={"write": LongTermExtraction(facts=facts)})
         case ProcedureSource() as write:

@@ -131,7 +131,7 @@ class AccessKeyList(Value):
 
 
 class AccessAddRequest(Request):
-    """Make a key. A user's or device's is for one space, an operator's for the whole server."""
+    """Create a key. A user's or device's key is for one space, an operator's for the whole server."""
 
     kind: PrincipalKind
     space: Space | None = None

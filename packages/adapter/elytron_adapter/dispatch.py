@@ -127,7 +127,7 @@ def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
         told = ", ".join(borrowed)
-        return f"{operation.name!r} on the authority of {told} requires an operator's key, or leave it out"
+        return f"{operation.name!r} with the authority {told} requires an operator's key: use one, or leave it out"
     return None
 
 
@@ -201,7 +201,7 @@ async def _payload_request(operation: AnyOperation, payload: bytes | Value, spac
             )
         case Value():
             if not isinstance(payload, operation.request):
-                raise InvalidInput(field="payload", problem=f"is not a request of {operation.name!r}")
+                raise InvalidInput(field="payload", problem=f"is not a request for {operation.name!r}")
             return payload
         case _:
             assert_never(payload)
@@ -385,7 +385,7 @@ class OpenStreams:
     def place(self, principal: Principal, /) -> Generator[None]:
         """Count a stream of `principal` while it is open. Raises LimitExceeded."""
         if self._open[principal.id] >= self._each:
-            raise LimitExceeded(what="open streams of one caller", limit=self._each)
+            raise LimitExceeded(what="open streams per caller", limit=self._each)
         self._open[principal.id] += 1
         self.entrance.streams += 1
         try:

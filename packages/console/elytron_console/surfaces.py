@@ -60,7 +60,7 @@ def page_surfaces() -> tuple[Surface, ...]:
         group="pages",
     )  # fmt: skip
     home = SurfaceDescription(
-        "console_home", "Redirect to the console.", status=307, answer="It is there.", group="pages"
+        "console_home", "Redirect to the console.", status=307, answer="Redirects to the console.", group="pages"
     )
     return (
         shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=told),
@@ -79,7 +79,7 @@ async def _slash_page(_request: Request) -> Response:
 
 async def _static_app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
-        await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
+        await send({"type": "websocket.close", "code": 1008, "reason": "the console has no WebSocket"})
         return
     name = scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")
     is_there = scope["method"] in {"GET", "HEAD"} and name in static_assets() and name != _INDEX

@@ -97,7 +97,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
     if is_near is None or isinstance(value, bool):
         raise InvalidInput(field=field, problem="is not a datetime, milliseconds or ISO 8601 text")
     if not is_near:
-        raise InvalidInput(field=field, problem="is outside the years 1900 to 2999")
+        raise InvalidInput(field=field, problem="is not between the years 1900 and 2999")
     return Instant(round(value))
 
 

@@ -145,7 +145,7 @@ class GatewayUsers:
         if space in user.spaces:
             return
         if len(user.spaces) >= gateway_limits.SPACES:
-            raise LimitExceeded(what="apps and projects of a user", limit=gateway_limits.SPACES)
+            raise LimitExceeded(what="apps and projects per user", limit=gateway_limits.SPACES)
         await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
 
     async def find(self, user_id: str, /) -> GatewayUser:

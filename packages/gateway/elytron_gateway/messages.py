@@ -87,7 +87,7 @@ async def parse_messages(
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
     if unnamed:
-        raise InvalidInput(field="files", problem="include one that no content item names by its upload_id")
+        raise InvalidInput(field="files", problem="include one that no content item refers to by its upload_id")
     if key is None:
         return tuple(parsed)
     digest = strict_json.sha256_digest(key.encode())[:32]
@@ -103,7 +103,7 @@ def require_call_ids(messages: Sequence[WireMessage], /) -> None:
     """Raise InvalidInput for an answer of a tool that names no call: an upstream takes none without."""
     for number, message in enumerate(messages):
         if message.role == "tool" and not message.tool_call_id:
-            raise InvalidInput(field=f"messages.{number}.tool_call_id", problem="is missing, and the upstream needs it")
+            raise InvalidInput(field=f"messages.{number}.tool_call_id", problem="is required by the upstream")
 
 
 async def keep_files(
@@ -222,7 +222,7 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
     if item.upload_id is not None:
         upload = reach.uploads.get(item.upload_id)
         if upload is None:
-            raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
+            raise InvalidInput(field=f"{field}.upload_id", problem="does not name a file of the request")
         return MessageFile(item, upload.data, upload.mime, upload.name)
     if item.base64 is not None:
         # Measured before it is decoded: four characters are three bytes.

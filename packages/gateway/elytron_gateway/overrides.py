@@ -17,7 +17,7 @@ from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchW
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
-_UNDO_FIRST: Final = "the memory is hidden, and another text does not restore it: undo the deletion first"
+_UNDO_FIRST: Final = "the memory is hidden, and overriding its text does not restore it: undo the deletion first"
 
 
 def edit_tag(session_id: str, /) -> str:
@@ -140,7 +140,7 @@ class MemoryEdits:
             if before is not None:
                 return PlannedChange(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
             if counts.edits >= gateway_limits.EDITS:
-                raise LimitExceeded(what="overrides and tombstones of a space", limit=gateway_limits.EDITS)
+                raise LimitExceeded(what="overrides and tombstones per space", limit=gateway_limits.EDITS)
             more = counts.model_copy(update={"edits": counts.edits + 1})
             return PlannedChange(None, more, (self._shelf.put(key, edit, expects=0),))
 

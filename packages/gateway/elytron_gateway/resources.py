@@ -164,7 +164,7 @@ class OwnedResources:
             if kept is not None:
                 return PlannedChange(kept, counts)
             if counts.resources >= gateway_limits.RESOURCES:
-                raise LimitExceeded(what="resources of a space", limit=gateway_limits.RESOURCES)
+                raise LimitExceeded(what="resources per space", limit=gateway_limits.RESOURCES)
             size = counts.resource_bytes + made.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)
@@ -360,7 +360,7 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
         # One byte more shows that the file is longer, and no more of it is read.
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="send a part of it")
+        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="register a smaller file")
     return GivenFile(data, file_name=real.name, source=f"file://{path}")
 
 
@@ -397,16 +397,16 @@ async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> Gi
     """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
-        raise Unreachable("the content of this address is compressed other than once with gzip")
+        raise Unreachable("the content at this address may only be compressed once, with gzip")
     inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
     data = bytearray()
     try:
         async for piece in response.aiter_raw():
             data += inflater.decompress(piece, max_bytes + 1 - len(data)) if inflater is not None else piece
             if len(data) > max_bytes:
-                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="send a part of it")
+                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="register a smaller file")
     except zlib.error:
-        raise Unreachable("the content of this address is damaged: it is not compressed as declared") from None
+        raise Unreachable("the content at this address is damaged: it is not compressed as declared") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
     return GivenFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 

@@ -201,7 +201,7 @@ class SearchAnswer(Value):
 
 
 class EditRequest(PlacedRequest):
-    """Name a memory in a session, as in a search result."""
+    """A memory in a session, as named in a search result."""
 
     memory_id: Name
     session_id: SessionId

@@ -218,13 +218,13 @@ class SurfaceDoor:
         """Raise InvalidInput for an idempotency key where a repeat would act again."""
         if self._takes_keys or scope.get("method", "GET") in SAFE_METHODS or IDEMPOTENCY_KEY not in heads_of(scope):
             return
-        problem = "is not supported at this path, where a repeat acts again: omit the header"
+        problem = "is not supported at this path, where a repeated request acts again: omit the header"
         raise InvalidInput(field="idempotency_key", problem=problem)
 
     def _require_known(self, query: QueryParams) -> None:
         """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""
         if self._query is not None and not query.keys() <= {*self._query}:
-            there = f"use {', '.join(self._query)}" if self._query else "this path takes none"
+            there = f"use {', '.join(self._query)}" if self._query else "this path accepts no query parameters"
             raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
 
 
@@ -273,7 +273,7 @@ class HostGuard:
 
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> RejectedAnswer | None:
         if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
-            reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
+            reason = f"the headers have more than {limits.HTTP_HEADER_BYTES} bytes"
             return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
             refused = InvalidInput(field=AUDIT_ID, problem=f"needs 1 to {limits.NAME_CHARS} printable ASCII characters")
@@ -285,7 +285,7 @@ class HostGuard:
             return reject_error(refused, request_id=request_id)
         if self._is_development and not is_own_page(scope, headers):
             refused = PermissionRefused(
-                "development mode requires no key, so pages of other origins are refused:"
+                "development mode requires no key, so pages from other origins are refused:"
                 " open the page at the server's own scheme, host and port"
             )
             return reject_error(refused, request_id=request_id)

@@ -97,7 +97,7 @@ class ConnectionTable:
             self._close_oldest(siblings, "from one address without a credential", self.bounds.each)
         elif len(self._open) > self._most:
             unadmitted = {each: None for each in self._open if not each.is_admitted}
-            self._close_oldest(unadmitted, "as this process's file descriptors allow", self._most)
+            self._close_oldest(unadmitted, "for this process's file descriptors", self._most)
         return connection
 
     def remove(self, connection: PeerConnection, /) -> None:

@@ -176,7 +176,7 @@ _HEADERS: dict[str, Json] = {
         "description": "A repeat with the same body returns the first answer; one with another body is refused.",
         "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
     },
-    "If-None-Match": {"description": "The ETag of the copy that the caller has.", "schema": {"type": "string"}},
+    "If-None-Match": {"description": "The ETag of the caller's copy.", "schema": {"type": "string"}},
     "If-Match": {"description": "Proceed only if this is the current ETag.", "schema": {"type": "string"}},
     "Webhook-Key": {"description": "The id of the access key that signs the request.", "required": True, "schema": _ID},
     "Webhook-Id": {"description": "The message's id, for detecting repeats.", "required": True, "schema": _ID},
@@ -350,7 +350,7 @@ def _surface_responses(told: SurfaceDescription, refs: Refs) -> Json:
         found["304"] = {"description": "Not modified: the caller's copy is current."}
     if told.given in PUTTING_OFF:
         found["202"] = _response_schema(
-            "The work done so far, with the job that does the rest.", refs[told.given, "serialization"]
+            "The work done so far, and the job that will do the rest.", refs[told.given, "serialization"]
         )
     for status in told.beside:
         found[str(status)] = {"description": "The protocol's own response.", "content": {"application/json": {}}}

@@ -83,7 +83,7 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
             wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
-            raise InvalidInput(field="write.kind", problem=f"does not match this webhook, which takes {wanted}")
+            raise InvalidInput(field="write.kind", problem=f"does not match this webhook, which accepts {wanted}")
         answer = await entrance.call(
             principal,
             transport=CallTransport.HTTP,

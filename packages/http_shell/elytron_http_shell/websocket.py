@@ -403,7 +403,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
     """
     parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
     if not isinstance(parsed, dict):
-        raise InvalidJson(problem="is no object")
+        raise InvalidJson(problem="is not an object")
     try:
         return InFrame.__pydantic_validator__.validate_json(data, strict=True, context=own_space(space))
     except ValidationError as error:

@@ -35,7 +35,7 @@ class PreparedArguments:
         if not self.ignored:
             return None
         takes = ", ".join(self.known) or "no arguments"
-        return f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool takes {takes}."
+        return f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool accepts {takes}."
 
 
 def prepare_arguments(

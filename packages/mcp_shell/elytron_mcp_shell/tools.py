@@ -143,9 +143,9 @@ async def _memory_history(perform: Perform, asked: OneMemory) -> Any:
 def everyday_tools() -> tuple[PlainTool, ...]:
     """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
     return (
-        PlainTool("memory_add", "Store a text as evidence; it can be recalled at once.", AddText, MemoryWriteReport,
+        PlainTool("memory_add", "Store a text as evidence; it can be recalled immediately.", AddText, MemoryWriteReport,
                   _add_memory, mutates=True),
-        PlainTool("memory_write_candidate", "Propose a fact; admission judges it and says why.", PlainProposal,
+        PlainTool("memory_write_candidate", "Propose a fact; admission decides and gives its reason.", PlainProposal,
                   MemoryWriteReport, _propose_fact, mutates=True),
     )  # fmt: skip
 
@@ -245,9 +245,9 @@ class LineTool:
 def line_tools() -> tuple[LineTool, ...]:
     """Return the seven tools."""
     return (
-        LineTool("add", "Store what was said or decided. It can be found at once.", AddLineRequest, ADD.operation,
+        LineTool("add", "Store what was said or decided. It can be found immediately.", AddLineRequest, ADD.operation,
                  _ask_add, _tell_write),
-        LineTool("search", "Find what was said before, best first, one memory a line: [date speaker] text (id).",
+        LineTool("search", "Find what was said before, best first, one memory per line: [date speaker] text (id).",
                  SearchLineRequest, SEARCH.operation, _ask_search, _tell_search),
         LineTool("context", "Get a context block on a query for the prompt.", ContextLineRequest, CONTEXT.operation,
                  _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
@@ -263,7 +263,7 @@ def line_tools() -> tuple[LineTool, ...]:
 
 
 _NOTHING = "Nothing relevant is stored."
-_DOUBT = "Doubtful: these are the nearest memories; perhaps none answers the query."
+_DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
 
 
 def _ask_add(asked: AddLineRequest, own: Scope | None) -> Value:

@@ -177,16 +177,16 @@ _STATUSES: Final = {
 _TOLD: Final = {
     FailureReason.UNREACHABLE: "cannot be reached: check its address",
     FailureReason.TIMEOUT: "did not answer in time",
-    FailureReason.CUT: "broke off before the end of its answer: try again",
-    FailureReason.RATE_LIMITED: "takes no more calls for now: try again later",
+    FailureReason.CUT: "stopped before the end of its answer: try again",
+    FailureReason.RATE_LIMITED: "accepts no more calls for now: try again later",
     FailureReason.UNAVAILABLE: "cannot answer now: try again later",
     FailureReason.UNAUTHORIZED: "did not accept the key: check {key}",
     FailureReason.KEY_MISSING: "has no key: set {key}",
-    FailureReason.CONTEXT_TOO_LONG: "was given more than it reads: send less",
-    FailureReason.OPAQUE_REFUSED: "did not take back an item of its reasoning: send the conversation without it",
+    FailureReason.CONTEXT_TOO_LONG: "received more than it accepts: send less",
+    FailureReason.OPAQUE_REFUSED: "did not accept an item of its own reasoning: send the conversation without it",
     FailureReason.REFUSED: "refused the request: check the model's name and the request",
-    FailureReason.MALFORMED: "answered what its dialect does not know: check the dialect and the address",
-    FailureReason.TOO_LARGE: "answered more than is read",
+    FailureReason.MALFORMED: "returned an answer that does not fit its dialect: check the dialect and the address",
+    FailureReason.TOO_LARGE: "returned an answer that is too long",
 }
 
 

@@ -68,7 +68,7 @@ def blocking_request_within(
 def _append_chunk(body: bytearray, chunk: bytes, limit: int) -> None:
     body += chunk
     if len(body) > limit:
-        raise LimitExceeded(what="bytes of an answer", limit=limit)
+        raise LimitExceeded(what="bytes in an answer", limit=limit)
 
 
 def _read_response(response: "httpx.Response", body: bytes) -> "httpx.Response":

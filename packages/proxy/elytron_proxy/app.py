@@ -284,7 +284,7 @@ class ProxyApp:
         """
         if isinstance(self._entrance.authenticator, DevelopmentCallers):
             if not is_own_page(scope, headers):
-                raise PermissionRefused("this server requires no key, so pages of other origins are refused")
+                raise PermissionRefused("this server requires no key, so pages from other origins are refused")
             if scope["method"] not in SAFE_METHODS and not is_json(headers) and _has_body(headers):
                 raise RefusedCall(_NO_JSON)
         hosts = self._settings.hosts

@@ -29,7 +29,7 @@ class ProxyFigure(StrEnum):
 
     CALLS = "calls", "Calls received."
     REFUSED = "refused", "Calls refused before anything was sent to the client."
-    RECALLED = "recalled", "Calls in which a block was placed."
+    RECALLED = "recalled", "Calls to which a memory block was added."
     COMMITTED = "committed", "Turns stored with their answer."
     OPENED = "opened", "Answers that call tools: the user's message is stored and awaits its answer."
     DUPLICATE = "duplicate", "Turns that were already stored."
@@ -41,7 +41,7 @@ class ProxyFigure(StrEnum):
     FAILED = "failed", "Answers that the provider ended with an error."
     PARTIAL = "partial", "Answers ended by a length limit or a filter."
     TOO_LARGE = "too_large", "Answers with an event or text that was too large."
-    LOST = "lost", "Turns that memory did not accept."
+    LOST = "lost", "Turns that memory rejected."
     UNREACHABLE = "unreachable", "Calls that no model server answered."
     REQUEST_BYTES = "request_bytes", "Bytes of requests received."
     ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers sent to clients."

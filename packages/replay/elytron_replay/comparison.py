@@ -88,11 +88,11 @@ def _text_window(text: str, start: int) -> str:
 
 MAY_DIFFER: Mapping[str, str] = {
     "engine": "the store's own name (inspect)",
-    "store": "what the store can promise (inspect)",
+    "store": "the store's guarantees (inspect)",
     "size_bytes": "an archive's size on disk (export)",
-    "index_bytes": "what the index happens to hold in memory (inspect)",
-    "checkpoints_written": "a store that was opened again writes them again (recover, close)",
-    "capabilities.capacity": "what the store may hold at most (inspect)",
+    "index_bytes": "the parts of the index in memory (inspect)",
+    "checkpoints_written": "a reopened store writes them again (recover, close)",
+    "capabilities.capacity": "the store's limits (inspect)",
     "capacity": "the same (capabilities)",
     "store_check.blobs": "index checkpoints, which a store may or may not have at that moment (inspect, recover)",
 }
@@ -192,14 +192,14 @@ def _named_value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
     if name.startswith(_TIME):
         return instant(name.removeprefix(_TIME), field=f"${{{name}}}")
     if name not in values:
-        raise InvalidInput(field=f"${{{name}}}", problem="is saved by no earlier step")
+        raise InvalidInput(field=f"${{{name}}}", problem="is not saved by an earlier step")
     return values[name]
 
 
 def _written_text(name: str, values: Mapping[str, JsonValue]) -> str:
     value = _named_value(name, values)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidInput(field=f"${{{name}}}", problem="is no text or whole number and cannot stand inside a text")
+        raise InvalidInput(field=f"${{{name}}}", problem="cannot be inserted into a text: use a text or whole number")
     return str(value)
 
 
@@ -257,11 +257,11 @@ def require_known(expected: JsonValue, /) -> None:
             words = [key for key in expected if key.startswith("$")]
             for word in words:
                 if word not in OPERATORS:
-                    raise ValueError(f"{word!r} is no operator; there are {', '.join(OPERATORS)}")
+                    raise ValueError(f"{word!r} is not an operator; choose from {', '.join(OPERATORS)}")
                 if not OPERATORS[word].takes(expected[word]):
-                    raise ValueError(f"{word!r} does not take such an argument")
+                    raise ValueError(f"{word!r} does not accept this argument")
             if words and len(words) < len(expected):
-                raise ValueError(f"{words[0]!r} is beside plain keys: an object holds either")
+                raise ValueError(f"{words[0]!r} is mixed with plain keys: an object has either operators or keys")
             for part in expected.values():
                 require_known(part)
         case list():

@@ -217,7 +217,7 @@ async def submit_proposal(
     """
     report = await try_out(memory, proposal, profile=profile)
     if not report.review.may_submit:
-        raise PermissionRefused(f"the profile {profile.value!r} tries proposals and submits none")
+        raise PermissionRefused(f"the profile {profile.value!r} can try proposals but not submit them")
     if not report.ok:
         return report, None
     return report, await memory.write(_proposal_request(proposal, _trial_scope(memory)))

@@ -65,7 +65,7 @@ Object = dict[str, JsonValue]
 
 def _parse_moment(value: object) -> Instant:
     if not isinstance(value, str):
-        raise ValueError("a time is written as ISO 8601 text")  # noqa: TRY004  pydantic reads ValueError alone
+        raise ValueError("must be an ISO 8601 text")  # noqa: TRY004  pydantic reads ValueError alone
     try:
         return instant(value)
     except ElytronError as error:
@@ -84,7 +84,7 @@ def _parse_expectation(value: Object) -> Object:
 
 def _parse_name(value: str) -> str:
     if value == comparison.TMP:
-        raise ValueError(f"{value!r} is the name of the story's folder: take another")
+        raise ValueError(f"{value!r} is the name of the fixture's folder: choose another")
     return value
 
 
@@ -194,7 +194,7 @@ def _error_place(loc: tuple[int | str, ...]) -> str:
 def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
     """Say what a single field cannot know: names that do not fit together."""
     if fixture.id != stem:
-        yield f"id: is {fixture.id!r}, and the file is called {stem!r}: give both one name"
+        yield f"id: is {fixture.id!r}, but the file is named {stem!r}: use the same name for both"
     named = {*fixture.expected, *(part.space for part in (fixture.scope, fixture.archive) if part is not None)}
     for space in sorted(named - set(fixture.spaces)):
         yield f"spaces: lacks {space!r}, which the fixture uses"
@@ -202,7 +202,7 @@ def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
     for number, step in enumerate(fixture.steps, 1):
         for reference in sorted(comparison.used_names(step.request) | comparison.used_names(step.expect)):
             if reference not in saved:
-                yield f"step {number}: ${{{reference}}} is saved by no earlier step"
+                yield f"step {number}: ${{{reference}}} is not saved by an earlier step"
         space = _space_of(step)
         if space is not None and space not in fixture.spaces:
             yield f"step {number}: spaces lacks {space!r}, which its request names"

@@ -206,9 +206,9 @@ def render_wall(report: WallReport, /) -> str:
     """Return a table of each store, the cases below the bar, and the stores that were measured."""
     lines = [line for store in report.stores for line in _report_table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
-    state = f"is below the bar on {', '.join(report.below)}" if report.below else f"holds on {', '.join(report.stores)}"
+    state = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
     slow = sum(row.is_slow for row in report.rows)
-    lines += [f"{slow} cases had slow answers, which fail no case: a busy machine is slow"] if slow else []
+    lines += [f"{slow} cases had slow answers, which do not fail a case: the machine may be busy"] if slow else []
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
 
 
@@ -221,7 +221,7 @@ def _report_table(store: str, report: WallReport) -> Iterator[str]:
             f"{found.accuracy:>8} {found.precision:>9} {found.mrr:>6} {found.violations:>4} {found.latency_ms:>6g} "
             f"{found.tokens:>6}"
             if found is not None
-            else "the story did not go as written"
+            else "the fixture did not run as written"
         )
         yield f"{row.case:<18} {row.size.value:<8} {figures}"
     yield from (f"{row.case}, {row.size.value}: {flaw}" for row in rows for flaw in row.shortfalls)
@@ -386,7 +386,7 @@ def operation_gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ())
     """
     known = runner.operation_names()
     if not set(demanded) <= {*known}:
-        raise InvalidInput(field="demanded", problem=f"has a name that is no operation; there are {', '.join(known)}")
+        raise InvalidInput(field="demanded", problem=f"has an unknown operation; choose from {', '.join(known)}")
     loaded = [load_fixture(path) for path in fixtures]
     names = tuple(dict.fromkeys((*runner.MANDATORY, *known)))
     exercised = {

@@ -169,7 +169,7 @@ def _load_named(path: Path) -> Fixture:
     known = runner.operation_names()
     for number, step in enumerate(fixture.steps, 1):
         if step.op not in known:
-            problem = f"step {number}: {step.op!r} is no operation; there are {', '.join(known)}"
+            problem = f"step {number}: {step.op!r} is not an operation; choose from {', '.join(known)}"
             raise UnreadableFile(name=path.name, problem=problem)
     return fixture
 
@@ -279,7 +279,7 @@ def render_gate(report: GateReport, /) -> str:
     exercised = report.exercised.items()
     rows = [(name, str(len(found)), "demanded" if name in report.demanded else "") for name, found in exercised]
     table = [("operation", "fixtures", ""), *rows]
-    verdict = "every demanded operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
+    verdict = "every required operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
     return "\n".join((*_align_columns(table), "", verdict))
 
 
@@ -300,7 +300,7 @@ def _difference_lines(row: MatrixRow) -> Iterator[str]:
     yield ""
     yield f"{row.fixture}: {row.title}"
     if not row.differences:
-        yield "  no fingerprints are recorded: look at the story, then run `elytron replay --record`"
+        yield "  no fingerprints are recorded: review the fixture, then run `elytron replay --record`"
     for found in row.differences[:SHOWN_PER_FIXTURE]:
         yield from _difference_text(found)
     left = len(row.differences) - SHOWN_PER_FIXTURE

@@ -93,7 +93,7 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
     plain = name.removesuffix(SEALED)
     if plain not in URLS:
         known = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
-        raise InvalidInput(field="store", problem=f"{name!r} cannot be replayed on; there are {known}")
+        raise InvalidInput(field="store", problem=f"{name!r} is not a store to replay on; choose from {known}")
     sealing = (keys or passing_key()) if plain != name else None
 
     def opener(
@@ -355,7 +355,7 @@ def _step_problems(
     try:
         expected = comparison.resolve_references(step.expect, values)
     except InvalidInput as problem:
-        yield JsonDifference("expect", "references that fit", str(problem))
+        yield JsonDifference("expect", "valid references", str(problem))
         return
     yield from comparison.find_mismatches(expected, report)
     yield from comparison.find_shortfalls(step.minimum, report)

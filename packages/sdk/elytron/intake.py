@@ -253,7 +253,7 @@ def require_chars(profile: HostProfile, longest: int, /) -> None:
     """Raise LimitExceeded for a text longer than the profile takes; evidence is never cut in silence."""
     most = profile.budget.source_chars
     if profile.capacity is not None and longest > most:
-        raise LimitExceeded(what=f"characters of one text in profile {profile.name.value}", limit=most, found=longest)
+        raise LimitExceeded(what=f"characters per text in profile {profile.name.value}", limit=most, found=longest)
 
 
 def rendered_chars(profile: HostProfile, asked: int, /) -> tuple[int, tuple[ReportClip, ...]]:

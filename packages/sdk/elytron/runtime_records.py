@@ -64,7 +64,7 @@ class _OwnPut(RecordPutRequest):
 RecordName = tuple[tuple[str, ...], str]
 """Namespace and key."""
 TurnDrafts = Callable[[str | None, tuple[str, ...]], Sequence[RecordDraft]]
-"""Returns the drafts for a turn of this id, None for one that leaves no evidence, and of these messages."""
+"""Returns the drafts for a turn of this id, None for one that creates no evidence, and of these messages."""
 
 
 class RuntimeRecords:

@@ -31,7 +31,7 @@ STOOD = "Ada sails. Ada drinks green tea."
 
 
 def refused(reason: str) -> ToolAnswer:
-    return ToolAnswer(text=f"The text may not be learned: {reason}. Nothing was changed.", is_error=True)
+    return ToolAnswer(text=f"The text cannot be learned: {reason}. Nothing was changed.", is_error=True)
 
 
 async def human_of(memory: MemoryFace) -> tuple[BlockShelf, dict[str, Tool]]:

@@ -73,7 +73,8 @@ async def test_an_edit_that_raced_tells_once_what_the_block_says_now(memory: Mem
     await shelf.edit("human", lambda _text: "Name: Grace")
     refused = await call("memory_append", block="human", content="Likes tea.")
     assert refused == ToolAnswer(
-        text="Block 'human' was changed by others, and nothing was written. It now says:\nName: Grace", is_error=True
+        text="Block 'human' was changed by others, so nothing was written. It now reads:\nName: Grace",
+        is_error=True,
     )
     assert not (await call("memory_append", block="human", content="Likes tea.")).is_error
     assert (await shelf.read("human")).value == "Name: Grace\nLikes tea."

@@ -226,7 +226,7 @@ async def test_g19_what_changed_and_what_stayed_are_insights(hooks: TurnHooks, c
     found = await hooks.insights()
     assert [(one.type.value, one.summary, one.confidence) for one in found] == [
         ("fact_evolution", "preference changed, and is now: coffee", 0.84),
-        ("fact_stability", "name was said more than once, and stayed: Ada", 0.78),
+        ("fact_stability", "name was stated again, and is unchanged: Ada", 0.78),
     ]
     assert await hooks.insights() == found
     report = await asked(hooks, "Is it coffee or tea that I prefer?", conversation="other")

@@ -84,7 +84,7 @@ async def test_done_ends_a_run_alone_and_is_refused_beside_others(memory: Memory
     model = ScriptedChat(calls(("look", {}), ("done", {})), calls(("done", {})))
     end = await agent_of(memory, model, look).say("Look around.")
     assert (end.reason, end.usage.steps, len(made)) == (StopReason.DONE, 2, 1)
-    assert "Call it alone" in results(model.asked[1])[1]
+    assert "Call it on its own" in results(model.asked[1])[1]
 
 
 async def test_a_run_has_ten_steps_at_most(memory: MemoryFace) -> None:

@@ -65,7 +65,7 @@ async def test_a_call_that_changes_something_is_made_once_its_host_says_yes(memo
     [
         (False, "the user declined"),
         (HostApproval(is_granted=False, reason="not Bo"), "not Bo"),
-        (None, "the host could not be asked"),
+        (None, "the host could not be reached for approval"),
     ],
 )
 async def test_a_refusal_is_a_result_and_the_call_is_not_made(

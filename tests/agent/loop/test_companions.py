@@ -79,7 +79,7 @@ async def test_a_web_search_is_asked_and_its_pages_are_fenced(memory: MemoryFace
     assert found.startswith("<memory-")
     assert "1. Ferries" in found
     assert "https://" not in found
-    assert "No page was found." in nothing
+    assert "No pages were found." in nothing
     assert "query" in wrong
     assert (await memory.recall("ferries at six")).hits[0].trust == "outside"
 

@@ -23,8 +23,8 @@ async def test_a_text_has_16_kib_and_a_query_4() -> None:
         long = await ada.call("POST", "/embeddings", {"text": "ä" * (8 * 1024) + "a"})
         query = await ada.call("POST", "/search", {"query": "ä" * (2 * 1024) + "a"})
     assert (long.status_code, query.status_code) == (422, 422)
-    assert_named(long.json(), "bytes of a text: at most 16384, got 16385")
-    assert_named(query.json(), "bytes of a query: at most 4096, got 4097")
+    assert_named(long.json(), "bytes in a text: at most 16384, got 16385")
+    assert_named(query.json(), "bytes in a query: at most 4096, got 4097")
 
 
 async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
@@ -37,7 +37,7 @@ async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
         await ada.insert("One more.")
         figures = await server.figures()
     assert refused.status_code == 422
-    assert_named(refused.json(), "rows of a user", "at most 2", "DELETE /v1/rag/embeddings")
+    assert_named(refused.json(), "rows per user", "at most 2", "DELETE /v1/rag/embeddings")
     assert figures["quota_refused_total"] == 1
 
 
@@ -48,7 +48,7 @@ async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
         used = (await ada.made("GET", "/embeddings/status"))["quotas"]["size_bytes"]
         refused = await ada.call("POST", "/embeddings", {"text": "b" * 100})
     assert used == {"used": 100 + 200 + 2 * 32, "limit": 700}
-    assert_named(refused.json(), "bytes of a user's rows", "at most 700")
+    assert_named(refused.json(), "bytes in a user's rows", "at most 700")
 
 
 async def test_the_quotas_of_all_users_count_every_user() -> None:
@@ -59,7 +59,7 @@ async def test_the_quotas_of_all_users_count_every_user() -> None:
         refused = await bob.call("POST", "/embeddings", {"text": "Three."})
         project = (await bob.made("GET", "/embeddings/status"))["quotas"]["project_rows"]
     assert project == {"used": 2, "limit": 2}
-    assert_named(refused.json(), "rows of all users", "at most 2", "operator")
+    assert_named(refused.json(), "rows across all users", "at most 2", "operator")
 
 
 async def test_inserts_of_an_hour_end_with_the_hour() -> None:

@@ -162,7 +162,7 @@ def test_a_rule_of_the_past_or_of_far_away_is_refused(rule: ScheduleRule, told: 
 @pytest.mark.parametrize(
     ("kind", "given_fields", "told"),
     [
-        (CronRule, {"line": "0 0 30 2 *"}, "line must be a cron line of five fields that is ever due, such as `0 9"),
+        (CronRule, {"line": "0 0 30 2 *"}, "line must be a cron line of five fields that can come due, such as `0 9"),
         (CronRule, {"line": "61 * * * *"}, "line must be a cron line"),
         (CronRule, {"line": "@daily"}, "line must be a cron line"),
         (CronRule, {"line": "* * * * * *"}, "line must be a cron line"),

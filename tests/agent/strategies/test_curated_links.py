@@ -35,7 +35,7 @@ async def test_what_is_no_plain_file_is_refused_without_waiting_for_it(memory: M
     os.mkfifo(tmp_path / "MEMORY.md")
     run, call = await run_of(CuratedStrategy(memory, folder=tmp_path))
     assert not run.system
-    assert "no regular file" in (await call(action="add", target="memory", content="A note."))["error"]
+    assert "something other than a file" in (await call(action="add", target="memory", content="A note."))["error"]
     assert (await call(action="add", target="user", content="Ada likes tea"))["success"]
 
 

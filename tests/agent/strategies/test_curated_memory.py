@@ -71,7 +71,7 @@ async def test_the_same_entry_is_added_once_and_both_limits_count_separators(mem
     _, call = await run_of(strategy)
     await call(action="add", target="user", content="x" * 13)
     told = await call(action="add", target="user", content="x" * 13)
-    assert (told["entry_count"], told["message"]) == (1, "Nothing new: it is there already.")
+    assert (told["entry_count"], told["message"]) == (1, "Nothing changed: it already exists.")
     # 13 and 13 with a separator of 3 are 29 of 30, and 14 would be 30.
     full = await call(action="add", target="user", content="y" * 15)
     assert full["error"].startswith("The entries would have 31 of 30 characters.")
@@ -301,7 +301,7 @@ async def test_adding_to_such_a_file_keeps_what_it_says(memory: MemoryFace, fold
     _, call = await run_of(filed)
     assert (await call(action="add", content="New."))["success"]
     assert path.read_text("utf-8") == f"Notes\n§\n\n§\nmore{DELIMITER}New."
-    assert (await call(action="add", content="New."))["message"].startswith("Nothing new")
+    assert (await call(action="add", content="New."))["message"].startswith("Nothing changed")
     path.write_bytes(b"\xff\xfe")
     assert "edited by hand" in (await call(action="add", content="Newer."))["error"]
     assert path.read_bytes() == b"\xff\xfe"

@@ -86,8 +86,8 @@ _ROUTES: Final[tuple[tuple[str, str, SecretCall, SurfaceDescription], ...]] = (
      SurfaceDescription("rotate_secret", "Re-encrypt the whole space under a new data key.", SecretRotateRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/grant", SpaceSecrets.grant,
-     SurfaceDescription("grant_secret", "Allow background work unlock the space for a number of minutes.", GrantRequest,
-                        SecretStatus)),
+     SurfaceDescription("grant_secret", "Allow background work to unlock the space for a number of minutes.",
+                        GrantRequest, SecretStatus)),
     ("DELETE", f"{ROOT}/grant", SpaceSecrets.revoke,
      SurfaceDescription("revoke_secret", "Revoke the grant for background work.", None, SecretStatus)),
 )  # fmt: skip

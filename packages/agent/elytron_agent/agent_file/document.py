@@ -105,7 +105,7 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
 def _parse_document(content: bytes | str) -> Json:
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > limits.FILE_BYTES:
-        raise LimitExceeded(what="bytes of an agent file", limit=limits.FILE_BYTES, found=len(raw))
+        raise LimitExceeded(what="bytes in an agent file", limit=limits.FILE_BYTES, found=len(raw))
     try:
         document = _parse_json(raw)
         if isinstance(document, str):  # some files hold their JSON as a text

@@ -45,7 +45,7 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
         report = await memory.write(MemoryWriteRequest(write=write, dry_run=True))
         reasons = (decision.reason for decision in report.decisions if decision.reason in _REASONS)
         if (reason := next(reasons, None)) is not None:
-            return f"The text may not be learned: {reason}. Nothing was changed."
+            return f"The text cannot be learned: {reason}. Nothing was changed."
     return None
 
 
@@ -180,7 +180,7 @@ class BlockShelf:
         found = await self.list()
         # One of the same label is refused below, for what it is.
         if len(found) >= limits.BLOCKS and all(block.label != draft.label for block in found):
-            raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
+            raise LimitExceeded(what="blocks per owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _StoredBlock(
             value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only
         )

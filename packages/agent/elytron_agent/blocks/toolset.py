@@ -73,7 +73,7 @@ class ReplaceArguments(ToolArguments):
     new: Annotated[
         str,
         _spelling_field(
-            "new", "new_str", "new_string", "new_content", description="Text in its place; empty deletes it."
+            "new", "new_str", "new_string", "new_content", description="Replacement text; empty deletes the old text."
         ),
     ]
 
@@ -93,7 +93,7 @@ class InsertArguments(ToolArguments):
     line: Annotated[
         int,
         _spelling_field(
-            "line", "insert_line", default=-1, description="Insert behind this line; 0 is the beginning, -1 the end."
+            "line", "insert_line", default=-1, description="Line to insert after; 0 is the beginning, -1 the end."
         ),
     ]
 
@@ -166,7 +166,7 @@ class BlockTools:
             ),
             self._tool(
                 "archival_search",
-                "Search long-term memory by meaning; tags narrow it to what has one of them.",
+                "Search long-term memory by meaning; with tags, only memories that have one of them.",
                 ArchivalSearchArguments,
                 self._search_archive,
                 read_only=True,
@@ -202,7 +202,7 @@ class BlockTools:
     async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
         # The text of a block is in every prompt.
         if (refusal := refusal_of(new)) is not None:
-            return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
+            return ToolAnswer(text=f"The text was rejected: {refusal}.", is_error=True)
         # Calls may run at once, and each needs the version that the one before left.
         async with self._order:
             try:
@@ -211,7 +211,7 @@ class BlockTools:
                 )
             except PreconditionFailed:
                 block = await self._shelf.read(label)
-                told = f"Block {label!r} was changed by others, and nothing was written. It now says:\n{block.value}"
+                told = f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
                 answer = ToolAnswer(text=told, is_error=True)
             except NotFound:
                 labels = ", ".join(block.label for block in await self._shelf.list())
@@ -394,7 +394,7 @@ class MemoryFiles:
             )
         except PreconditionFailed:
             now = _numbered_lines(path, (await self._shelf.read(block.label)).value, None)
-            raise _NotDone(f"The file {path} was changed by others, and nothing was written. {now}") from None
+            raise _NotDone(f"The file {path} was changed by others, so nothing was written. {now}") from None
 
 
 def _label_of(path: str) -> str:
@@ -421,7 +421,7 @@ def _taken_files(files: Mapping[str, MemoryBlock], label: str) -> list[MemoryBlo
 def _require_harmless(text: str) -> None:
     """Refuse what may not stand in every prompt, as blocks do."""
     if (refusal := refusal_of(text)) is not None:
-        raise _NotDone(f"The text was refused: {refusal}.")
+        raise _NotDone(f"The text was rejected: {refusal}.")
 
 
 def _require_writable(blocks: Sequence[MemoryBlock]) -> None:

@@ -441,7 +441,7 @@ def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
         messages = {"role": "user", "content": messages}
     each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
     if len(each) > limits.HOST_MESSAGES:
-        raise LimitExceeded(what="messages of one turn", limit=limits.HOST_MESSAGES, found=len(each))
+        raise LimitExceeded(what="messages per turn", limit=limits.HOST_MESSAGES, found=len(each))
     return tuple(
         HostMessage(raw=raw, items=tuple(message_items(_message_mapping(raw, number))))
         for number, raw in enumerate(each)

@@ -377,7 +377,7 @@ def _parse_line(text: bytes) -> _Line:
     match line:
         case SetupLine(bars=bars):
             if bars.keys() - CEILINGS.keys() - FLOORS.keys():
-                problem = f"names no rate: use {', '.join([*CEILINGS, *FLOORS])}"
+                problem = f"names an unknown rate: use {', '.join([*CEILINGS, *FLOORS])}"
                 raise InvalidInput(field="bars", problem=problem)
         case TurnLine() | QuestionLine():
             checked_session(line.session)
@@ -393,7 +393,7 @@ def _line_settings(line: SetupLine, *, is_first: bool) -> HookSettings:
         raise InvalidInput(field="setup", problem="belongs on the first line")
     settings = HookSettings.read(line.settings)
     if settings.memory_storage is not StorageKind.ELYTRON or not settings.enable_memory:
-        problem = "leave memory on and in a memory of this evaluation: leave memory_storage and enable_memory out"
+        problem = "would move or disable the evaluation's memory: leave out memory_storage and enable_memory"
         raise InvalidInput(field="settings", problem=problem)
     return settings
 

@@ -362,15 +362,15 @@ class HookFigure(NamedTuple):
 
 
 TEXTS: Final = {
-    "memory_before_turn_total": "Turns that memory was asked for.",
-    "memory_before_turn_fail_total": "Turns that went on without memory because it failed.",
-    "memory_after_turn_total": "Turns that memory received.",
-    "memory_after_turn_fail_total": "Turns that were not kept because memory failed.",
-    "memory_recall_fact_count": "Facts that turns were reminded of.",
+    "memory_before_turn_total": "Turns for which memory was requested.",
+    "memory_before_turn_fail_total": "Turns that continued without memory because it failed.",
+    "memory_after_turn_total": "Turns sent to memory.",
+    "memory_after_turn_fail_total": "Turns that were not stored because memory failed.",
+    "memory_recall_fact_count": "Facts supplied to turns.",
     "memory_before_latency_ms": "Milliseconds before a turn.",
     "memory_after_latency_ms": "Milliseconds after a turn.",
-    "memory_maintenance_recovery_total": "Turns that were too large and kept after maintenance.",
-    "memory_maintenance_recovery_fail_total": "Turns that were too large after maintenance too.",
+    "memory_maintenance_recovery_total": "Oversized turns that were stored after maintenance.",
+    "memory_maintenance_recovery_fail_total": "Turns that were still too large after maintenance.",
 }
 
 
@@ -465,7 +465,7 @@ class TurnRecord:
                 answer = await self._asked(self._model, told, known)
             except (ElytronError, TimeoutError) as error:
                 key = error.key if isinstance(error, ElytronError) else "timeout"
-                logger.warning("the model extracted no facts; rules did", extra={"error_key": key})
+                logger.warning("the model extracted no facts; rules were used instead", extra={"error_key": key})
             else:
                 gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
                 source, facts = FactSource.MODEL, merge_facts(facts, told_facts(answer))

@@ -173,7 +173,7 @@ def stop_of(failed: ReplyFailed | None, /) -> StopReason:
 
 
 DONE: Final = "done"
-DONE_TOGETHER: Final = "`done` was called with other tools. Call it alone, when nothing else is left to do."
+DONE_TOGETHER: Final = "`done` was called with other tools. Call it on its own, when nothing else is left to do."
 UNKNOWN: Final = (
     "Outcome unknown: the process ended in the middle of this call. It may or may not have had its effect. Do not "
     "assume either; look, or ask the user."
@@ -290,8 +290,8 @@ def _repair_json(text: str) -> object | None:
 
 _WORD: Final = re.compile(r"\w+")
 _ABOUT: Final = (
-    "Read archived results of this turn. With id: its text from offset on. With query: passages with its words, in "
-    "all results or that one. With neither: a list of results."
+    "Read archived results of this turn. With id: its text, starting at offset. With query: passages that contain its "
+    "words, in all results or that one. With neither: a list of the results."
 )
 
 
@@ -375,7 +375,7 @@ def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
             if not results:
                 return ToolAnswer(text=f"There is no result {given.id!r}.", is_error=True)
         if given.query.strip():
-            text = "\n\n".join(_best_passages(results, given.query)) or "No result has these words."
+            text = "\n\n".join(_best_passages(results, given.query)) or "No result contains these words."
         elif given.id:
             text = _result_page(results[0], given.offset)
         else:

@@ -86,7 +86,7 @@ class SubagentShelf:
         """
         subagents = await self.list()
         if len(subagents) >= limits.SUBAGENTS and all(each.name != wanted.name for each in subagents):
-            raise LimitExceeded(what="subagents of an agent", limit=limits.SUBAGENTS, found=len(subagents) + 1)
+            raise LimitExceeded(what="subagents per agent", limit=limits.SUBAGENTS, found=len(subagents) + 1)
         value = wanted.model_dump(mode="json")
         try:
             await self._records.put(self._namespace, wanted.name, value, text="a subagent", expected_version=0)
@@ -142,7 +142,7 @@ def done_tool() -> Tool:
     async def act(_given: DoneArguments, _key: CallKey, /) -> str:
         return "ok"
 
-    about = "End the turn, if nothing is left to say or do. Call it alone."
+    about = "End the turn when nothing is left to say or do. Call it on its own."
     return typed_tool(DONE, about, DoneArguments, act, may_repeat=True)
 
 
@@ -153,7 +153,7 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
         preferences = await change(given.timezone, given.locale)
         return f"Time zone {preferences.timezone}, language {preferences.locale or 'not set'}."
 
-    about = "Store the user's time zone or language, if they say it."
+    about = "Store the user's time zone or language when they state it."
     return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
 
 
@@ -235,7 +235,7 @@ class WebSearch(Protocol):
 class WebSearchArguments(ToolArguments):
     query: Annotated[str, Field(min_length=1, max_length=400, description="What to look for.")]
     count: Annotated[int, Field(ge=1, le=limits.WEB_RESULTS_MAX)] = limits.WEB_RESULTS
-    freshness: Annotated[Freshness | None, Field(description="How old a page may be.")] = None
+    freshness: Annotated[Freshness | None, Field(description="Maximum age of a page.")] = None
     location: Annotated[str | None, Field(max_length=100, description="Where the reader is.")] = None
 
 
@@ -253,7 +253,7 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
             f"{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
             for number, page in enumerate(islice(usable, given.count), 1)
         ]
-        return "\n\n".join(pages) or "No page was found."
+        return "\n\n".join(pages) or "No pages were found."
 
     return typed_tool("web_search", "Search the web.", WebSearchArguments, act, is_outside=True, read_only=True)
 

@@ -124,7 +124,7 @@ class EmbeddingStore:
     async def delete(self, row_id: str, /) -> None:
         """Erase a row with its text, wherever it was put in or said. Raises NotFound."""
         row = await self._row(row_id)
-        await self._erase([row], "its user deleted the embedding")
+        await self._erase([row], "the user deleted the embedding")
 
     async def delete_all(self, source_types: Sequence[str], /, *, dry_run: bool) -> tuple[int, int]:
         """Erase all rows that were put in, or those of some source types; return their number, and that of messages.
@@ -145,7 +145,7 @@ class EmbeddingStore:
         if not dry_run:
             for start in range(0, len(gone), core_limits.WRITES_PER_REQUEST):
                 part = gone[start : start + core_limits.WRITES_PER_REQUEST]
-                await self._erase(part, "its user deleted the embeddings")
+                await self._erase(part, "the user deleted the embeddings")
         return len(gone), messages
 
     async def search(self, asked: RagSearchRequest, /) -> RagSearchAnswer:
@@ -332,4 +332,4 @@ def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None)
 
 def _require_bytes(what: str, size: int, most: int) -> None:
     if size > most:
-        raise LimitExceeded(what=f"bytes of a {what}", limit=most, found=size, way_out="send it in parts")
+        raise LimitExceeded(what=f"bytes in a {what}", limit=most, found=size, way_out="send it in parts")

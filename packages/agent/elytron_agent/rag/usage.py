@@ -143,17 +143,17 @@ class UsageLedger:
                 period="hour",
             )
         if usage.rows >= self.quotas.user_rows:
-            raise LimitExceeded(what="rows of a user", limit=self.quotas.user_rows, way_out=_WAY_OUT)
+            raise LimitExceeded(what="rows per user", limit=self.quotas.user_rows, way_out=_WAY_OUT)
         if usage.size_bytes + size_bytes > self.quotas.user_bytes:
-            raise LimitExceeded(what="bytes of a user's rows", limit=self.quotas.user_bytes, way_out=_WAY_OUT)
+            raise LimitExceeded(what="bytes in a user's rows", limit=self.quotas.user_bytes, way_out=_WAY_OUT)
 
     async def _require_project_room(self, size_bytes: int) -> None:
         usage = await self.project()
         if usage.rows >= self.quotas.project_rows:
-            raise LimitExceeded(what="rows of all users", limit=self.quotas.project_rows, way_out=_PROJECT_WAY_OUT)
+            raise LimitExceeded(what="rows across all users", limit=self.quotas.project_rows, way_out=_PROJECT_WAY_OUT)
         if usage.size_bytes + size_bytes > self.quotas.project_bytes:
             limit = self.quotas.project_bytes
-            raise LimitExceeded(what="bytes of all users' rows", limit=limit, way_out=_PROJECT_WAY_OUT)
+            raise LimitExceeded(what="bytes in all users' rows", limit=limit, way_out=_PROJECT_WAY_OUT)
 
     def _add_to_project(self, rows: int, size_bytes: int) -> None:
         known = self._project

@@ -156,7 +156,7 @@ class ThreadCompactor:
             problem = problem_of(draft, turns, previous)
             if problem is None:
                 return draft.text
-            again = text_message(ChatRole.USER, f"Your summary was not taken: {problem}. Write it again.")
+            again = text_message(ChatRole.USER, f"Your summary was rejected: {problem}. Write it again.")
             asked = asked.model_copy(update={"messages": (*asked.messages, again)})
         return None
 

@@ -226,8 +226,8 @@ class HostApprover:
         try:
             answer = await deadline.paused(self._answer(self._approve, request))
         except (Exception, WorkCancelled) as error:  # noqa: BLE001 - the host's code; its failure is a no
-            logger.warning("a call of a tool could not be approved (%s)", type(error).__name__)
-            return HostApproval(is_granted=False, reason="the host could not be asked")
+            logger.warning("a tool call could not be approved (%s)", type(error).__name__)
+            return HostApproval(is_granted=False, reason="the host could not be reached for approval")
         return (
             answer if isinstance(answer, HostApproval) else HostApproval(is_granted=answer, reason="the user declined")
         )

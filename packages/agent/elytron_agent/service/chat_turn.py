@@ -40,7 +40,7 @@ def react_tool(items: ThreadItems, /) -> Tool:
         await items.react(item_name(key.run, 0), ItemReaction(emoji=given.emoji, by=ItemRole.ASSISTANT))
         return "Done."
 
-    about = "React to the user's message with an emoji, with or instead of an answer. Use it rarely."
+    about = "React to the user's message with an emoji, in addition to or instead of an answer. Use it rarely."
     return typed_tool(REACT, about, ReactArguments, act, may_repeat=True)
 
 

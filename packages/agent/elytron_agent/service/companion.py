@@ -183,7 +183,7 @@ class UserAgents:
         """Return the main agent. Raises AgentDisabled if its user has it off, NotFound."""
         main = await self.main()
         if not main.stored.enabled:
-            raise AgentDisabled(way_out='its user has disabled it: PUT /v1/agent/config with {"enabled": true}')
+            raise AgentDisabled(way_out='the user has disabled it: PUT /v1/agent/config with {"enabled": true}')
         return main
 
     async def answering(self) -> KnownAgent:

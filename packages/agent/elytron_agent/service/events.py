@@ -42,7 +42,7 @@ _PROBLEMS: Final = {
     StopReason.FAILED: "the model could not be called: your message is stored, try again later",
     StopReason.MALFORMED: "the model returned no usable answer: your message is stored",
     StopReason.WINDOW: "it does not fit the model's window",
-    StopReason.REFUSED: "the model will not answer this",
+    StopReason.REFUSED: "the model refused to answer this",
     StopReason.CANCELLED: "the turn was cancelled",
 }
 

@@ -78,7 +78,7 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
     ):
         raise InvalidInput(field="url", problem="must be an address such as https://push.example/send")
     if parts.scheme == "http" and host not in allowed:
-        raise InvalidInput(field="url", problem="needs https: the operator must allow hosts without it")
+        raise InvalidInput(field="url", problem="requires https unless the operator allows this host without it")
     return parts
 
 
@@ -272,7 +272,7 @@ class PushShelf:
         known = next((each for each in pushes if each.url == asked.address), None)
         if known is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
             most = limits.PUSH_SUBSCRIPTIONS
-            raise LimitExceeded(what="push subscriptions of a user", limit=most, found=most + 1)
+            raise LimitExceeded(what="push subscriptions per user", limit=most, found=most + 1)
         push = StoredPush(
             id=known.id if known is not None else self._context.ids.new(),
             type=asked.type,
@@ -331,7 +331,7 @@ class PushShelf:
 
     async def _space_key(self) -> bytes:
         """Return the user's key for credentials. Raises Unsupported where a copy of the store would hold it."""
-        return self._context.credential_key.require(await self._record(), needed_for="keys of push", is_own=True)
+        return self._context.credential_key.require(await self._record(), needed_for="push keys", is_own=True)
 
     async def _record(self) -> SpaceRecord:
         record = await self._context.spaces.find(self._user.space)

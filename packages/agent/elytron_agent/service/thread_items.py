@@ -122,7 +122,7 @@ class ThreadItems:
             value = made.model_dump(mode="json", exclude_none=True)
             expected = known.version if known is not None else 0
             try:
-                await self._records.put(namespace, key, value, text="notes beside an item", expected_version=expected)
+                await self._records.put(namespace, key, value, text="annotations of an item", expected_version=expected)
             except PreconditionFailed:
                 # Another device was quicker: its note is read, and stays.
                 continue

@@ -43,7 +43,7 @@ class InitRequest(Request):
 
 
 class PreferencesChange(Request):
-    """Update the user's preferences; omitted fields stay."""
+    """Update the user's preferences; omitted fields stay unchanged."""
 
     timezone: Zone | None = None
     locale: Locale | None = None

@@ -139,7 +139,7 @@ def _refused_content(content: str) -> EntryRefusal | None:
     if any(line.strip() == _MARK for line in content.split("\n")):
         return EntryRefusal(f"content has a line with only {_MARK}, which separates entries.")
     refusal = refusal_of(content)
-    return EntryRefusal(f"content was refused: {refusal}.") if refusal is not None else None
+    return EntryRefusal(f"content was rejected: {refusal}.") if refusal is not None else None
 
 
 def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | EntryRefusal:
@@ -147,7 +147,7 @@ def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | Entr
     old = operation.old_text.strip()
     if not old:
         return EntryRefusal(
-            f"{operation.action} needs old_text: a part of the entry that no other has.", shows_entries=True
+            f"{operation.action} needs old_text: a part of the entry that no other entry contains.", shows_entries=True
         )
     places = [place for place, entry in enumerate(working) if old in entry]
     if not places:
@@ -236,7 +236,7 @@ class EntryFiles:
             return path
         if S_ISREG(mode):
             return path
-        kind = "a symbolic link" if S_ISLNK(mode) else "no regular file"
+        kind = "a symbolic link" if S_ISLNK(mode) else "something other than a file"
         problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
         raise InvalidInput(field="directory", problem=problem)
 
@@ -405,10 +405,10 @@ def _own_words(operation: EntryOperation) -> EntryOperation:
 
 HEADINGS: Final = {ListTarget.MEMORY: "MEMORY (your own notes)", ListTarget.USER: "USER PROFILE (who the user is)"}
 _DESCRIPTION: Final = (
-    "Keep short notes that stand before you in every later run. target 'user': who the user is, preferences, habits. "
+    "Keep short notes, which you will see in every later run. target 'user': who the user is, preferences, habits. "
     "target 'memory': your own notes on environment, conventions, lessons. action 'add' takes content; 'replace' and "
-    "'remove' take old_text, a part of the entry that no other has. Several changes go as a list of operations: all "
-    "are done or none, and only the result has to fit the limit. A change shows from the next run on."
+    "'remove' take old_text, a part of the entry that no other contains. Pass several changes as a list of operations: "
+    "all are done or none, and only the result has to fit the limit. You will see a change from the next run on."
 )
 _DONE: Final = "Saved. This change is complete: do not repeat it."
 
@@ -552,7 +552,7 @@ def _change_answer(
         "target": target.value,
         "usage": _usage_line(made, limit),
         "entry_count": len(made),
-        "message": f"{len(operations)} operations done." if made != before else "Nothing new: it is there already.",
+        "message": f"{len(operations)} operations done." if made != before else "Nothing changed: it already exists.",
         "note": _DONE,
     }
     if _used_percent(len(write_entries(made)), limit) >= limits.CURATED_FULL_PERCENT:

@@ -277,7 +277,7 @@ class ChatConversation:
         match word:
             case "/memory":
                 given = self.screen.given
-                text = "The model has not been given anything yet: send a message first." if given is None else ""
+                text = "Nothing has been sent to the model yet: send a message first." if given is None else ""
                 answer = CommandAnswer(command=word, given=given, text=text)
             case "/blocks":
                 answer = CommandAnswer(command=word, blocks=tuple(await self.blocks.list()))

@@ -197,17 +197,17 @@ _STRICT: Final = click.option(
     "--strict", is_flag=True, help="Import nothing if a record is unreadable or a message has changed."
 )
 _RESTORE_ERASED: Final = click.option(
-    "--restore-erased", is_flag=True, help="Import messages again that were erased from this space."
+    "--restore-erased", is_flag=True, help="Import messages even if they were erased from this space."
 )
 _WITH_AGENTS: Final = click.option(
-    "--with-agents", is_flag=True, help="Include the agents' journals of an archive that you trust as your own."
+    "--with-agents", is_flag=True, help="Include the agents' journals from an archive that you trust as your own."
 )
 
 
 @page_command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--conversation", metavar="NAME", help="Conversation for messages that do not name one.")
-@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or new items into any.")
+@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exact copy in an empty space, or new items into any.")
 @click.option(
     "--include",
     multiple=True,

@@ -115,7 +115,7 @@ def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
 @click.group("notes", cls=PageGroup)
 @common_options
 def notes_group() -> None:
-    """Read and write notes on days and months."""
+    """Read and write daily and monthly notes."""
 
 
 @notes_group.command("list")
@@ -147,7 +147,7 @@ def garden_group() -> None:
 @in_conversation
 @common_options
 def list_garden(*, audience: GardenAudience, conversation: str | None) -> int | None:
-    """List the private documents that the audience may see."""
+    """List the private documents that the audience can see."""
     return answer_request(GardenRequest(scope=scope_of(conversation), audience=audience), planes.garden_shown)
 
 

@@ -111,7 +111,7 @@ def show_command(*, fact: str, include_private: bool) -> int | None:
 @dry_run_option()
 @common_options
 def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
-    """Replace the wrong fact with the id FACT by TEXT; its history is preserved."""
+    """Correct the fact with the id FACT to say TEXT; its history is preserved."""
     return _change_fact(id=fact, action=FactAction.CORRECT, content=text, **asked)
 
 

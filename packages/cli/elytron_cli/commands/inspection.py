@@ -270,14 +270,14 @@ class VerifyReport(Value):
 
 @page_command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--accept", is_flag=True, help="Replace the heads in FILE by the current ones; required for a new FILE.")
+@click.option("--accept", is_flag=True, help="Write the current heads to FILE regardless; required for a new FILE.")
 @common_options
 def verify_command(*, file: Path, accept: bool) -> int | None:
     """Compare every space with the journal heads recorded in FILE, to detect tampering or rollback.
 
-    Store FILE where those who can write the store cannot. A missing space, a shorter journal or a different history
-    means that a space was restored, changed or erased; the exit code is then 13, and FILE is left unchanged. Each
-    document is also compared with its last journal entry. If everything matches, the current heads are written to FILE.
+    Keep FILE where those who can write to the store cannot change it. A missing space, a shorter journal or a different
+    history means that a space was restored, changed or erased; the exit code is then 13, and FILE is left unchanged.
+    Each document is also compared with its last journal entry. If all is well, the current heads are written to FILE.
     """
     found = run_settings()
     # Asked of `os`, which has a no also for what is no name of a file.

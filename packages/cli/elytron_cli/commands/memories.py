@@ -75,7 +75,7 @@ def transcript_group() -> None:
 
 @transcript_group.command("replay")
 @_WHERE
-@choice_option("--view", TranscriptReplayView.HOST_UI, "Audience, which decides what is visible.")
+@choice_option("--view", TranscriptReplayView.HOST_UI, "Audience, which determines what is visible.")
 @_PAGE
 @common_options
 def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
@@ -205,7 +205,7 @@ def add_command(
 )
 @click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Memory whose absence to explain.")
 @choice_option("--extent", RecallExtent.LIMIT, "Number of hits: up to the limit, or as many as the query needs.")
-@choice_option("--diversity", HitDiversity.AUTO, "Spread of the hits over conversations.")
+@choice_option("--diversity", HitDiversity.AUTO, "Spread of the hits across conversations.")
 @click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Minimum score of a hit.")
 @click.option("--where", metavar="JSON", help='Conditions on metadata: {"team": "red", "size": {"gte": 3}}.')
 @click.option("--cursor", metavar="CURSOR", help="Cursor of the next page, from the previous page.")
@@ -224,7 +224,7 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @page_command("project")
 @click.argument("query")
 @size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
-@choice_option("--pressure", MemoryPressure.NORMAL, "Fullness of the context window, which shrinks the block.")
+@choice_option("--pressure", MemoryPressure.NORMAL, "Fullness of the context window; fuller means a smaller block.")
 @private_option
 @filter_options
 @common_options

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = (
-    click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
-    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; better in ELYTRON_API_KEY."),
+    click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="Address of the server."),
+    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; prefer ELYTRON_API_KEY."),
     click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="HTTP proxy, instead of the environment's."),
 )
 

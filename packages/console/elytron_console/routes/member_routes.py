@@ -47,7 +47,7 @@ _ACTIONS = frozenset(action.value for action in JournalAction)
 
 
 class SkillEdit(OperationRequest):
-    """Revise a learned skill; omitted fields stay."""
+    """Revise a learned skill; omitted fields stay unchanged."""
 
     title: skills.Title | None = None
     topic: skills.Title | None = None
@@ -156,7 +156,7 @@ def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Su
         )
         return value_response(PathList(items=rows))
 
-    told = _describe_route("console_paths", "List the paths that the caller's key opens.", given=PathList)
+    told = _describe_route("console_paths", "List the paths that the caller's key may use.", given=PathList)
     return (door.surface("GET", "/paths", listed, told),)
 
 

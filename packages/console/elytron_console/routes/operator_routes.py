@@ -202,7 +202,7 @@ class DeviceList(Value):
 
 
 class DeviceDraft(OperationRequest):
-    """Create a key: a device's, unless `kind` names another."""
+    """Create a key for a device, or for another `kind` of caller."""
 
     label: Name
     space: Space | None = None
@@ -315,7 +315,7 @@ def server_surfaces(
 
     return (
         _operator_surface(door, "GET", "/overview", overview,
-                  SurfaceDescription("console_overview", "Report the server's figures.", None, OverviewReport, (),
+                  SurfaceDescription("console_overview", "Report the server's metrics.", None, OverviewReport, (),
                                      ("space",), group=GROUP)),
         _operator_surface(door, "GET", "/transports", transports,
                   SurfaceDescription("console_transports", "List the transports.", None, TransportList, group=GROUP)),

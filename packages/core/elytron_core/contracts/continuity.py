@@ -174,7 +174,7 @@ SNAPSHOT_VERSION = 1
 
 
 class ContinuityRequest(ScopedRequest["ContinuityReport"]):
-    """Read the state of the scope's conversation; `query` names the current matter, which then comes first."""
+    """Read the state of the scope's conversation; items that match `query` come first."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
 

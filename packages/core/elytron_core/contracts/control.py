@@ -134,7 +134,7 @@ class HistoryItem(Value):
 
 
 class MemoryHistoryRequest(ScopedRequest["MemoryHistoryReport"]):
-    """Read the history of one memory, oldest first; for a fact, the whole history of its slot.
+    """Read the history of one memory, oldest first; for a fact, the whole history of its topic.
 
     The id `space` stands for the space itself: when it was recovered, by whom and why.
     """

@@ -179,7 +179,7 @@ class FactAction(StrEnum):
 
 
 class FactChangeRequest(ScopedRequest["FactChangeReport"]):
-    """Change one fact that is believed to hold at some time: now, earlier, or later."""
+    """Change one fact that holds now, held earlier, or will hold later."""
 
     id: FactKey
     action: FactAction
@@ -214,7 +214,7 @@ class FactChangeReport(Value):
 
 
 class FactForgetRequest(ScopedRequest["FactForgetReport"]):
-    """Forget every fact that recall may return, for any time, with each word of `query`.
+    """Forget every fact that recall may return, at any time, and that contains each word of `query`.
 
     They are not relearned until allowed.
 

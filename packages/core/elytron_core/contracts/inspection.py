@@ -378,7 +378,7 @@ class RuntimePhase(StrEnum):
 
 
 class MemoryRecoverRequest(ScopedRequest["MemoryLifecycleReport"]):
-    """Return a space to a trusted state: check its links, rebuild its index, report."""
+    """Recover a space: check its links, rebuild its index, and report the result."""
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
     mode_input: ModeInput | None = None
@@ -431,7 +431,7 @@ class MemorySpacesReport(Value):
 
 
 class ShutdownRequest(Request):
-    """Shut down the server: it finishes accepted work and takes no more."""
+    """Shut down the server: it finishes accepted work and accepts no more."""
 
     reason: Reason = ""
 

@@ -143,7 +143,7 @@ class CommitStatus(StrEnum):
 
 
 class MemoryFinalizeTurnRequest(ScopedRequest["MemoryFinalizeTurnReport"]):
-    """Commit a finished turn as evidence, then maintain memory with it.
+    """Commit a finished turn as evidence, then run maintenance on it.
 
     The evidence is durable when this returns. No model is called: work that needs one becomes a durable job.
     """
@@ -255,7 +255,7 @@ class JobRunReport(Value):
 
 
 class JobRetryRequest(ScopedRequest["JobReport"]):
-    """Make a job due for another try now, even one that was given up."""
+    """Make a job due immediately, even one that was abandoned."""
 
     id: JobName
 

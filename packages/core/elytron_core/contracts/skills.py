@@ -118,7 +118,7 @@ class RuntimeSkillDetailReport(Value):
 
 
 class RuntimeSkillEditRequest(ScopedRequest["RuntimeSkillMutationReport"]):
-    """Revise an existing runtime skill; omitted fields stay. The change is stored as a diff."""
+    """Revise an existing runtime skill; omitted fields stay unchanged. The change is stored as a diff."""
 
     name: RuntimeSkillName
     title: skills.Title | None = None

@@ -306,7 +306,7 @@ QuotaLimit = Annotated[int, Field(ge=1, le=10**12)]
 
 
 class KeyQuota(Value):
-    """Upper limits of the calls with one access key. A quantity without a limit is not bounded by it.
+    """Limits on the calls with one access key. A quantity without a limit is not bounded by it.
 
     A day begins at midnight UTC. Bytes are those of the bodies of requests.
     """

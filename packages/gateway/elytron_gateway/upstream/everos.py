@@ -161,7 +161,7 @@ class EverOsUpstream:
     async def _post(self, path: str, body: Json, *, is_repeatable: bool, key: str | None = None) -> Json:
         """Return the data of an answer, after as many attempts as the patience allows."""
         if self._clock.now() < self._paused_until:
-            raise Unreachable("the upstream failed repeatedly and is not called for a while")
+            raise Unreachable("the upstream failed repeatedly and will not be called for a while")
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
@@ -195,7 +195,7 @@ class EverOsUpstream:
             data = told.get("data")
             if not isinstance(data, dict):
                 # Something else answers in its place, so that nothing is known to have been done.
-                raise _FailedCall("the upstream's answer is not that of an EverOS server", was_refused=False)
+                raise _FailedCall("the upstream does not answer like an EverOS server", was_refused=False)
             return cast("Json", data)
         code = str(_json_object(told.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:

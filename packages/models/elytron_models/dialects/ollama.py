@@ -93,7 +93,7 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
 def _encode_image(part: chat.ImagePart) -> str:
     data = data_of(part)
     if data is None:
-        raise InvalidInput(field="image", problem="is an address, but Ollama takes only bytes: give a data: URL")
+        raise InvalidInput(field="image", problem="is an address, but Ollama accepts only bytes: send a data: URL")
     return data[1]
 
 

@@ -481,7 +481,7 @@ def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instan
         return Message(role=item.role, text=item.text, speaker=named, at=said_at, authority=item.authority)
     has_words = "content" in item or "tool_calls" in item or "function_call" in item
     if item.keys() - _FIELDS - _BESIDE or not has_words:
-        wanted = "takes role, content, name and timestamp, and needs content"
+        wanted = "accepts role, content, name and timestamp, and requires content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
     said_at = given_instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
     role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{number}.role")

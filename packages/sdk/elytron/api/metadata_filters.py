@@ -91,11 +91,11 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
             _take_moment(name, value, typed)
         elif name in _TYPED:
             if _TYPED[name] in typed:
-                raise InvalidInput(field=f"filters.{name}", problem="is given twice")
+                raise InvalidInput(field=f"filters.{name}", problem="appears twice")
             typed[_TYPED[name]] = _listed_values(name, value)
         elif name in _OWN:
             if name in typed:
-                raise InvalidInput(field=f"filters.{name}", problem="is given twice")
+                raise InvalidInput(field=f"filters.{name}", problem="appears twice")
             is_time = name in _TIMES and isinstance(value, str | datetime)
             typed[name] = instant(value, field=f"filters.{name}") if is_time else value
         else:

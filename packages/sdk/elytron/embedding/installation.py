@@ -281,7 +281,7 @@ def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> N
         weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
         model = _OnnxGraph(weights, shape).model()
     except KeyError as error:
-        problem = f"has no weight {error.args[0]!r}, or not as float32"
+        problem = f"has no float32 weight {error.args[0]!r}"
         raise UnreadableFile(name=WEIGHTS, problem=problem) from None
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole.onnx"

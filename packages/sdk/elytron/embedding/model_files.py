@@ -56,7 +56,7 @@ def read_manifest(folder: Path, /) -> ModelManifest:
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
-        problem = "is missing: the folder contains no model, not even by Model2Vec; create one with `elytron model add`"
+        problem = "is missing: the folder contains no model or Model2Vec files; create one with `elytron model add`"
         raise UnreadableFile(name=MANIFEST, problem=problem) from None
     try:
         return ModelManifest.from_bytes(data)

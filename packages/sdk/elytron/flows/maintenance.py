@@ -325,7 +325,7 @@ async def finalize_turn_and_maintain(
     """Commit the turn, durably and without any model, then maintain memory with it.
 
     Rules read the turn at once. Where facts are to be drawn by the model, a durable job does that and all the rest of
-    maintenance; a repeat of the same turn asks for the same job. A turn whose delivery leaves no evidence commits
+    maintenance; a repeat of the same turn asks for the same job. A turn whose delivery creates no evidence commits
     nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
     """
     return await finalize_turn(ctx, request)

@@ -283,7 +283,7 @@ class JobWorker:
                 was_busy = await self._work_round()
             except ElytronError as error:
                 # The store may be back later; what was held goes on when its lease ends.
-                logger.warning("the worker stopped short: %s", error.key)
+                logger.warning("the worker stopped early: %s", error.key)
             if was_busy:
                 continue
             try:

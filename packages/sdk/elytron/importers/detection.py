@@ -79,7 +79,7 @@ class BundleMember:
 
 
 def _too_large(name: str) -> UnreadableFile:
-    error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it")
+    error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
     return UnreadableFile(name=name, problem=error.message)
 
 
@@ -99,7 +99,7 @@ def _bundle_members(source: Path | ZipFile) -> list[BundleMember]:
     else:
         members = [BundleMember(info.filename, source, info) for info in source.infolist() if not info.is_dir()]
     if len(members) > limits.IMPORT_FILES:
-        raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(members))
+        raise LimitExceeded(what="files in an imported folder", limit=limits.IMPORT_FILES, found=len(members))
     visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
     return sorted(visible, key=lambda member: member.name)
 

@@ -331,7 +331,7 @@ class BackgroundTask:
             try:
                 await self._work()
             except Exception as error:  # noqa: BLE001 - the work goes on behind any fault
-                log_fault(f"{self._name} was broken off", error)
+                log_fault(f"{self._name} was interrupted", error)
             else:
                 return
             await asyncio.sleep(self._pause_s)
@@ -350,10 +350,10 @@ def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
     except ElytronError as error:
         if error.retryable:
             raise
-        logger.warning("the jobs of a space were not looked at (%s)", error.key)
+        logger.warning("the jobs of a space could not be checked (%s)", error.key)
         drop()
     except Exception as error:  # noqa: BLE001 - the border: damage is one space's alone
-        log_fault("the jobs of a space were not looked at", error)
+        log_fault("the jobs of a space could not be checked", error)
         drop()
 
 

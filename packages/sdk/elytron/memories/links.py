@@ -223,7 +223,7 @@ async def home_scope(ctx: OperationContext, scope: Scope, /) -> Scope:
             # A conversation that was erased may begin again.
             return scope.model_copy(update={"conversation": found.key.conversation})
         case AliasTrust.UNKNOWN_SUBJECT | AliasTrust.MISMATCHED:
-            raise InvalidInput(field="chat", problem="is not this subject's: name the conversation as well")
+            raise InvalidInput(field="chat", problem="does not belong to this subject: name the conversation as well")
 
 
 def subject_of(scope: Scope, /) -> str:

@@ -208,7 +208,7 @@ def _not_admitted(
 def _recall_note(gathered: GatheredHits) -> str:
     """Return what is said of what was recalled."""
     is_doubtful = weights.recall_outcome(gathered.answered) is RecallOutcome.DOUBTFUL
-    return "it is doubtful that these answer" if is_doubtful else ""
+    return "these may not answer the query" if is_doubtful else ""
 
 
 def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:

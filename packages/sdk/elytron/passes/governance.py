@@ -191,7 +191,7 @@ def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: in
 
 
 OUTLIVED = "it was not confirmed within the lifetime of such facts"
-IN_THE_MONTH = "its month's note has it"
+IN_THE_MONTH = "the month's note includes it"
 
 
 async def govern_space(work: PassWork, /) -> PassOutcome:

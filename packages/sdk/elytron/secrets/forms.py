@@ -61,7 +61,7 @@ class SecretRequest(Value):
 
 
 class SecretRotateRequest(Value):
-    """A user's secret, under which the space gets a new data key."""
+    """A user's secret, for re-encrypting the space under a new data key."""
 
     words: SecretText | None = None
     passphrase: SecretText | None = None

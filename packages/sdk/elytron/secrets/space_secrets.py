@@ -272,7 +272,7 @@ class SpaceSecrets(UserSeats):
             except SecretRefused:
                 continue
             except ElytronError as error:
-                logger.warning("a space was not opened with the others of its user (%s)", error.key)
+                logger.warning("a space could not be opened with the user's other spaces (%s)", error.key)
                 continue
             await self._note_open(each)
         return await self.status(place)
@@ -467,7 +467,7 @@ class SpaceSecrets(UserSeats):
             try:
                 await self.look()
             except ElytronError as error:
-                logger.warning("open spaces were not looked at (%s)", error.key)
+                logger.warning("open spaces could not be checked (%s)", error.key)
 
 
 def _usable_space(space: str) -> SpaceId:

@@ -294,7 +294,7 @@ class ArchiveReader:
     def _check(self) -> ArchiveManifest:
         names = sorted(self._zip.namelist())
         if any(info.flag_bits & _ENCRYPTED for info in self._zip.infolist()):
-            raise self._bad("has an encrypted member, unlike any archive")
+            raise self._bad("has an encrypted member, which elytron archives never have")
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.

@@ -204,7 +204,7 @@ async def full_restore(
         raise InvalidInput(
             field="mode",
             problem=(
-                "must be bootstrap (import --mode bootstrap), because the archive is not of a whole space. It "
+                "must be bootstrap (import --mode bootstrap), because the archive does not contain a whole space. It "
                 f"contains {contents_text(survey.counts)}, which can be added to a space but not restored as one"
             ),
         )

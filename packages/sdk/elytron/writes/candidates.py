@@ -50,8 +50,8 @@ from elytron_core.scope import Scope
 
 WAITING = {AdmissionVerdict.DEFER: CandidateState.DEFERRED, AdmissionVerdict.HANDOFF: CandidateState.HANDED_OFF}
 TOO_MANY = f"{limits.CANDIDATES_WAITING} candidates already await a decision: resolve some first"
-SAID_ALREADY = "another fact says the same, with the same evidence"
-NEARLY_SAID = "another fact says nearly the same"
+SAID_ALREADY = "another fact says the same thing, with the same evidence"
+NEARLY_SAID = "another fact says nearly the same thing"
 
 _PLANES = {
     candidates.CandidateTarget.LONG_TERM: RecallPlane.LONG_TERM,
@@ -225,7 +225,7 @@ def _waiting_candidate(
 def _known_decision(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
     told = "already awaits a decision" if known.is_open else f"was {known.state.value} before"
     verdict = AdmissionVerdict.DEFER if known.is_open else AdmissionVerdict.REJECT
-    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"this very candidate {told}")
+    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {told}")
     return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, kept=candidate_id)
 
 

@@ -126,7 +126,7 @@ async def whole_shelf(
     return SkillShelf(record, documents.values())
 
 
-OLDER = "an older observation than the one that is kept"
+OLDER = "an older observation than the stored one"
 
 
 async def plan_skills(
@@ -165,9 +165,9 @@ def _admit_skill(
     for twin in twins if newer is None else ():
         skill = merge_skills(skill, twin, digest=shelf.digest(twin))
         shelf.put(retire_skill(twin, by=name), JournalAction.MERGE)
-        reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
+        reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same thing"
     if reason and not skill.enabled:
-        reason += "; it is disabled, as that was"
+        reason += "; it is disabled, as the replaced one was"
     shelf.put(skill, JournalAction.WRITE)
     return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 

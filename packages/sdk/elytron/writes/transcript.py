@@ -49,7 +49,7 @@ _TURNS = VouchedMaker(
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
     "items", "external_content_used", "candidate_ids", "chat", "title",
 )  # fmt: skip
-NO_WORDS = "a turn without words leaves no evidence"
+NO_WORDS = "a turn without words creates no evidence"
 _TOLD = (
     "tags",
     "metadata",
@@ -169,7 +169,7 @@ class TurnCompanion(Protocol):
         ...
 
     def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
-        """Return the changes beside `turn`, which is None unless it is new; without an id, it leaves no evidence."""
+        """Return the changes beside `turn`, which is None unless it is new; without an id, it creates no evidence."""
         ...
 
 
@@ -255,7 +255,7 @@ def _complete_turn(
 def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> str:
     """Return why a turn that would keep `messages` is no evidence; empty if it is."""
     if not messages:
-        return f"delivery {draft.delivery.value} leaves no evidence"
+        return f"delivery {draft.delivery.value} creates no evidence"
     if not all(similarity.is_blank(message.text) for message in messages):
         return ""
     # A host may tell of a turn without words what was done in it.
@@ -301,7 +301,7 @@ def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, change
         return _turn_decision(WriteOutcome.DUPLICATE, name.turn, draft, "this turn is already stored")
     if changed is ChangedTurn.KEEP_FIRST:
         return _turn_decision(
-            WriteOutcome.DUPLICATE, name.turn, draft, "a turn with this id is already stored, and was preserved"
+            WriteOutcome.DUPLICATE, name.turn, draft, "a turn with this id is already stored, and was left unchanged"
         )
     raise TurnConflict(turn=draft.host_id or "")
 

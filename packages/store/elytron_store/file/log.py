@@ -481,7 +481,7 @@ class LogContents:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
         # A document written behind the last hole is the newest for certain.
         if self.holes and (held is None or held.body.at < self.holes[-1].start):
-            raise StoreCorrupt(what=f"the log behind document {ref.collection}/{ref.key}")
+            raise StoreCorrupt(what=f"the log with document {ref.collection}/{ref.key}")
 
     def require_complete(self) -> None:
         """Raise StoreCorrupt where frames were lost."""
@@ -516,12 +516,12 @@ class LogContents:
                     continue
                 # The first may cover a run that contains `after`.
                 if entry.first > after + 1:
-                    raise StoreCorrupt(what=f"the journal behind sequence {after}")
+                    raise StoreCorrupt(what=f"the journal after sequence {after}")
                 page.append(entry)
                 after = entry.sequence
         # Entries may be lost behind the last frame that is known: a short page would pass for the journal's end.
         if self.holes and len(page) < limit and self.holes[-1].start >= (self._offsets[-1] if self._offsets else 0):
-            raise StoreCorrupt(what=f"the journal behind sequence {after}")
+            raise StoreCorrupt(what=f"the journal after sequence {after}")
         return page
 
     def _blocks_from(self, log: GenerationLog, sequence: int) -> Iterator[FrameBlock]:
@@ -529,7 +529,7 @@ class LogContents:
         for place in range(first, len(self._offsets)):
             block = log.frame_at(self._offsets[place])
             if block is None:
-                raise StoreCorrupt(what=f"the journal behind sequence {sequence - 1}")
+                raise StoreCorrupt(what=f"the journal after sequence {sequence - 1}")
             yield block
 
     def _bury(self, gone: HeldDocument[BodySpan] | None) -> None:

@@ -227,7 +227,7 @@ class FileSpace:
         # A power cut may have taken the mark of answered commits: they are settled before this handle's first read.
         if not self._settled:
             if generation.is_unsettled(self._path):
-                with self._writing("settling what a dead writer left"):
+                with self._writing("completing the writes of a process that ended"):
                     pass
             self._settled = True
         with self._viewing() as view:

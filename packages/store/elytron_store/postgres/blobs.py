@@ -164,7 +164,7 @@ async def _hold_upload(connection: Connection, upload: PartUpload) -> None:
     own, space, _, number = upload
     found = await connection.execute(own.of(statements.FIND_UPLOAD), (space, wide_number(number)))
     if await found.fetchone() is None:
-        raise StoreUnavailable("an erasure took this blob while it was written: write it again")
+        raise StoreUnavailable("this blob was erased while it was written: write it again")
 
 
 async def _write_parts(

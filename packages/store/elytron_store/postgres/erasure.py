@@ -174,7 +174,7 @@ async def rewrite_tables(connection: Connection, own: PartitionStatements, erase
     if any(old == new for old, new in zip(before, after, strict=True)):
         raise StoreRefused(
             "the Postgres server lets only their owner rewrite tables: erase as the owner of the store's "
-            "schema; what was named is gone for readers, its bytes are not"
+            "schema; the erased items can no longer be read, but their bytes remain"
         )
 
 
@@ -228,7 +228,7 @@ async def recycle_log(connection: Connection) -> ErasureLayer:
         last = last or newest
         if current > last and oldest > erased_in:
             return ErasureLayer(place=ErasurePlace.LOG, state=ErasureState.GONE)
-    return _pending_log("it has more segments than an erasure has written over at once")
+    return _pending_log("it has more segments than one erasure overwrites")
 
 
 async def _log_place(connection: Connection) -> tuple[str, str, str]:
@@ -241,7 +241,7 @@ def _pending_log(reason: str) -> ErasureLayer:
     return ErasureLayer(
         place=ErasurePlace.LOG,
         state=ErasureState.PENDING,
-        reason=f"the server's log has it until it is written over: {reason}",
+        reason=f"the server's log contains it until overwritten: {reason}",
     )
 
 
@@ -251,9 +251,9 @@ async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple
         try:
             log = await recycle_log(connection)
         except psycopg.errors.InsufficientPrivilege:
-            log = _pending_log("this user may not have it recycled (pg_switch_wal, pg_checkpoint, pg_monitor)")
+            log = _pending_log("this user may not recycle it (pg_switch_wal, pg_checkpoint, pg_monitor)")
     else:
-        log = _pending_log("recycle_log=yes in the URL has erasures do that")
+        log = _pending_log("with recycle_log=yes in the URL, erasures recycle it")
     ((replicas, archives),) = await (await connection.execute(statements.COPIES)).fetchall()
     known = [f"{replicas} replicas"] * bool(replicas) + ["archived logs"] * (archives != "off")
     return (
@@ -263,6 +263,6 @@ async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple
         ErasureLayer(
             place=ErasurePlace.COPIES,
             state=ErasureState.OUT_OF_REACH,
-            reason=f"the server does not know its copies: {', '.join([*known, 'backups'])}",
+            reason=f"the server does not track its copies: {', '.join([*known, 'backups'])}",
         ),
     )

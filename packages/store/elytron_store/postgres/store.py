@@ -190,7 +190,7 @@ class PostgresStore(Engine):
         # A trial writes a megabyte, so it is made only after a commit found no room.
         own, is_tried = self._own(""), self._is_refused
         await self._connections.run(
-            lambda connection: require_commits(connection, own, is_tried=is_tried), doing="looking at the server"
+            lambda connection: require_commits(connection, own, is_tried=is_tried), doing="checking the server"
         )
         self._is_refused = False
 
@@ -208,12 +208,12 @@ class PostgresStore(Engine):
             await connection.execute(statements.note_node(self._address.schema), (url, wide_number(lease_ms)))
             await connection.execute(statements.drop_nodes(self._address.schema), ("",))
 
-        await self._connections.run(note, doing="noting a node")
+        await self._connections.run(note, doing="listing a node")
 
     async def drop_node(self, url: str, /) -> None:
         """Take a server's address out of the list of nodes."""
         statement = statements.drop_nodes(self._address.schema)
-        await self._connections.run(lambda connection: connection.execute(statement, (url,)), doing="noting a node")
+        await self._connections.run(lambda connection: connection.execute(statement, (url,)), doing="listing a node")
 
     async def list_nodes(self) -> Sequence[str]:
         """Return the addresses of the servers that keep theirs in the list, in order."""
@@ -231,8 +231,8 @@ class PostgresStore(Engine):
         return {
             "store_connections": ("Connections to the database server.", found.open),
             "store_connections_used": ("Connections to the database server in use.", found.used),
-            "store_connections_failed_total": ("Times that none could be made.", found.failed),
-            "store_silences_total": ("Times that the database server had fallen silent.", found.silent),
+            "store_connections_failed_total": ("Connection attempts that failed.", found.failed),
+            "store_silences_total": ("Times that the database server stopped responding.", found.silent),
             "store_groups_total": ("Groups of commits that were sent.", self._lanes.groups),
             "store_batches_total": ("Commits in these groups.", self._lanes.batches),
         }

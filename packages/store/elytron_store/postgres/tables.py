@@ -65,7 +65,7 @@ class ServerFacts:
                 )
         if self.full_page_writes == "off":
             raise StoreRefused(
-                "this Postgres server has full_page_writes = off, so a power cut may tear its pages: set it on"
+                "this Postgres server has full_page_writes = off, so a power cut may tear its pages: turn it on"
             )
 
 
@@ -158,12 +158,12 @@ _REPLICAS_BEHIND = (
     "replicas lag behind the server: commits that they do not have may be lost when one of them takes over "
     "(synchronous_standby_names makes commits wait for them)"
 )
-_NOT_ON_REPLICAS = "commits that are not on a replica's disk may be lost when it takes over: set it on"
+_NOT_ON_REPLICAS = "commits that are not on a replica's disk may be lost when it takes over: turn it on"
 _STOPS_LONG_STEPS = "it cancels long steps, such as checks and erasures: do not set it for this user"
 _MUST_BE_ON = {
-    "fsync": "acknowledged commits may be lost in a power cut: set it on",
-    "full_page_writes": "a power cut may tear pages: set it on",
-    "synchronous_commit": "acknowledged commits may be lost: set it on for the server, the database and this user",
+    "fsync": "acknowledged commits may be lost in a power cut: turn it on",
+    "full_page_writes": "a power cut may tear pages: turn it on",
+    "synchronous_commit": "acknowledged commits may be lost: turn it on for the server, the database and this user",
 }
 
 
@@ -233,12 +233,12 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
     """Raise KeyMissing for a store without a key whose address does not say that it is to be so, or says both."""
     if address.sealed and not sealed:
         raise KeyMissing(
-            "a store on a Postgres server is sealed: give a key (--key-file, ELYTRON_KEY_FILE or keys=), or say "
-            "?sealed=no at the end of the URL if all who can read the server's files, replicas and backups may "
-            "read what is stored"
+            "a store on a Postgres server is sealed: provide a key (--key-file, ELYTRON_KEY_FILE or keys=), or add "
+            "?sealed=no to the URL if everyone who can read the server's files, replicas and backups may read what "
+            "is stored"
         )
     if sealed and not address.sealed:
-        raise StoreForeign("the URL says ?sealed=no, and a key was given: leave out one of them")
+        raise StoreForeign("the URL says ?sealed=no, but a key was given: leave out one of them")
 
 
 Step = Callable[[str, int], bytes]
@@ -342,7 +342,7 @@ async def _require_objects(connection: Connection, wanted: WantedTables, layout:
         return
     if layout.objects:
         raise StoreForeign(
-            f"the blobs of this store are objects at {layout.objects}: say so in the URL of every node (blobs=...)"
+            f"the blobs of this store are objects at {layout.objects}: name them in the URL of every node (blobs=...)"
         )
     noted = layout.model_copy(update={"objects": given})
     await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(noted)))

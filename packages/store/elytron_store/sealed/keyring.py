@@ -408,7 +408,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
     for _ in range(2):
         (found,) = await inner.get(KEYRING, [NAMES])
         if found is not None:
-            return read_record(NamesRecord, found.body, what="the keyring's key of names")
+            return read_record(NamesRecord, found.body, what="the keyring's key for names")
         names = await inner.spaces(limit=2)
         if set(names) <= {SHARED}:
             return None
@@ -416,7 +416,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
     if shows_seal(names):
         raise StoreForeign("the keyring of this store is lost, and with it all of its keys: restore it from a backup")
     raise StoreForeign(
-        "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
+        "this store contains spaces but no keyring: if it was never sealed, open it without a key;"
         " if it was, or its manifest was altered to say so, restore it from a backup"
     )
 
@@ -437,7 +437,7 @@ async def _open_names(wrapping: KeyWrapping, found: NamesRecord) -> DataKey:
         return await wrapping.open(NAMES_OWNER, found.key)
     except SealBroken:
         raise KeyMissing(
-            f"the key-encryption key {found.key.key_id!r} that was given is not the one this store was sealed with,"
-            " or its keyring was altered: give the right key (--key-file, ELYTRON_KEY_FILE or keys=),"
+            f"the key-encryption key {found.key.key_id!r} that was provided is not the one this store was sealed with,"
+            " or its keyring was altered: provide the right key (--key-file, ELYTRON_KEY_FILE or keys=),"
             " or restore the store from a backup"
         ) from None

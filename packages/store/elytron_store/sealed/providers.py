@@ -73,8 +73,8 @@ class LocalKeys:
         key = self._keys.get(key_id)
         if key is None:
             raise KeyMissing(
-                f"the key-encryption key {key_id!r} is not among those given ({', '.join(sorted(self._keys))}):"
-                " give the key this store was sealed with (--key-file, ELYTRON_KEY_FILE or keys=)"
+                f"the key-encryption key {key_id!r} is not among those provided ({', '.join(sorted(self._keys))}):"
+                " provide the key this store was sealed with (--key-file, ELYTRON_KEY_FILE or keys=)"
             )
         return key
 
@@ -90,9 +90,7 @@ class EnvironmentKeys(LocalKeys):
         """
         entries = text.replace(",", " ").split()
         if not 1 <= len(entries) <= _LIST_MAX:
-            raise InvalidInput(
-                field="key list", problem=f"does not hold 1 to {_LIST_MAX} entries of the form id:base64"
-            )
+            raise InvalidInput(field="key list", problem=f"must have 1 to {_LIST_MAX} entries of the form id:base64")
         keys: dict[str, bytes] = {}
         for number, entry in enumerate(entries, 1):
             key_id, _, encoded = entry.partition(":")
@@ -128,8 +126,8 @@ class StorePins:
             return
         if where in known and not is_new:
             raise StoreForeign(
-                f"another sealed store was opened at {where!r} before: put that one back; if this one was put there"
-                f" on purpose, remove its line from {str(self._path)!r}"
+                f"another sealed store was opened at {where!r} before: restore that one; if it was replaced on"
+                f" purpose, remove its line from {str(self._path)!r}"
             )
         kept = {path: one for path, one in known.items() if path != where} | {where: identity}
         self._write(dict(list(kept.items())[-limits.PINNED_STORES :]))
@@ -214,7 +212,7 @@ class FileKeys(LocalKeys):
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
-                problem=f"is being changed, or a change was cut short: if no process uses it, remove {str(beside)!r}",
+                problem=f"is being changed, or a change was interrupted: if no process uses it, remove {str(beside)!r}",
             ) from None
         except OSError as error:
             raise _missing_file(beside) from error

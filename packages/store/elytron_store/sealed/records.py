@@ -32,8 +32,8 @@ RECORDS = "keyring"
 SEATS = "seats"
 NAMES = DocumentRef(RECORDS, "0")
 SHARED_MARK = DocumentRef("shared_store", "0")
-SEAT_WHAT = "the keyring's seat of a space"
-RECORD_WHAT = "the keyring's record of a space"
+SEAT_WHAT = "the keyring's entry for a space"
+RECORD_WHAT = "the keyring's record for a space"
 
 SEALED_LOST = "nothing of this sealed store is left: restore it from a backup"
 

@@ -370,5 +370,5 @@ def _sealed_layer(layer: ErasureLayer) -> ErasureLayer:
     """Return `layer` of an inner store with what sealing changes: bytes that are not gone are ciphertext."""
     if layer.state is ErasureState.GONE:
         return layer
-    reason = f"{layer.reason}; it is sealed, and opens only with a key-encryption key of its time"
+    reason = f"{layer.reason}; it is sealed, and can be opened only with a key-encryption key from its time"
     return layer.model_copy(update={"reason": reason})

@@ -42,7 +42,7 @@ class AttemptCounting:
                 raise RateLimited(
                     limit=limits.SECRET_ATTEMPTS,
                     retry_after_s=-(-wait_ms // 1000),
-                    what="wrong secrets of one caller",
+                    what="wrong secrets per caller",
                     period="quarter of an hour",
                 )
             callers[caller] = CallerAttempts(caller=caller, failed=before.failed + 1, at=now)
@@ -50,7 +50,7 @@ class AttemptCounting:
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
                 return
-        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets at once")
+        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
     async def forgive(self, space: SpaceId, seat: SecretSeat, /) -> None:
         """Forget the wrong attempts of this caller, who gave the right secret."""

@@ -89,7 +89,7 @@ class DerivationTerms(_SecretRecord):
         if self.function is KeyDerivation.BIP85:
             return self
         if len(self.salt) < SALT_BYTES or self.memory_kib < 8 * 1024 or not (self.rounds and self.lanes):
-            raise ValueError("weaker than any that is made")
+            raise ValueError("weaker than any that this version creates")
         return self
 
     @property

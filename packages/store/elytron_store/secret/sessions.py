@@ -166,8 +166,8 @@ def incomplete_space(space: SpaceId, /) -> SpaceIncomplete:
     """Return what a call of a space that is being sealed is answered."""
     within = f"within {limits.SECRET_MAKING_MS // 1000} s"
     problem = (
-        f"is being sealed under its user's secret: try again. If that was broken off, it is as it was {within}; "
-        "erasing the whole space is possible at once"
+        f"is being sealed under its user's secret: try again. If sealing was interrupted, it is undone {within}; "
+        "the whole space can be erased at any time"
     )
     return SpaceIncomplete(space=space, problem=problem)
 

@@ -184,7 +184,7 @@ def check_of_chunk(space: str, upload: int, part: int, body: object, /) -> bytes
 def _require_upload(raw: Raw, upload: BlobUpload) -> None:
     found = raw.execute("SELECT 1 FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
     if found.fetchone() is None:
-        raise StoreUnavailable("an erasure took this blob while it was written: write it again")
+        raise StoreUnavailable("this blob was erased while it was written: write it again")
 
 
 def _find_blob(raw: Raw, space: str, key: str) -> StoredBlob | None:

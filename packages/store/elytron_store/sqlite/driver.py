@@ -170,7 +170,7 @@ def driver_report(found: SqliteLibrary | None = None, /) -> DriverReport:
     name = found.module.__name__.partition(".")[0]
     version = ".".join(str(part) for part in found.version)
     if found.wal_is_safe:
-        return DriverReport(name, version, "wal", "this SQLite keeps a WAL whole that several processes share")
+        return DriverReport(name, version, "wal", "this SQLite can safely share a WAL between processes")
     reason = "SQLite 3.7.0 to 3.51.2 can corrupt a shared WAL; for the faster journal install pysqlite3 3.51.3 or newer"
     return DriverReport(name, version, "delete", reason)
 

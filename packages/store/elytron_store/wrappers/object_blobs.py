@@ -166,7 +166,7 @@ class ObjectBlobStore(PassingStore):
             async with _translate_failures("read"):
                 await obstore.head_async(self._objects, name)
         except FileNotFoundError:
-            raise StoreUnavailable("an erasure took this blob while it was written: write it again") from None
+            raise StoreUnavailable("this blob was erased while it was written: write it again") from None
 
     async def _drop_object(self, name: str | None) -> None:
         if name is None:
@@ -212,7 +212,7 @@ async def _probe_place(objects: "ObjectStore") -> None:
             return
         finally:
             await obstore.delete_async(objects, name)
-    raise StoreRefused("the object store overwrites existing objects although told not to: use another")
+    raise StoreRefused("the object store overwrites existing objects despite a condition against it: use another")
 
 
 def _folder_of(space: str) -> str:

@@ -78,7 +78,7 @@ async def test_turns_facts_and_insights_are_files(hooks: TurnHooks, clock: Froze
     (need,) = await paths(hooks, "/memory_tiers/L1")
     assert (await tree.read(need)).startswith("today_task: to buy bread\ntopic: today_task::today_task")
     (insight,) = await paths(hooks, "/insights")
-    assert await tree.read(insight) == "name was said more than once, and stayed: Ada"
+    assert await tree.read(insight) == "name was stated again, and is unchanged: Ada"
     clock.advance(DAY_MS)
     assert await paths(hooks, "/memory_tiers/L1") == []
 

@@ -391,7 +391,7 @@ def test_wishes_come_first_inside_the_fence_and_are_recalled_again_only_if_more_
     made = build(ProjectionInputs(max_chars=4_000, wishes=wishes, recalled=items))
     fence = made.block.split("\n")[1:]
     assert fence[1:4] == [
-        "Lasting wishes and tastes that people told, latest first:",
+        "Lasting wishes and preferences, latest first:",
         "- [2025-03-02 14:05 Mina] Never suggest pork.",
         "- [2025-03-02 14:05 user] I prefer aisle seats.",
     ]

@@ -375,23 +375,23 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
     if reasoning.get("effort") not in (None, *_EFFORTS):
         problems.append(("reasoning.effort", f"must be one of {', '.join(_EFFORTS)}"))
     problems += [
-        (f"reasoning.{name}", "cannot be had: answers have no items of reasoning")
+        (f"reasoning.{name}", "is not supported: answers contain no reasoning items")
         for name in sorted(reasoning.keys() - {"effort"})
         if reasoning[name] is not None
     ]
     if unknown := sorted(set(asked.include or ()) - _INCLUDABLE):
         problems.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
     if asked.top_logprobs:
-        problems.append(("top_logprobs", "is more than 0: no answer has probabilities"))
+        problems.append(("top_logprobs", "must be 0: answers contain no probabilities"))
     if stream.get("include_obfuscation"):
-        problems.append(("stream_options", "asks for padding, which events do not have"))
+        problems.append(("stream_options", "requests padding, which events do not have"))
     if asked.context_management:
-        problems.append(("context_management", "is the agent's own: PUT /v1/agent/config sets its compaction"))
+        problems.append(("context_management", "is set per agent: PUT /v1/agent/config sets its compaction"))
     if asked.text is not None and asked.text.verbosity not in {None, "medium"}:
-        problems.append(("text.verbosity", "cannot be chosen: say it in `instructions`"))
+        problems.append(("text.verbosity", "cannot be set: state it in `instructions`"))
     for name, penalty in (("presence", asked.presence_penalty), ("frequency", asked.frequency_penalty)):
         if penalty:
-            problems.append((f"{name}_penalty", "cannot be had: leave it out, or 0"))
+            problems.append((f"{name}_penalty", "is not supported: leave it out or set it to 0"))
     return problems
 
 

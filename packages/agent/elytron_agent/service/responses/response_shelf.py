@@ -176,8 +176,9 @@ class ResponseShelf:
         value = document.model_dump(mode="json", exclude_none=True, by_alias=True)
         if len(json.dumps(value, ensure_ascii=False).encode()) > limits.RESPONSE_INPUT_BYTES:
             raise LimitExceeded(
-                what="bytes of a stored input: continue from `previous_response_id`, or send `store: false`",
+                what="bytes in a stored input",
                 limit=limits.RESPONSE_INPUT_BYTES,
+                way_out="continue from `previous_response_id`, or send `store: false`",
             )
         place = copies_of_turn(document.id, document.thread)
         await self._user.records.put(place, _REQUEST, of_others(value), text="request of a response")
@@ -229,7 +230,7 @@ class ResponseShelf:
             names[:0] = summary.covers
             number = summary.previous
         if len(names) > limits.RESPONSE_RUNS:
-            raise LimitExceeded(what="turns of a branched thread", limit=limits.RESPONSE_RUNS)
+            raise LimitExceeded(what="turns in a branched thread", limit=limits.RESPONSE_RUNS)
         return names
 
     async def branch(self, document: ResponseDocument, /) -> str:

@@ -100,7 +100,7 @@ async def delete_archival(call: AgentCall) -> Value:
         found = None
     if found is None or found.conversation != ArchivalMemory(memory).conversation:
         raise NotFound(what="archival memory", name=wanted)
-    await memory.erase(MemoryEraseRequest(scope=call.user.scope, ids=(found.id,), reason="its user deleted it"))
+    await memory.erase(MemoryEraseRequest(scope=call.user.scope, ids=(found.id,), reason="the user deleted it"))
     return wire.ArchivalDeleted(id=wanted)
 
 

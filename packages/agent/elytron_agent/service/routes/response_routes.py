@@ -36,7 +36,7 @@ def response_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the routes of responses."""
     yield stream_surface(
         service, "POST", _RESPONSES, create_response,
-        SurfaceDescription("create_response", "Create a response in a thread of its own.", wire.ResponseRequest,
+        SurfaceDescription("create_response", "Create a response in its own thread.", wire.ResponseRequest,
                            wire.ResponseBody, (IDEMPOTENCY_KEY,),
                            answer="The response, or its events if `stream` is set."),
     )  # fmt: skip
@@ -116,7 +116,7 @@ async def cancel_response(call: AgentCall) -> Response:
     """End a response in the background; one that is over stays as it is."""
     known = await _named_response(call)
     if not known.document.form.background:
-        raise InvalidInput(field="response_id", problem="is not a background response: end its request instead")
+        raise InvalidInput(field="response_id", problem="is not a background response: close its request instead")
     await call.service.responses.cancel(call.user, known)
     return body_response((await ResponseShelf(call.user).read(known.document.id)).body)
 

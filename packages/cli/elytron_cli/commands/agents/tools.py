@@ -32,7 +32,7 @@ _FILE = click.argument("file", type=click.Path(path_type=Path))
 @click.group("tools", cls=PageGroup)
 @common_options
 def tools_group() -> None:
-    """Register the tools of a host, and show what using them has taught. The tools remain with the host."""
+    """Register the tools of a host, and show what was learned from their use. The tools stay with the host."""
 
 
 @tools_group.command("list")

@@ -103,7 +103,7 @@ def rotate_command(*, key_id: str) -> None:
 @quota_options
 @common_options
 def quota_command(*, key_id: str, **limits: int | None) -> None:
-    """Set the quota of the key ID to the given limits, or remove it if there are none."""
+    """Set the quota of the key ID, or remove the quota if no limit is given."""
     from elytron_adapter.access_keys import AccessQuotaRequest
 
     request = valid_value(AccessQuotaRequest, id=key_id, quota=_given_quota(limits))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ReportT = TypeVar("ReportT", bound=Value)
 Show = Callable[["Console", ReportT], None]
 
-_REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Key that makes repeats take effect once.")
+_REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Key with which repeats take effect only once.")
 _REQUEST = click.option(
     "--request", "given", metavar="JSON", help="JSON of the request; @FILE reads a file, - reads standard input."
 )

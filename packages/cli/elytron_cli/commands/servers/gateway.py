@@ -78,13 +78,13 @@ def run_gateway() -> None:
 )
 @click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Name of the user.")
 @click.option(
-    "--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="Key of the user; better in the variable."
+    "--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="Key of the user; preferably set in the variable."
 )
 @click.option(
     "--provisioning-key",
     envvar="MEMORY_GATEWAY_PROVISIONING_KEY",
     default="",
-    help="Key of an operator, for creating users.",
+    help="Key of an operator.",
 )
 @click.option(
     "--timeout",
@@ -109,7 +109,8 @@ def gateway_group(
 ) -> None:
     """Call a Memory Gateway: memories, resources and searches of one user, and operator commands.
 
-    Options go before the command, and default to the MEMORY_GATEWAY_ variables.
+    Options go before the command, and default to the MEMORY_GATEWAY_ variables. The commands for users and their keys,
+    and drain, require an operator's key.
     """
     from elytron_gateway.client import SyncMemoryGatewayClient
 
@@ -169,7 +170,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
         "flush-memory",
         "flush",
         "Extract memories from what was added to a session.",
-        (click.option("--session-id", required=True, help="Such as chat:c_456."), _placed_options),
+        (click.option("--session-id", required=True, help="Session, for example chat:c_456."), _placed_options),
     ),
     (
         "override-memory",
@@ -193,7 +194,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
         ),
     ),
     ("list-edits", "edits", "List the overrides and tombstones.", (_placed_options,)),
-    ("list-users", "list_users", "List all users; this and the following commands require an operator's key.", ()),
+    ("list-users", "list_users", "List all users.", ()),
     ("usage", "usage", "Show how much a user stores.", (_USER,)),
     ("rotate-key", "rotate_key", "Replace a user's key; the old key is revoked, the memory is preserved.", (_USER,)),
     ("revoke-key", "revoke_key", "Revoke a user's key; the memory is preserved.", (_USER,)),
@@ -253,7 +254,7 @@ def search_command(
     top_k: int,
     **place: str,
 ) -> None:
-    """Search memories. Without --scope: all, or with a conversation id that chat and resources."""
+    """Search memories: by default all, or with --conversation-id that chat and the resources."""
     if "current_chat" in scopes and conversation_id is None:
         raise click.UsageError("--scope current_chat requires --conversation-id")
     found = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)

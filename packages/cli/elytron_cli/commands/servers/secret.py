@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = "/v1/secret"
 _Hidden = Annotated[str | None, Field(repr=False)]
 _URL = click.option("--url", envvar="ELYTRON_URL", metavar="URL", help="Address of a server, instead of the store.")
-_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; better in ELYTRON_API_KEY.")
+_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Access key; prefer ELYTRON_API_KEY.")
 _MINUTES = click.option("--minutes", type=click.IntRange(1, 1440), metavar="N", help="Duration, in minutes.")
 _PASSPHRASE = click.option("--passphrase", is_flag=True, help="Use a passphrase instead of twelve words.")
 
@@ -49,7 +49,7 @@ Work = Callable[["SpaceSecrets", str], Awaitable[SecretStatus]]
 @click.group("secret", cls=PageGroup)
 @common_options
 def secret_group() -> None:
-    """Seal a space under words or a passphrase of its user.
+    """Seal a space with its user's words or passphrase.
 
     Secrets are typed without echo, or read as lines of standard input.
     """
@@ -72,7 +72,7 @@ def words_command() -> None:
 @_KEY
 @common_options
 def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
-    """Seal the space and all its content under your words or passphrase; nothing else can open it."""
+    """Seal the space and all its content with your words or passphrase; nothing else can open it."""
     sent = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
 
     _change_secret(
@@ -128,7 +128,7 @@ def status_command(*, url: str | None, key: str | None) -> None:
 @_KEY
 @common_options
 def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None, key: str | None) -> None:
-    """Replace your secret by another one, without rewriting the sealed data."""
+    """Replace your secret with another one, without rewriting the sealed data."""
     old = _asked_secret(is_passphrase=passphrase)
     new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
     sent = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)

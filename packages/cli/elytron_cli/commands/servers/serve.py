@@ -146,7 +146,7 @@ _AGENT: Final = (
         "agent_models",
         multiple=True,
         metavar="MODEL",
-        help="Model for an agent per user, such as ollama:llama3.2; with several, users choose.",
+        help="Model for the agent of each user, such as ollama:llama3.2; with several, users choose.",
     ),
     click.option("--agent-summary-model", metavar="MODEL", help="Model for summaries. [default: the agent's model]"),
     click.option("--agent-vision-model", metavar="MODEL", help="Model for images. [default: the agent's model]"),

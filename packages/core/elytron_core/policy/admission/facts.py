@@ -37,12 +37,12 @@ AUDITED: Final = {
     FactAction.CHANGE_PRIVACY: AuditAction.PRIVACY_CHANGED,
     FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
 }
-SLOT_TAKEN: Final = "its slot has another value now"
+SLOT_TAKEN: Final = "its topic now has another value"
 CANNOT_BE_HIDDEN: Final = "memories of its plane cannot be hidden: erase it"
 NOT_FORGOTTEN: Final = "it is not forgotten"
 STAYS: Final = {
-    FactAction.CORRECT: "it already says that",
-    FactAction.SUPERSEDE: "it already says that",
+    FactAction.CORRECT: "it already has that content",
+    FactAction.SUPERSEDE: "it already has that content",
     FactAction.INVALIDATE: "it has already ended, or ends at that time",
     FactAction.MARK_STALE: "it is already marked stale",
     FactAction.CHANGE_PRIVACY: "it already has that privacy",
@@ -356,7 +356,7 @@ def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
 
 ALIKE: Final = 0.9
 """Contents at least so like each other say the same; a changed number or name makes short facts less alike."""
-BECAUSE: Final = "folded into a fact that says nearly the same"
+BECAUSE: Final = "merged into a fact that says nearly the same thing"
 _SURENESS: Final = {FactConfidence.LOW: 0, FactConfidence.MEDIUM: 1, FactConfidence.HIGH: 2}
 
 

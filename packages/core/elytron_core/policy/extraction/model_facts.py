@@ -215,7 +215,7 @@ def _named_parts(parts: dict[str, Any]) -> dict[str, Any]:
 
 
 SAID_OUTRIGHT: Final = "said outright"
-READ_BY_A_MODEL: Final = "read by a model"
+READ_BY_A_MODEL: Final = "extracted by a model"
 QUOTE_CHARS: Final = 12
 """A shorter quote proves nothing by itself, unless it is a whole message."""
 

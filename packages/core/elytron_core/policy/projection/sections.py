@@ -228,15 +228,15 @@ def visible_lines(lines: Iterable[SectionLine]) -> list[SectionLine]:
 
 HEADINGS: Final = MappingProxyType(
     {
-        SectionName.SUBJECT: "Who speaks here, as kept:",
+        SectionName.SUBJECT: "Who speaks here, as recorded:",
         SectionName.PRIVATE: "Private context:",
         SectionName.FACTS: "Known facts:",
         SectionName.SKILLS: "Known procedures:",
-        SectionName.WISHES: "Lasting wishes and tastes that people told, latest first:",
+        SectionName.WISHES: "Lasting wishes and preferences, latest first:",
         SectionName.CONTINUITY: "Where things stand:",
         SectionName.AGENT_SKILLS: "Skills in the host's directories (the host reads and runs them):",
         SectionName.AGENT_TOOLS: (
-            "Tools that have served before (no permission to use them; the host decides and executes):"
+            "Tools that were useful before (this grants no permission; the host decides and executes):"
         ),
         SectionName.RECENT: "Recent messages:",
         SectionName.RECALLED: "Recalled for this turn, best first:",
