@@ -88,7 +88,7 @@ def test_a_key_said_twice_is_refused() -> None:
         ({"id": "Tea Time"}, "id: String should match"),
         ({"spaces": []}, "spaces: Tuple should have at least 1 item"),
         ({"steps": []}, "steps: Tuple should have at least 1 item"),
-        ({"clock": {"start": 0}}, "clock.start: Value error, a time is written as ISO 8601 text"),
+        ({"clock": {"start": 0}}, "clock.start: Value error, must be an ISO 8601 text"),
         ({"clock": {"start": "yesterday"}}, "clock.start: Value error, timestamp is not an ISO 8601 timestamp"),
         ({"steps": steps({"op": "get", "wants": {}})}, "step 1, wants: Extra inputs are not permitted"),
         ({"steps": steps({"op": "get"}, {"op": "get", "reopen": "maybe"})}, "step 2, reopen: Input should be 'closed'"),
@@ -112,13 +112,13 @@ def test_a_refused_step_saves_and_measures_nothing() -> None:
 
 
 def test_the_id_is_the_name_of_the_file() -> None:
-    assert refusal(id="coffee") == "id: is 'coffee', and the file is called 'tea': give both one name"
+    assert refusal(id="coffee") == "id: is 'coffee', but the file is named 'tea': use the same name for both"
 
 
 @pytest.mark.parametrize("place", ["request", "expect"])
 def test_a_reference_that_no_earlier_step_saved_is_refused(place: str) -> None:
     step: dict[str, object] = {"op": "get", place: {"id": "${cup}"}, "save": {"cup": "id"}}
-    assert refusal(steps=steps(step)) == "step 1: ${cup} is saved by no earlier step"
+    assert refusal(steps=steps(step)) == "step 1: ${cup} is not saved by an earlier step"
 
 
 def test_times_and_the_folder_are_references_that_are_always_there() -> None:

@@ -80,7 +80,7 @@ async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
         await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
         yield b"end"
 
-    with pytest.raises(StoreUnavailable, match="erasure"):
+    with pytest.raises(StoreUnavailable, match="was erased"):
         await store.write_blob(ADA, "aa", slow())
     with pytest.raises(NotFound):
         await blob(store, "aa")
