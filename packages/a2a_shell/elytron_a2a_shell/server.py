@@ -161,7 +161,7 @@ def peer_message(message: Message, /) -> PeerMessage:
     """Return the peer's message in an A2A message: its one data part, or its text as a recall. Raises InvalidInput."""
     parts = list(message.parts)
     if len(parts) != 1:
-        raise InvalidInput(field="parts", problem="must be one: send one data part {name, payload, hops}, or one text")
+        raise InvalidInput(field="parts", problem="must contain exactly one part: data {name, payload, hops}, or text")
     (part,) = parts
     match part.WhichOneof("content"):
         case "data":

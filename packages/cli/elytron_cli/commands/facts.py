@@ -90,7 +90,7 @@ def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: A
 @page_options("Maximum number of facts.")
 @common_options
 def list_facts(*, states: tuple[FactState, ...], **asked: Any) -> int | None:
-    """List the facts that contain every word of QUERY, with their strength, and what is not learned."""
+    """List the facts that contain every word of QUERY, with their strength, and the topics excluded from learning."""
     return answer_request(FactListRequest(states=states or None, **asked), tables_facts.fact_table)
 
 

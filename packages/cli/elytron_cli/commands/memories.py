@@ -273,7 +273,7 @@ def forget_command(*, memories: tuple[str, ...], undo: bool, reason: str, dry_ru
 @dry_run_option()
 @common_options
 def correct_command(*, memory: str, text: str, reason: str, dry_run: bool) -> int | None:
-    """Replace the content of the fact or message with the id MEMORY by TEXT; its history is preserved."""
+    """Change the content of the fact or message with the id MEMORY to TEXT; its history is preserved."""
     return _answer_control(MemoryCorrectRequest(id=memory, content=text, reason=reason, dry_run=dry_run))
 
 

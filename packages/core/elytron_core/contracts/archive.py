@@ -76,7 +76,7 @@ class MemoryImportRequest(ScopedRequest["MemoryImportReport"]):
     @model_validator(mode="after")
     def _judged(self) -> Self:
         if self.word is ArchiveWord.CLAIMED and self.mode is ImportMode.FULL_RESTORE:
-            raise ValueError("a full restore does not judge claims: use the mode bootstrap for claimed archives")
+            raise ValueError("word=claimed is not supported in a full restore: use mode=bootstrap")
         if self.with_agents and self.mode is not ImportMode.FULL_RESTORE:
             raise ValueError("with_agents requires the mode full_restore")
         return self

@@ -190,7 +190,7 @@ def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) ->
         raise InvalidInput(field="nodes", problem="can only be discovered over http:// or https://")
     if source == "dns" and (len(addresses) > 1 or addresses[0].scheme != "http"):
         raise InvalidInput(
-            field="nodes", problem="of one name must be found over http://: no certificate covers their addresses"
+            field="nodes", problem="is 'dns', which requires one http:// URL: certificates do not cover IP addresses"
         )
 
 

@@ -212,7 +212,7 @@ async def _probe_place(objects: "ObjectStore") -> None:
             return
         finally:
             await obstore.delete_async(objects, name)
-    raise StoreRefused("the object store overwrites existing objects despite a condition against it: use another")
+    raise StoreRefused("the object store ignores create-only writes and overwrites existing objects: use another")
 
 
 def _folder_of(space: str) -> str:
