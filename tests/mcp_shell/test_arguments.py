@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from mcp import Client
@@ -101,6 +101,42 @@ def test_what_is_in_the_form_already_stays_as_it_is(name: str) -> None:
 )  # fmt: skip
 def test_one_meaning_under_the_schema_is_taken(tool: str, sent: dict[str, Any], expected: dict[str, Any]) -> None:
     assert prepare_arguments(sent, MODELS[tool], ignores_unknown=True).arguments == expected
+
+
+class ChoosingTool(Value):
+    """A tool whose fields have more than one form."""
+
+    size: Literal["small", "large"] | tuple[int, ...] = "small"
+    word: Literal["on"] | tuple[str, ...] = "on"
+    names: tuple[str, ...] = ()
+    parts: tuple["ChoosingTool", ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"size": "large"}, {"size": "large"}),
+        ({"size": "5"}, {"size": [5]}),
+        ({"size": 5}, {"size": 5}),
+        ({"word": "on"}, {"word": "on"}),
+        ({"word": "off"}, {"word": ["off"]}),
+        ({"word": True}, {"word": True}),
+        ({"names": 5.5}, {"names": 5.5}),
+        ({"names": None, "parts": {"names": "x"}}, {"parts": [{"names": ["x"]}]}),
+    ],
+)  # fmt: skip
+def test_of_several_forms_the_one_that_fits_is_taken(sent: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert prepare_arguments(sent, ChoosingTool, ignores_unknown=True).arguments == expected
+
+
+def test_arguments_beyond_a_depth_stay_as_they_are() -> None:
+    sent: dict[str, Any] = {"names": "x"}
+    for _ in range(40):
+        sent = {"parts": [sent]}
+    prepared = prepare_arguments(sent, ChoosingTool, ignores_unknown=True).arguments
+    while "parts" in prepared:
+        (prepared,) = prepared["parts"]
+    assert prepared == {"names": "x"}
 
 
 @pytest.mark.parametrize("limit", ["five", "5x", "", "1e400", [5], {}, True, 5.5])
