@@ -8,7 +8,7 @@ import pytest
 
 from elytron_core import errors
 from elytron_core.errors import ElytronError
-from elytron_core.errors.installation import install_hint
+from elytron_core.errors.tree import install_hint
 
 
 def classes(root: type[ElytronError] = ElytronError) -> list[type[ElytronError]]:
@@ -296,14 +296,14 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
     }
 
 
-_LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/installation.py"
+_LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/tree.py"
 
 
 @pytest.mark.parametrize(
     ("place", "prefix", "has_pip", "hint"),
     [
         (
-            "packages/core/elytron_core/errors/installation.py",
+            "packages/core/elytron_core/errors/tree.py",
             "/src/.venv",
             "uv",
             "run `uv sync --inexact --extra mcp`",

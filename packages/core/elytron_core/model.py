@@ -332,8 +332,8 @@ def _intended_field(model: type[BaseModel], place: Place) -> str:
     if not names:
         return ""
     near = nearest_name(str(name), names)
-    asked = f"did you mean {near}? Choose from" if near is not None else "choose from"
-    return f": {asked} {', '.join(names)}"
+    advice = f"did you mean {near}? Choose from" if near is not None else "choose from"
+    return f": {advice} {', '.join(names)}"
 
 
 def _shown_step(part: int | str) -> str:

@@ -145,11 +145,11 @@ class OwnedResources:
     @retry_lost_races
     async def _pend(self, owner: MemoryOwner, resource_id: str) -> str:
         """Let a resource's text be found no more, and return its key. Raises NotFound."""
-        kept = await self._require(owner, resource_id)
+        resource = await self._require(owner, resource_id)
         now = self._ctx.clock.now()
-        pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
-        await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
-        return kept.key
+        pending = resource.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
+        await commit_changes(self._ctx, owner.space, self._shelf.put(resource.key, pending, expects=resource.revision))
+        return resource.key
 
     async def _register(
         self, owner: MemoryOwner, given: GivenFile, mime: str, room: Room

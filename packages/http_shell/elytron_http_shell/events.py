@@ -243,12 +243,14 @@ class EventStream:
             guard = take_guard(scope)
             guard.space = space
             bounds = self._streams.bounds
-            shown = guarded_items(guard, items, receive, silence_s=bounds.heartbeat_s, recheck_s=bounds.recheck_s)
+            guarded_entries = guarded_items(
+                guard, items, receive, silence_s=bounds.heartbeat_s, recheck_s=bounds.recheck_s
+            )
             try:
                 opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
                 await self._send(send, opening, begins=True)
-                async with aclosing(shown):
-                    async for item in shown:
+                async with aclosing(guarded_entries):
+                    async for item in guarded_entries:
                         await self._send(send, _event_line(item, request_id=request_id_of(scope)))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             except TimeoutError:
@@ -270,8 +272,8 @@ def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_
         case None:
             return b": still here\n\n"
         case ElytronError():
-            told = problem_document(reject_error(item, request_id=request_id))
-            return b"event: error\ndata: %b\n\n" % envelope.encode_value(told)
+            problem = problem_document(reject_error(item, request_id=request_id))
+            return b"event: error\ndata: %b\n\n" % envelope.encode_value(problem)
         case JournalEvent():
             return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
         case EventGap():

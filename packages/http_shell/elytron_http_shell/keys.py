@@ -120,10 +120,10 @@ def shutdown_route(entrance: CallerEntrance, /) -> Surface:
             envelope.encode_value(report), media_type="application/json", background=BackgroundTask(entrance.end)
         )
 
-    told = SurfaceDescription("shutdown", "Shut down the server; for operators on its machine.", ShutdownRequest,
+    description = SurfaceDescription("shutdown", "Shut down the server; for operators on its machine.", ShutdownRequest,
                               ShutdownReport,
                 answer="The server is shutting down.")  # fmt: skip
-    return shown_surface(SHUTDOWN_PATH, end, access=SurfaceAccess.OPERATOR, methods=("POST",), told=told)
+    return shown_surface(SHUTDOWN_PATH, end, access=SurfaceAccess.OPERATOR, methods=("POST",), told=description)
 
 
 def _require_local(request: Request) -> None:

@@ -234,8 +234,8 @@ class SocketConnection:
 
     async def _subscribe(self, frame: InFrame, kind: str) -> None:
         if frame.id in self._subscriptions:
-            told = InvalidInput(field="id", problem="is already used by an open subscription: choose another")
-            await self._say(_error_event(frame.id, reject_error(told, request_id=frame.id)))
+            refusal = InvalidInput(field="id", problem="is already used by an open subscription: choose another")
+            await self._say(_error_event(frame.id, reject_error(refusal, request_id=frame.id)))
             return
         if len(self._subscriptions) >= self._bounds.subscriptions:
             most = f"at most {self._bounds.subscriptions} concurrent subscriptions: end one first"

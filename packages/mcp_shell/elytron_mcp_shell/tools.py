@@ -426,9 +426,9 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
     """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
     if operation.grave is None:
         return schema
-    told = f"Required if the call {operation.grave.value}. Ask the owner of the memory first."
+    requirement = f"Required if the call {operation.grave.value}. Ask the owner of the memory first."
     return schema | {
-        "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": told}}
+        "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": requirement}}
     }
 
 

@@ -207,11 +207,11 @@ class ProxyApp:
         Once there is a reason to end the stream, no more of it is sent. Raises the reason if nothing was sent yet.
         """
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(client_gone(receive))
+        disconnect = asyncio.ensure_future(client_gone(receive))
         refused = asyncio.ensure_future(_stream_refusal(begun.guard))
         is_refused = False
         try:
-            await asyncio.wait({task, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, disconnect, refused}, return_when=asyncio.FIRST_COMPLETED)
             # An answer that ended at the same moment counts as ended.
             is_refused = refused.done() and not task.done()
             if not task.done() and not is_refused:
@@ -223,9 +223,9 @@ class ProxyApp:
             if task.done():
                 task.result()
         finally:
-            for one in (task, gone, refused):
+            for one in (task, disconnect, refused):
                 one.cancel()
-            await asyncio.gather(task, gone, refused, return_exceptions=True)
+            await asyncio.gather(task, disconnect, refused, return_exceptions=True)
         if is_refused:
             await begun.cut()
 

@@ -83,8 +83,8 @@ def require_match(found: StoreManifest, /, *, engine: str, profile: str | None, 
         raise StoreForeign("this store is not sealed: open it without a key, or export it into a sealed one")
     wanted = f"{profile or DEFAULT_PROFILE}"
     if found.profile != wanted:
-        told = f"this store was created for profile {found.profile!r}: open it with that profile, not {wanted!r}"
-        raise StoreForeign(told, profile=found.profile)
+        reason = f"this store was created for profile {found.profile!r}: open it with that profile, not {wanted!r}"
+        raise StoreForeign(reason, profile=found.profile)
 
 
 def is_there(path: Path, /) -> bool:

@@ -106,14 +106,14 @@ async def guarded_items(
     A reason is one of the list, or what the items raise. There is none when the items end, the client is gone, or the
     server closes. Left early, it is to be closed.
     """
-    gone = asyncio.ensure_future(client_gone(receive))
+    disconnect = asyncio.ensure_future(client_gone(receive))
     ended = asyncio.ensure_future(guard.ended(recheck_s=recheck_s))
     coming = asyncio.ensure_future(anext(items))
     try:
         while True:
             # The read is kept over silences: cancelling it could lose an item that it had taken.
-            await asyncio.wait({coming, gone, ended}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done() or gone.done():
+            await asyncio.wait({coming, disconnect, ended}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done() or disconnect.done():
                 if ended.done() and (reason := ended.result()) is not None:
                     yield reason
                 return
@@ -134,9 +134,9 @@ async def guarded_items(
             coming = asyncio.ensure_future(anext(items))
     finally:
         # A generator cannot be closed while it runs, so this read ends first.
-        for task in (coming, gone, ended):
+        for task in (coming, disconnect, ended):
             task.cancel()
-        await asyncio.gather(coming, gone, ended, return_exceptions=True)
+        await asyncio.gather(coming, disconnect, ended, return_exceptions=True)
         await items.aclose()
 
 

@@ -362,8 +362,8 @@ class _FileImport:
             try:
                 await shelf.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
-                told = error.message if isinstance(error, ElytronError) else "it is not a block"
-                self.left_out.append(f"block {label!r}: {told}")
+                reason = error.message if isinstance(error, ElytronError) else "it is not a block"
+                self.left_out.append(f"block {label!r}: {reason}")
                 continue
             held.add(label)
             self._taken.add(element["id"])

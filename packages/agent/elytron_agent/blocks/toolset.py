@@ -211,8 +211,8 @@ class BlockTools:
                 )
             except PreconditionFailed:
                 block = await self._shelf.read(label)
-                told = f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
-                answer = ToolAnswer(text=told, is_error=True)
+                notice = f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
+                answer = ToolAnswer(text=notice, is_error=True)
             except NotFound:
                 labels = ", ".join(block.label for block in await self._shelf.list())
                 return ToolAnswer(text=f"There is no block {label!r}. Available: {labels or 'none'}.", is_error=True)

@@ -276,8 +276,8 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
         return None
     fact = fact_of(latest.topic, latest.content, tier=latest.tier, certainty=1.0)
     kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
-    told = "changed, and is now" if kind is InsightType.EVOLUTION else "was stated again, and is unchanged"
-    summary = f"{fact.key} {told}: {fact.value}"
+    verdict = "changed, and is now" if kind is InsightType.EVOLUTION else "was stated again, and is unchanged"
+    summary = f"{fact.key} {verdict}: {fact.value}"
     # The id follows from the content, so that the same insight keeps it.
     basis = json.dumps([fact.topic, kind.value, format_instant(latest.observed_at), summary])
     return FactInsight(

@@ -105,9 +105,9 @@ class FileFolders:
         if not files:
             return f"{path} is empty."
         span = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
-        told = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
-        told += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
-        return _first_words(told, limits.TREE_ABSTRACT_WORDS)
+        lines = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
+        lines += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
+        return _first_words(lines, limits.TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
         """Return figures of a folder and the paths of some of its files, as JSON."""

@@ -222,11 +222,11 @@ class EventWriter:
         written: Written | None = None,
     ) -> None:
         """Send the events until there is a reason to end the stream, which the last of them says."""
-        shown = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
+        guarded_events = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
         try:
             await self._frame(opening, begins=True)
-            async with aclosing(shown):
-                async for event in shown:
+            async with aclosing(guarded_events):
+                async for event in guarded_events:
                     await self._frame(event_frame(event))
                     if written is not None and isinstance(event, FeedEvent):
                         await written(event)

@@ -269,12 +269,12 @@ class PushShelf:
             require_point(point, field="keys.p256dh")
         key_check = self._key_check(await self._space_key())
         pushes = await self.list()
-        known = next((each for each in pushes if each.url == asked.address), None)
-        if known is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
+        subscription = next((each for each in pushes if each.url == asked.address), None)
+        if subscription is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
             most = limits.PUSH_SUBSCRIPTIONS
             raise LimitExceeded(what="push subscriptions per user", limit=most, found=most + 1)
         push = StoredPush(
-            id=known.id if known is not None else self._context.ids.new(),
+            id=subscription.id if subscription is not None else self._context.ids.new(),
             type=asked.type,
             address=tuple(asked.address.encode()),
             point=tuple(point),
@@ -380,17 +380,17 @@ class PushRunner:
         user = UserAgents(self._context, scope.space, self._settings, caller="push")
         shelf = PushShelf(user)
         try:
-            known = await user.agent(event["agent"])
+            agent = await user.agent(event["agent"])
             push = await shelf.read(event["push"])
             items = [
-                item for item in await user.items(known).run_items(event["run"]) if item.role is ItemRole.ASSISTANT
+                item for item in await user.items(agent).run_items(event["run"]) if item.role is ItemRole.ASSISTANT
             ]
         except (AgentDisabled, NotFound):
             return
         if not items or any(item.delivered_at is not None for item in items):
             return
         try:
-            is_there = await shelf.is_usable(push) and await self._send(shelf, push, known, items[-1])
+            is_there = await shelf.is_usable(push) and await self._send(shelf, push, agent, items[-1])
         except (PermissionRefused, Unsupported) as error:
             push_logger.warning("a push subscription ended, and its device must subscribe again: %s", error.key)
             is_there = False

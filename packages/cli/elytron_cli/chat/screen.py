@@ -172,8 +172,8 @@ class ChatScreen:
             self._memory(answer.given)
         if answer.plan is not None:
             evicted = len(answer.plan.evicted)
-            told = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summarised"
-            self.say(f"{told}; /compact does it, /undo reverts it.")
+            summary = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summarised"
+            self.say(f"{summary}; /compact does it, /undo reverts it.")
 
     def _memory(self, given: ContextGiven) -> None:
         """Say what the model was given in the last turn, and why."""
@@ -195,8 +195,8 @@ class ChatScreen:
     ) -> None:
         match event:
             case ThreadAwaited():
-                told = f"another terminal or process is using {safe_line(event.thread)!r}: waiting for its answer"
-                self.note(f"{told}, up to {event.wait_s:g} s (Ctrl-C cancels)")
+                notice = f"another terminal or process is using {safe_line(event.thread)!r}: waiting for its answer"
+                self.note(f"{notice}, up to {event.wait_s:g} s (Ctrl-C cancels)")
             case RunStarted():
                 if event.is_resumed:
                     self.note(f"resuming the interrupted turn: {safe_line(event.input)}")

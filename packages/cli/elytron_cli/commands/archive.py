@@ -413,12 +413,12 @@ def _show_imported(console: "Console", report: MemoryImportReport) -> None:
 def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
     formats = ", ".join(form.value for form in report.formats)
     conversations = f"{report.conversations} conversation{'s' * (report.conversations != 1)}"
-    found = f"{report.messages} message{'s' * (report.messages != 1)} in {conversations} ({formats})"
+    content = f"{report.messages} message{'s' * (report.messages != 1)} in {conversations} ({formats})"
     left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
     minute_text = tables_common.minute_text
     span = f"{minute_text(report.first_at)} to {minute_text(report.last_at)}" if report.first_at is not None else ""
     rows = [
-        ("found", found),
+        ("found", content),
         ("said", span),
         ("stored", "nothing (dry run)" if report.dry_run else str(report.stored)),
         ("already stored", str(report.duplicates) if report.duplicates else ""),

@@ -229,22 +229,22 @@ _ERASURES = {
 
 def promises_text(store: StoreCapabilities, /) -> str:
     """Return what a store can promise, in words."""
-    kept = "durable" if store.durable else "lost when closed"
+    durability = "durable" if store.durable else "lost when closed"
     writers = "single writer" if store.single_writer else "multiple writers"
     left = _ERASURES[store.erasure]
-    return ", ".join((kept, writers, left, *(["sealed"] if store.sealed else [])))
+    return ", ".join((durability, writers, left, *(["sealed"] if store.sealed else [])))
 
 
 def account_text(account: JournalAccount, /) -> str:
     """Return what comparing documents with their journal showed, in words."""
-    told = f"{account.told} documents match their last journal entries"
-    gone = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
+    summary = f"{account.told} documents match their last journal entries"
+    compaction = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
     if account.ok:
-        return told + gone
+        return summary + compaction
     made_up = f", {account.unproven} runs of entries REMOVED" if account.unproven else ""
     return (
-        f"{account.told - account.altered} of {told}, {account.altered} DO NOT, {account.missing} "
-        f"missing{made_up}{gone}"
+        f"{account.told - account.altered} of {summary}, {account.altered} DO NOT, {account.missing} "
+        f"missing{made_up}{compaction}"
     )
 
 
@@ -271,9 +271,9 @@ def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
 
 def show_pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
     """Show names and values, and nothing for values that are empty. A name may stand in several rows."""
-    shown = [(name, value) for name, value in rows if value]
-    width = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
+    filled_rows = [(name, value) for name, value in rows if value]
+    width = max((len(name) for name, _ in filled_rows), default=0)
+    for name, value in filled_rows:
         console.print(f"{name:<{width}}  {safe_line(value)}", soft_wrap=True)
 
 

@@ -48,8 +48,8 @@ def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> 
 def waiting_text(backlog: MaintenanceBacklog, /) -> str:
     """Return what waits, and what a model is asked for it at most."""
     waits = f"{backlog.turns} turns are waiting in {len(backlog.conversations)} conversations"
-    asked = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
-    return f"{waits}{asked}" if backlog.calls else waits
+    cost = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
+    return f"{waits}{cost}" if backlog.calls else waits
 
 
 def worked_off(console: "Console", report: BacklogReport, /) -> None:
@@ -87,8 +87,8 @@ def job_moved(console: "Console", report: JobReport, /) -> None:
 
 def show_compaction(console: "Console", report: JournalCompactReport, /) -> None:
     """Show what a compaction of the journal came to."""
-    told = f"removed {report.removed} entries; the journal still ends at {report.sequence}"
-    console.print(told if report.changed else "nothing to compact")
+    summary = f"removed {report.removed} entries; the journal still ends at {report.sequence}"
+    console.print(summary if report.changed else "nothing to compact")
 
 
 def _show_jobs(console: "Console", jobs: Sequence[JobView]) -> None:
@@ -153,8 +153,8 @@ def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /
 
 def show_registry_deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
     """Show what became of a deletion."""
-    told = "deleted" if report.changed else "no such registry"
-    console.print(f"{told} {safe_line(report.registry_id)}", soft_wrap=True)
+    outcome = "deleted" if report.changed else "no such registry"
+    console.print(f"{outcome} {safe_line(report.registry_id)}", soft_wrap=True)
 
 
 def show_judgement(console: "Console", report: MemoryWriteReport, /) -> None:

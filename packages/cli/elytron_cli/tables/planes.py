@@ -182,8 +182,8 @@ def record_details(console: "Console", report: RecordGetReport, /) -> None:
 
 def show_deleted_record(console: "Console", report: RecordDeleteReport, /) -> None:
     """Show what became of a deletion."""
-    told = f"deleted {report.id}, version {report.version}" if report.version else "no such record"
-    console.print(told, soft_wrap=True)
+    outcome = f"deleted {report.id}, version {report.version}" if report.version else "no such record"
+    console.print(outcome, soft_wrap=True)
 
 
 def show_found_records(console: "Console", report: RecordSearchReport, /) -> None:
@@ -225,8 +225,8 @@ def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
         for skill in report.runtime_skills
     )
     show_table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
-    told = f"{report.total} in total, {report.active} active, {report.disabled} disabled, {report.retired} retired"
-    console.print(told + ("; more are available" if report.clipped else ""))
+    summary = f"{report.total} in total, {report.active} active, {report.disabled} disabled, {report.retired} retired"
+    console.print(summary + ("; more are available" if report.clipped else ""))
 
 
 def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> None:
@@ -387,8 +387,8 @@ def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> Non
     """Show what became of each layer of a snapshot."""
     for one in report.layers:
         why = f"  {safe_line(one.reason)}" if one.reason else ""
-        told = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{why}"
-        console.print(told, soft_wrap=True)
+        line = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{why}"
+        console.print(line, soft_wrap=True)
 
 
 def garden_shown(console: "Console", report: GardenReport, /) -> None:

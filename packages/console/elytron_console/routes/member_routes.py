@@ -156,8 +156,8 @@ def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Su
         )
         return value_response(PathList(items=rows))
 
-    told = _describe_route("console_paths", "List the paths that the caller's key may use.", given=PathList)
-    return (door.surface("GET", "/paths", listed, told),)
+    description = _describe_route("console_paths", "List the paths that the caller's key may use.", given=PathList)
+    return (door.surface("GET", "/paths", listed, description),)
 
 
 def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:

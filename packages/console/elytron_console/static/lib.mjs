@@ -341,10 +341,10 @@ export function Page({ title, question, actions, children, loading, error, at })
 export function Failure({ error, at }) {
   if (!error) return null;
   const title = error.status === 403 ? "Access denied" : isDown(error) ? "No response" : "Request refused";
-  const known = at ? ` Showing data from ${moment(at)} (${clock(at)}).` : isDown(error) ? " No earlier data is available." : "";
+  const dataNote = at ? ` Showing data from ${moment(at)} (${clock(at)}).` : isDown(error) ? " No earlier data is available." : "";
   return html`
     <div class="note bad" role="alert">
-      <span><strong>${title}.</strong> ${error.status === 403 && !error.message ? "This page requires an operator's key." : sentence(error.message)}${known}</span>
+      <span><strong>${title}.</strong> ${error.status === 403 && !error.message ? "This page requires an operator's key." : sentence(error.message)}${dataNote}</span>
       ${isDown(error) && html`<button type="button" onClick=${askAgain}>Retry</button>`}
     </div>`;
 }

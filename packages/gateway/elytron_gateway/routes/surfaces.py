@@ -142,15 +142,15 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
 
-    told = SurfaceDescription("gateway_health", "Check whether the gateway answers.", given=wire.HealthAnswer)
-    yield _route_surface("GET", "/health", health, told)
-    told = SurfaceDescription("create_user", "Create a user.", wire.UserRequest, wire.UserAnswer)
-    yield _route_surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
+    description = SurfaceDescription("gateway_health", "Check whether the gateway answers.", given=wire.HealthAnswer)
+    yield _route_surface("GET", "/health", health, description)
+    description = SurfaceDescription("create_user", "Create a user.", wire.UserRequest, wire.UserAnswer)
+    yield _route_surface("POST", "/users", users, description, unknown=_NO_OPERATOR)
     keyed = (IDEMPOTENCY_KEY,)
-    told = SurfaceDescription("add_memories", "Add messages.", wire.GatewayAddRequest, wire.AddAnswer, keyed)
-    yield _route_surface("POST", "/memories/add", add, told)
-    told = SurfaceDescription("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
-    yield _route_surface("POST", "/memories/add/multipart", add_multipart, told)
+    description = SurfaceDescription("add_memories", "Add messages.", wire.GatewayAddRequest, wire.AddAnswer, keyed)
+    yield _route_surface("POST", "/memories/add", add, description)
+    description = SurfaceDescription("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
+    yield _route_surface("POST", "/memories/add/multipart", add_multipart, description)
     rows: tuple[tuple[str, type[wire.PlacedRequest], type[Value], Call, str, str], ...] = (
         ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, MemoryGateway.flush, "flush_memories",
          "Extract memories from a session."),

@@ -68,11 +68,12 @@ async def embed_some(
             break
         tag = record.model_tag(embedder.info.model)
         index = await ctx.folds.current(space)
-        kept = index.dimensions_of(tag)
-        if kept not in {None, embedder.info.dimensions}:
+        stored_dimensions = index.dimensions_of(tag)
+        if stored_dimensions not in {None, embedder.info.dimensions}:
             info = embedder.info
-            told = f"{info.model!r} returns {info.dimensions} dimensions, but those stored under its name have {kept}"
-            raise ModelRefused(f"{told}: give it another name and switch to it")
+            stored = f"those stored under its name have {stored_dimensions}"
+            reason = f"{info.model!r} returns {info.dimensions} dimensions, but {stored}"
+            raise ModelRefused(f"{reason}: give it another name and switch to it")
         limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
         refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))
         if not refs:

@@ -109,8 +109,10 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
             for memory_id, memory in found.items()
         ]
         decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
-        gone = [each for family in versions if family[-1].ref in changed for each in family if not request.undo]
-        derived = await _derived_memories(ctx, scope, gone, changed)
+        hidden_versions = [
+            each for family in versions if family[-1].ref in changed for each in family if not request.undo
+        ]
+        derived = await _derived_memories(ctx, scope, hidden_versions, changed)
         report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
         if not report.changed:
             return SettledChanges(report)

@@ -223,9 +223,9 @@ def _waiting_candidate(
 
 
 def _known_decision(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
-    told = "already awaits a decision" if known.is_open else f"was {known.state.value} before"
+    state = "already awaits a decision" if known.is_open else f"was {known.state.value} before"
     verdict = AdmissionVerdict.DEFER if known.is_open else AdmissionVerdict.REJECT
-    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {told}")
+    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {state}")
     return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, kept=candidate_id)
 
 

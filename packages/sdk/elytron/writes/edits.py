@@ -63,34 +63,34 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
     """
     memory = await must_find(ctx, scope, name)
     latest, _ = await latest_versions(ctx, scope, {name: memory})
-    shown = latest[name]
-    assert isinstance(shown, TurnMemory)
-    if not shown.turn.is_kept(shown.part):
+    latest_version = latest[name]
+    assert isinstance(latest_version, TurnMemory)
+    if not latest_version.turn.is_kept(latest_version.part):
         raise InvalidInput(field="id", problem=f"names a message that cannot be changed: {GONE[FactState.FORGOTTEN]}")
-    return shown
+    return latest_version
 
 
 async def _plan_edit(
-    ctx: OperationContext, scope: Scope, shown: TurnMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
+    ctx: OperationContext, scope: Scope, memory: TurnMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the batch that hides a message and stores the edit: of its speaker, at its time. Raises InvalidInput.
 
     Nothing is planned for a message that says so already.
     """
-    turn, now = shown.turn, ctx.clock.now()
-    message = turn.messages[shown.part]
+    turn, now = memory.turn, ctx.clock.now()
+    message = turn.messages[memory.part]
     if message.text == request.content:
-        return PlannedWrite(ChangeSet(record), (), shown.ref)
+        return PlannedWrite(ChangeSet(record), (), memory.ref)
     at = message.at if message.at is not None else turn.recorded_at
     edit = message.model_copy(update={"text": request.content, "at": at})
     draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
     # It rests on what the message rested on, and on no word beyond a member's own: an edit makes nothing trustworthy.
-    taken = {"metadata": turn.metadata | {EDIT_OF: shown.id}, "external_content_used": turn.external_content_used}
-    write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=taken),), origin=turn.origin))
+    changes = {"metadata": turn.metadata | {EDIT_OF: memory.id}, "external_content_used": turn.external_content_used}
+    write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=changes),), origin=turn.origin))
     assert isinstance(write, TranscriptWrite)
     names = ("agent", "app", "project", "channel", "conversation")
     place = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in names})
-    trail = trail_ref(record, shown.ref)
+    trail = trail_ref(record, memory.ref)
     stored_trail = (await documents_at(ctx.store, scope.space, (trail,))).get(trail)
     planned = await plan_turns(ctx, place, write, TurnRules(), record)
     # No waiting from here on: the edit is planned on a head that others build on.
@@ -98,10 +98,10 @@ async def _plan_edit(
     if decision.id is None:
         raise InvalidInput(field="content", problem=f"was not stored: {decision.reason}")
     reason = f"edited: {decision.id} replaces it" + (f" ({request.reason})" if request.reason else "")
-    event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=reason, part=shown.part)
+    event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=reason, part=memory.part)
     events = AuditTrail.from_bytes(stored_trail.body) if stored_trail is not None else AuditTrail()
     revision = stored_trail.revision if stored_trail is not None else 0
-    hidden = turn.model_copy(update={"forgotten": turn.forgotten | {shown.part: now}})
-    planned.changes.put(shown.ref, hidden, expects=shown.revision, action=JournalAction.DELETE)
+    hidden = turn.model_copy(update={"forgotten": turn.forgotten | {memory.part: now}})
+    planned.changes.put(memory.ref, hidden, expects=memory.revision, action=JournalAction.DELETE)
     planned.changes.put(trail, events.plus(event), expects=revision, action=None)
     return planned

@@ -124,8 +124,8 @@ def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
     if stored is None:
         return turn
     earlier = transcript.message_id(TurnId(stored.document.ref.key), 0)
-    taken = {name: getattr(stored.turn, name) for name in ("forgotten", "lifecycle", "redaction")}
-    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}, **taken})
+    inherited = {name: getattr(stored.turn, name) for name in ("forgotten", "lifecycle", "redaction")}
+    return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}, **inherited})
 
 
 def messages_of(turns: Iterable[Turn], /) -> Iterator[tuple[Turn, int]]:
@@ -173,7 +173,7 @@ async def compare_import(
     messages = StoredMessages()
     if head is not None:
         messages = await ctx.imported.read(ctx.store, scope.space, tag, head.revision)
-    found = _stored_sequences(messages, write.turns, comparison)
+    sequences = _stored_sequences(messages, write.turns, comparison)
     erased = await _erased_places(ctx, scope, record, write, messages)
     outcomes: dict[int, tuple[WriteOutcome, str | None, str]] = {}
     outcomes |= dict.fromkeys(erased, (WriteOutcome.SKIPPED, None, ERASED))
@@ -181,7 +181,7 @@ async def compare_import(
         at = _swapped_sequence(messages, draft.messages[0], _repeat_of(comparison, place))
         if at is not None:
             outcomes[place] = WriteOutcome.UPDATED, transcript.turn_id(tag, at), REDATED
-    for place, (at, _) in found.items():
+    for place, (at, _) in sequences.items():
         outcomes[place] = WriteOutcome.DUPLICATE, transcript.turn_id(tag, at), STORED
     decisions = list(report.decisions)
     for place, (outcome, stored, reason) in outcomes.items():
@@ -191,7 +191,7 @@ async def compare_import(
             update = {"outcome": outcome, "id": stored, "reason": reason}
             decisions[place] = decisions[place].model_copy(update=update)
     known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
-    offsets = [offset for _, offset in found.values() if offset is not None]
+    offsets = [offset for _, offset in sequences.values() if offset is not None]
     latest = offsets[-1] if offsets else comparison.offsets_ms[0]
     compared = ComparedConversation(
         channel=scope.channel,
@@ -280,12 +280,12 @@ async def _search_conversation(
         messages = await read_messages(ctx.store, scope.space, record.conversation_tag(head.key))
         offsets = messages.offsets([draft.messages[0] for draft in write.turns])[: limits.IMPORT_OFFSETS]
         moved = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in write.turns]  # noqa: B023
-        found = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets))
-        count = len(found)
+        sequences = _stored_sequences(messages, moved, ImportComparison(offsets_ms=offsets))
+        count = len(sequences)
         if is_swapped:
-            offsets, count = (0,), _swapped_count(head, messages, write.turns, found)
+            offsets, count = (0,), _swapped_count(head, messages, write.turns, sequences)
         elif head.key != scope.conversation_key:
-            places = [found.get(place) for place in range(len(sample))]
+            places = [sequences.get(place) for place in range(len(sample))]
             count = count if _is_same(head, write, sample, offsets[0], places) else 0
         is_own = head.key == scope.conversation_key and not is_swapped
         if (count or is_own) and (best is None or count > best.messages):

@@ -169,7 +169,7 @@ class TurnCompanion(Protocol):
         ...
 
     def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
-        """Return the changes beside `turn`, which is None unless it is new; without an id, it creates no evidence."""
+        """Return the further changes. `turn` is None unless it is new; without an id, there is no evidence."""
         ...
 
 

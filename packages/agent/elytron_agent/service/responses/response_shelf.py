@@ -259,8 +259,8 @@ class ResponseShelf:
             document = ResponseDocument.model_validate(run_input.value)
             responses.append((run, KnownResponse(document=document, record=record)))
             window.append(record.turn.model_copy(update={"run": run}))
-        gone = await self._user.journal(thread).gone(window)
-        return [known for run, known in responses if run not in gone]
+        removed_turns = await self._user.journal(thread).gone(window)
+        return [known for run, known in responses if run not in removed_turns]
 
     async def drop_thread(self, thread: str, /) -> None:
         """Erase what is stored of a thread that has no turn."""

@@ -173,13 +173,17 @@ def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Su
         ("DELETE", f"{one}/reaction", drop_reaction,
          SurfaceDescription(f"drop{name}_reaction", "Remove a reaction.", None, item)),
     )  # fmt: skip
-    for method, where, handler, told in rows:
-        yield route_surface(service, AgentRoute(method, where, handler, told))
-    told = SurfaceDescription(f"chat{name}", "Send a message to the agent and stream its turn.", wire.ChatRequest,
-                              _EVENTS, (IDEMPOTENCY_KEY,),
-                              answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and finally"
-                              " `agent.done` or `agent.error`.")  # fmt: skip
-    yield stream_surface(service, "POST", f"{path}/chat", chat_stream, told)
+    for method, where, handler, description in rows:
+        yield route_surface(service, AgentRoute(method, where, handler, description))
+    description = SurfaceDescription(
+        f"chat{name}",
+        "Send a message to the agent and stream its turn.",
+        wire.ChatRequest,
+        _EVENTS,
+        (IDEMPOTENCY_KEY,),
+        answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and finally `agent.done` or `agent.error`.",
+    )
+    yield stream_surface(service, "POST", f"{path}/chat", chat_stream, description)
 
 
 async def chat_stream(call: AgentCall) -> AgentStream:

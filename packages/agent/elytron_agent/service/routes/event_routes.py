@@ -49,8 +49,8 @@ _DESCRIPTION: Final = SurfaceDescription(
 def event_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the route of the channel, and that of the usage by the ends of turns in it."""
     yield stream_surface(service, "GET", f"{ROOT}/events", event_stream, _DESCRIPTION)
-    told = SurfaceDescription("agent_usage", "Report the turns and tokens of the last day.", None, AgentUsage)
-    yield route_surface(service, AgentRoute("GET", f"{ROOT}/usage", agent_usage, told))
+    description = SurfaceDescription("agent_usage", "Report the turns and tokens of the last day.", None, AgentUsage)
+    yield route_surface(service, AgentRoute("GET", f"{ROOT}/usage", agent_usage, description))
 
 
 async def agent_usage(call: AgentCall) -> Value:

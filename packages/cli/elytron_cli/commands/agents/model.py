@@ -91,8 +91,8 @@ def list_models() -> None:
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in found.models
     ]
-    told = "\n".join(lines) or "no models are installed; `elytron model add minilm` adds one"
-    run_output().report(found, lambda console, _: console.print(told, soft_wrap=True))
+    listing = "\n".join(lines) or "no models are installed; `elytron model add minilm` adds one"
+    run_output().report(found, lambda console, _: console.print(listing, soft_wrap=True))
 
 
 @model_group.command("remove")

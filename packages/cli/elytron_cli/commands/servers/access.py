@@ -229,9 +229,9 @@ def rotate_keys() -> None:
             return KeyReport(file=str(path), current=current, rewrapped=await store.rotate_key_encryption())
 
     report = asyncio.run(work())
-    told = f"current key {report.current}; {report.rewrapped} data keys encrypted under it"
+    summary = f"current key {report.current}; {report.rewrapped} data keys encrypted under it"
     hint = "rotate the other stores that use this key file too"
-    run_output().report(report, lambda console, _: console.print(f"{told}; {hint}", soft_wrap=True))
+    run_output().report(report, lambda console, _: console.print(f"{summary}; {hint}", soft_wrap=True))
 
 
 def _key_file() -> Path:

@@ -95,10 +95,10 @@ def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) ->
     marks = [(sign.start(), mark) for form, mark in forms for sign in form.finditer(bare)]
     if not marks:
         return text
-    places, shown = bare_places(text), list(text)
+    places, characters = bare_places(text), list(text)
     for place, mark in marks:
-        shown[places[place]] = mark
-    return "".join(shown)
+        characters[places[place]] = mark
+    return "".join(characters)
 
 
 def escape_links(text: str, /) -> str:
