@@ -4,7 +4,8 @@
 
 Before a server of ours stands the proxy, with an empty memory. Each recorded stream of each dialect is cut at every
 byte, or at every Nth, once by a server that dies and once by one that ends too early. The turn must be kept if and only
-if the end marker was sent, and the client must read the same as directly, with an error at the end of a cut stream.
+if the end marker was sent, or the finish reason before a clean end, and the client must read the same as directly, with
+an error at the end of a cut stream.
 Exits 1 where one of them is not so. `tests/proxy/test_streams.py` is the short form: there every byte without sockets.
 """
 
@@ -35,8 +36,9 @@ async def _cut(of: Recorded, cuts: Sequence[int], *, dies: bool) -> list[int]:
             answer = await proxied.post(PATHS[of.dialect], asked(of.dialect, f"Question {number}"))
             await proxied.app.idle()
             kept = proxied.app.figures[ProxyFigure.COMMITTED] + proxied.app.figures[ProxyFigure.OPENED] - before
-            is_whole = cut >= of.whole_at
-            direct = parse_answer(DIALECTS[of.dialect].parser(""), (of.data[:cut],))
+            is_whole = of.is_whole(cut, is_clean=not dies)
+            parser = DIALECTS[of.dialect].parser("")
+            direct = [*parser.feed(of.data[:cut]), *parser.end(is_clean=not dies)]
             events = parse_answer(DIALECTS[of.dialect].parser(""), (answer.content,))
             is_same = events[:-1] == direct[:-1] and isinstance(events[-1], ReplyFinished if is_whole else ReplyFailed)
             if kept != is_whole or not is_same:
