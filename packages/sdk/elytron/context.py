@@ -19,11 +19,22 @@ from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.policy.host import default_profile
 from elytron_core.policy.maintenance import SpendingBudget
-from elytron_core.ports.models import Embedder, LanguageModel, QuestionClassifier, Reranker, StatementClassifier
+from elytron_core.ports.models import (
+    AskClassifier,
+    Embedder,
+    LanguageModel,
+    QuestionClassifier,
+    Reranker,
+    StatementClassifier,
+)
 from elytron_core.ports.store import Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
-from elytron_index.lexicon.classifiers import LinearQuestionClassifier, PhraseStatementClassifier
+from elytron_index.lexicon.classifiers import (
+    LinearAskClassifier,
+    LinearQuestionClassifier,
+    PhraseStatementClassifier,
+)
 from elytron_store.secret.sessions import current_caller
 
 
@@ -41,6 +52,8 @@ class RuntimeModels:
     statements: StatementClassifier = field(default_factory=PhraseStatementClassifier)
     """Says which texts state what is to hold."""
     questions: QuestionClassifier = field(default_factory=LinearQuestionClassifier)
+    asks: AskClassifier = field(default_factory=LinearAskClassifier)
+    """Says which prompts ask memory, where memories are shown unasked."""
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Functions that close models opened for this runtime."""
 

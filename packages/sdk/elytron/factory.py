@@ -1,7 +1,7 @@
 """Opening a runtime on a store."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from os import PathLike, fspath
@@ -27,7 +27,7 @@ from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.host import named_profile
 from elytron_core.policy.maintenance import SpendingBudget
-from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
+from elytron_core.ports.models import AskClassifier, Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope
@@ -248,6 +248,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     reranker: Reranker | None = None,
     fact_languages: Sequence[str | PathLike[str]] = (),
     statements: StatementClassifier | None = None,
+    asks: AskClassifier | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
     profile: str | None = None,
@@ -269,6 +270,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     """
     calls.require_store(store, keys=keys, index_bytes=index_bytes)
     given = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
+    classifiers = {"statements": statements, "asks": asks}
     options = _OpenOptions(
         scope=scope or calls.scope_of(None, user_id=space),
         keys=keys,
@@ -277,7 +279,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=calls.word_member(WriteDurability, durability, field="durability"),
         when_missing=calls.word_member(WhenMissing, when_missing, field="when_missing"),
-        models=_runtime_models(language_model, given, fact_languages, statements),
+        models=_runtime_models(language_model, given, fact_languages, classifiers),
         agent_skill_dirs=calls.path_list(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
@@ -302,10 +304,10 @@ def _runtime_models(
     language: LanguageModel | str | None,
     given: RuntimeModels,
     fact_languages: Sequence[str | PathLike[str]],
-    statements: StatementClassifier | None,
+    classifiers: Mapping[str, StatementClassifier | AskClassifier | None],
 ) -> RuntimeModels:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
-    models = given if statements is None else replace(given, statements=statements)
+    models = replace(given, **{name: chosen for name, chosen in classifiers.items() if chosen is not None})
     if fact_languages:
         from elytron.passes.extraction import fact_readers
 

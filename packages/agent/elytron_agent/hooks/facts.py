@@ -21,9 +21,9 @@ from elytron_agent.hooks.contract import HookSettings
 from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallOutcome, RecallPlane
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallGate, RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
-from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
+from elytron_core.limits import PAGE_MAX, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
 from elytron_core.model import Value
 from elytron_core.planes.facts import (
     FactAuthority,
@@ -38,7 +38,6 @@ from elytron_core.planes.facts import (
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction.model_facts import schema_of
 from elytron_core.policy.extraction.rule_facts import own_sentences
-from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import BETWEEN as SENTENCE_BREAK
 from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.chat import ChatRole, ModelRequest
@@ -292,9 +291,6 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
 HOUR_MS: Final = 3_600_000
 SURENESS: Final = {FactConfidence.LOW: 0.4, FactConfidence.MEDIUM: 0.6, FactConfidence.HIGH: 0.9}
 """The confidence of facts whose writer said no number."""
-LEAST_SHARE: Final = 0.05
-"""A message of a smaller share of the best one's score is not worth its place in a context."""
-
 
 _TIER: Final = {FactTier.L0: 0.35, FactTier.L1: 0.10, FactTier.L2: 0.20}
 _RECENCY, _RECENCY_HOURS = 0.25, 240
@@ -417,7 +413,7 @@ def terms_of(query: str, /) -> tuple[str, ...]:
 async def _message_chunks(
     memory: MemoryFace, scope: Scope, query: str, /, *, limit: int, seen: Collection[str]
 ) -> tuple[ChunkLine, ...]:
-    """Return the messages that answer the query well enough for a projected block to show them."""
+    """Return the messages that answer the query, if the gate for text that nobody asked for is open."""
     if limit == 0 or similarity.is_blank(query):
         return ()
     asked = MemoryRecallRequest(
@@ -425,13 +421,12 @@ async def _message_chunks(
         query=query[:QUERY_CHARS],
         limit=min(limit + len(seen), RECALL_MAX),
         filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,)),
+        recall_gate=RecallGate.AUTO,
     )
     report = await memory.recall(asked)
     hits = [hit for hit in report.hits if similarity.plain_text(hit.text) not in seen]
-    if report.outcome is RecallOutcome.NOTHING or weights.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
-        return ()
-    terms, least = terms_of(query), hits[0].score * LEAST_SHARE
-    return tuple(_hit_chunk(hit, terms) for hit in hits[:limit] if hit.score >= least)
+    terms = terms_of(query)
+    return tuple(_hit_chunk(hit, terms) for hit in hits[:limit])
 
 
 def _hit_chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:

@@ -24,8 +24,8 @@ from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
+    RecallGate,
     RecallHit,
-    RecallOutcome,
     RecallPlane,
 )
 from elytron_core.contracts.transcript import CanonicalTurnDelta
@@ -84,8 +84,8 @@ class TurnRecall:
             query=text[: core_limits.QUERY_CHARS],
             # Memories that are shown already may be among the best, and are left out below.
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
-            min_score=core_limits.PROJECTED_SCORE,
             filters=self.view.filters,
+            recall_gate=RecallGate.AUTO,
         )
         task = asyncio.ensure_future(self.view.memory.recall(request))
         self._late.add(task)
@@ -96,8 +96,6 @@ class TurnRecall:
         if isinstance(task.exception(), ElytronError):
             return (), "failed"
         report = task.result()
-        if report.outcome is RecallOutcome.NOTHING:
-            return (), "nothing"
         new = [hit for hit in report.hits if not self._is_shown(hit, beside)]
         found = tuple(
             RecalledMemory(

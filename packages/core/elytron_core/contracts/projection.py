@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.recall import GateReport, RecallFilters, RecallGate
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
@@ -36,6 +36,8 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
     recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
     """Number of recalled memories that are shown at most; without it, as many as there is room for."""
+    recall_gate: RecallGate = RecallGate.AUTO
+    """`off` shows memories for any query that is near one."""
     pressure: MemoryPressure = MemoryPressure.NORMAL
     filters: RecallFilters = RecallFilters()
     provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
@@ -162,3 +164,5 @@ class MemoryProjectionReport(Value):
     """The ids of all memories in the block, each once."""
     candidate_ids: tuple[str, ...] = ()
     """The ids of all memories that a section had to choose from, each once."""
+    gate: GateReport | None = None
+    """What the gate for recalled memories decided, and by which numbers."""

@@ -23,12 +23,15 @@ __all__ = [
     "AnyOf",
     "ComparisonOperator",
     "FieldCondition",
+    "GateNumbers",
+    "GateReport",
     "HitDiversity",
     "MemoryRecallReport",
     "MemoryRecallRequest",
     "NothingReason",
     "RecallExtent",
     "RecallFilters",
+    "RecallGate",
     "RecallHit",
     "RecallOutcome",
     "RecallPlane",
@@ -150,6 +153,14 @@ class RecallExtent(StrEnum):
     was said in the order of time. Else as many as the limit says."""
 
 
+class RecallGate(StrEnum):
+    """Whether memories have to be worth showing to a model that did not ask for them."""
+
+    AUTO = "auto"
+    """Nothing is returned unless the query asks for what is remembered; then the best hits alone."""
+    OFF = "off"
+
+
 class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
     """Find up to `limit` memories that answer `query`, and at most `max_tokens` of text if that is given."""
 
@@ -170,6 +181,8 @@ class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
     include_private: IncludePrivate = False
+    recall_gate: RecallGate = RecallGate.OFF
+    """`auto` where the hits go to a model unasked; a recall that was asked for answers."""
 
 
 class RecallOutcome(StrEnum):
@@ -190,6 +203,8 @@ class NothingReason(StrEnum):
     """The nearest memories do not answer."""
     BELOW_MIN_SCORE = "below_min_score"
     """Memories pass the filters; none has the score that was asked for."""
+    HELD_BACK = "held_back"
+    """The query does not seem to ask for what is remembered, and the gate was asked for."""
     NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
     """The space holds memories; the filters let none through."""
     EMPTY_QUERY = "empty_query"
@@ -247,6 +262,8 @@ class AbsenceReason(StrEnum):
     """Nothing in it, or beside it, answers the query."""
     MIN_SCORE = "min_score"
     """Its score is less than was asked for."""
+    HELD_BACK = "held_back"
+    """The gate lets no memory of its kind through for this query, or none so far behind the best."""
     EARLIER_PAGE = "earlier_page"
     LIMIT = "limit"
     """It answers, but the limit was reached before."""
@@ -311,6 +328,34 @@ class RecallHit(Value):
         return as_datetime(self.at) if self.at is not None else None
 
 
+class GateNumbers(Value):
+    """The numbers by which the gate decided about one plane."""
+
+    plane: RecallPlane
+    evidence: float
+    """Likeness of the best hit, as far as the signals agree on it."""
+    searched: int
+    """Number of memories among which it was looked for: among more, something is near everything."""
+    asks: float
+    """Margin of the query by the classifier of prompts: above 0 it asks memory."""
+    context: float
+    """Share of the query's words that the best hit and its neighbours hold."""
+    terms: int
+    """Number of the query's words that tell something."""
+    chance: float
+    """The estimate that the memories are wanted."""
+    is_open: bool
+
+
+class GateReport(Value):
+    """What the gate decided, by plane. It is open if it is for one of them."""
+
+    is_open: bool = False
+    planes: tuple[GateNumbers, ...] = ()
+    left_out: int = 0
+    """Number of hits that it held back."""
+
+
 class MemoryRecallReport(Value):
     """Hits, best first. `considered` candidates passed the filters; `sequence` is the recall's journal position."""
 
@@ -341,6 +386,8 @@ class MemoryRecallReport(Value):
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     """Tools that have served before; not routing and no permission."""
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
+    gate: GateReport | None = None
+    """What the gate decided, if it was asked for."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the hits, best first."""

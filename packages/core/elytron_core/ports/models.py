@@ -140,3 +140,20 @@ class QuestionClassifier(Protocol):
     def classify(self, question: str, /) -> frozenset[QuestionLabel]:
         """Return the labels of a question. The same question has the same labels under one version."""
         ...
+
+
+class AskClassifier(Protocol):
+    """Says by its words alone whether a prompt asks for what memory may hold. No search that was asked for calls it."""
+
+    @property
+    def version(self) -> str:
+        """Return what changes if its answers may."""
+        ...
+
+    def margin(self, prompt: str, /) -> float:
+        """Return how far the prompt is from courtesies, orders and general knowledge: above 0 it asks memory.
+
+        Any finite number is taken; beyond 6 either way it counts as 6. The same prompt has the same margin under one
+        version.
+        """
+        ...

@@ -43,6 +43,32 @@ def _question_labels(question: str) -> frozenset[QuestionLabel]:
     return frozenset(map(QuestionLabel, LinearModel.load(name).holding(question)))
 
 
+ASK_MODEL: Final = "asks"
+
+
+class LinearAskClassifier:
+    """Says by a linear model whether a prompt asks memory; it is loaded at the first prompt of a process."""
+
+    @property
+    def version(self) -> str:
+        """The version of the model."""
+        from elytron_index.lexicon.linear_model import LinearModel
+
+        return LinearModel.load(ASK_MODEL).version
+
+    def margin(self, prompt: str, /) -> float:
+        """Return how much the prompt asks memory: above 0 it does; one without a word does not."""
+        return _ask_margin(prompt)
+
+
+@lru_cache(maxsize=_CACHED)
+def _ask_margin(prompt: str) -> float:
+    # Imported now: a process that injects nothing needs no numeric library.
+    from elytron_index.lexicon.linear_model import LinearModel
+
+    return LinearModel.load(ASK_MODEL).scores(prompt)[0]
+
+
 STATEMENT_MODEL: Final = "statements"
 _LABELS: Final = {
     LastingTime.NOT: frozenset[StatementLabel](),

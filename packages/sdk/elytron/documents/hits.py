@@ -161,7 +161,7 @@ def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | No
     return BestMessage(hit.speaker, hit.role, places[hit.id], coverage, hit.text)
 
 
-_ASKED = {"query", "filters", "diversity", "min_score", "extent"}
+_ASKED = {"query", "filters", "diversity", "min_score", "extent", "recall_gate"}
 
 
 class CursorForm(NamedTuple):

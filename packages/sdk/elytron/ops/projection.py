@@ -95,7 +95,15 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     most = _gathered_count(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather_hits(ctx, scope, request.query, request.filters, limit=most, private=_with_private(request))
+    gathered = await gather_hits(
+        ctx,
+        scope,
+        request.query,
+        request.filters,
+        limit=most,
+        gate=request.recall_gate,
+        private=_with_private(request),
+    )
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
@@ -147,6 +155,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
+        gate=gathered.gate,
     )
 
 

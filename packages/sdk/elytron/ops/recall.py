@@ -18,6 +18,7 @@ from elytron_core.contracts.recall import (
     NothingReason,
     RecallExtent,
     RecallFilters,
+    RecallGate,
     RecallHit,
     RecallOutcome,
     RecallPlane,
@@ -44,6 +45,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         request.query,
         request.filters,
         limit=_gathered_count(ctx, request, end),
+        gate=request.recall_gate,
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
         private=tuple(RecallPlane) if request.include_private else (),
@@ -61,7 +63,8 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
-    has_more = bool(hits) and not extent.is_open and scored > len(shown) < limits.RECALL_MAX
+    is_whole = extent.is_open or gathered.gate is not None
+    has_more = bool(hits) and not is_whole and scored > len(shown) < limits.RECALL_MAX
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     return _REPORTS.make(
         space=scope.space,
@@ -91,6 +94,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         vectors=gathered.vectors,
         unembedded=gathered.unembedded,
         alias=gathered.alias,
+        gate=gathered.gate,
     )
 
 
@@ -200,6 +204,8 @@ async def explain_absences(
             absence = AbsenceReason.SHOWN
         elif item.score < request.min_score:
             absence = AbsenceReason.MIN_SCORE
+        elif request.recall_gate is RecallGate.AUTO and memory_id not in on_page:
+            absence = AbsenceReason.HELD_BACK
         elif memory_id in on_page:
             absence = AbsenceReason.TOKENS
         else:

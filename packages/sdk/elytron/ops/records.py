@@ -13,7 +13,7 @@ from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.records import is_disclosed, item_of, put_records, record_ref, records_below, require_version
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import RecallFilters, RecallPlane
+from elytron_core.contracts.recall import RecallFilters, RecallGate, RecallPlane
 from elytron_core.contracts.records import (
     RecordDeleteReport,
     RecordDeleteRequest,
@@ -187,6 +187,7 @@ async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearch
         request.query,
         RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),
         limit=end,
+        gate=RecallGate.OFF,
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}

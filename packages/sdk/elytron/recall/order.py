@@ -26,6 +26,7 @@ from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
+from elytron_core.policy.ranking.injection import GateSigns
 from elytron_core.policy.ranking.query import WINDOW
 from elytron_core.policy.ranking.weights import AnswerSigns, SignalWeights
 from elytron_core.ports.store import Document, DocumentRef
@@ -71,6 +72,17 @@ def signs_of(found: FoundCandidates, /) -> AnswerSigns:
         strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
         agreement=best / found.most if found.most else 0.0,
         behind=tuple([(best - item.score) / worth for item in found.found]),
+    )
+
+
+def gate_signs(found: FoundCandidates, /) -> GateSigns:
+    """Return what the search says of whether its memories are wanted unasked."""
+    return GateSigns(
+        evidence=signs_of(found).evidence,
+        searched=found.searched,
+        context=found.found[0].signals.context if found.found else 0.0,
+        terms=len(found.terms),
+        encoder=encoder_of(found),
     )
 
 

@@ -21,6 +21,7 @@ from elytron.recall.order import (
     SearchedSpace,
     answer_estimate,
     answer_scores,
+    gate_signs,
     in_one_order,
     in_own_order,
     looked_closer,
@@ -37,11 +38,14 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import (
+    GateNumbers,
+    GateReport,
     HitDiversity,
     MemoryRecallRequest,
     NearbyTurn,
     NothingReason,
     RecallFilters,
+    RecallGate,
     RecallHit,
     RecallPlane,
     VectorUse,
@@ -54,8 +58,8 @@ from elytron_core.planes.embedding import ModelReach
 from elytron_core.planes.facts import FACTS, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.policy import time_ranges
+from elytron_core.policy.ranking import injection, weights
 from elytron_core.policy.ranking import query as query_question
-from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking import weights as ranking_intent
 from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
 from elytron_core.policy.ranking.skills import score_agent_skills, score_skills
@@ -104,6 +108,8 @@ class GatheredHits(NamedTuple):
     """The terms of the search."""
     question: query_question.ReadQuestion | None = None
     """The query as it was read, if anything was searched."""
+    gate: GateReport | None = None
+    """What the gate decided, if it was asked for; `hits` are those that it let through."""
 
     @property
     def wants_several(self) -> bool:
@@ -141,11 +147,15 @@ async def gather_hits(
     /,
     *,
     limit: int,
+    gate: RecallGate,
     diversity: HitDiversity = HitDiversity.AUTO,
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
+    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too.
+
+    Each caller says by `gate` whether the hits were asked for or go to a model unasked.
+    """
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -176,12 +186,15 @@ async def gather_hits(
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
     hits = with_newer(question, query, seen, places := time_places(index, seen))[:limit]
+    answered = max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0
+    numbers = () if gate is RecallGate.OFF else _gate_numbers(ctx, query, found, answered, route)
+    shown = hits if gate is RecallGate.OFF else injection.injected_hits(hits, numbers)
     return GatheredHits(
-        None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
-        hits,
+        _nothing_reason(hits, shown),
+        shown,
         order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
-        answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
+        answered=answered,
         places=places,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
@@ -192,7 +205,30 @@ async def gather_hits(
         unembedded=_count_unembedded(ctx, scope, index, use),
         terms=next((part.terms for part in found.values()), ()),
         question=question,
+        gate=None if gate is RecallGate.OFF else injection.gate_report(numbers, left_out=len(hits) - len(shown)),
     )
+
+
+def _gate_numbers(
+    ctx: OperationContext,
+    query: str,
+    found: Mapping[RecallPlane, FoundCandidates],
+    answered: float,
+    route: ranking_intent.PlaneRoute,
+) -> tuple[GateNumbers, ...]:
+    """Return what the gate decides about each plane; a fact that the query names by its slot is always wanted."""
+    return injection.gate_numbers(
+        {plane: gate_signs(part) for plane, part in found.items()},
+        ctx.models.asks.margin(query),
+        is_answered=answered >= limits.PROJECTED_SCORE,
+        named=(RecallPlane.LONG_TERM,) if route.slot is not None else (),
+    )
+
+
+def _nothing_reason(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> NothingReason | None:
+    if not hits:
+        return NothingReason.NOTHING_MATCHES_FILTERS
+    return None if shown else NothingReason.HELD_BACK
 
 
 def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:

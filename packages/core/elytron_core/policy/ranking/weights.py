@@ -7,7 +7,6 @@ that `docs/explanation/recall.md` gives, and are the same for every kind of conv
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -196,11 +195,6 @@ def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     # Shares are of the hits compared, so that a longer page does not lower them.
     total = sum(islice(weights, COMPARED))
     return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
-
-
-def of_any(found: Iterable[float], /) -> float:
-    """Return the estimate that one of several hits answers, by their scores alone."""
-    return 1.0 - math.prod(1.0 - score for score in islice(found, COMPARED))
 
 
 def recall_outcome(score: float, /) -> RecallOutcome:
