@@ -44,7 +44,7 @@ from elytron_core.contracts.control import (
     OutsideOrigin,
 )
 from elytron_core.contracts.projection import MemoryProjectionRequest, MissReason, PrivateContext
-from elytron_core.contracts.recall import HitDiversity, MemoryRecallRequest, RecallExtent, RecallFilters
+from elytron_core.contracts.recall import HitDiversity, MemoryRecallRequest, RecallExtent, RecallFilters, RecallGate
 from elytron_core.contracts.transcript import (
     MemoryTranscriptExportRequest,
     MemoryTranscriptLifecycleRequest,
@@ -224,11 +224,13 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @page_command("project")
 @click.argument("query")
 @size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
+@click.option("--explain", is_flag=True, help="Show the numbers by which recalled memories were shown or held back.")
+@choice_option("--recall-gate", RecallGate.AUTO, "Whether recalled memories are held back unless QUERY asks for them.")
 @choice_option("--pressure", MemoryPressure.NORMAL, "Fullness of the context window; fuller means a smaller block.")
 @private_option
 @filter_options
 @common_options
-def project_command(*, include_private: bool, **asked: Any) -> int | None:
+def project_command(*, include_private: bool, explain: bool, **asked: Any) -> int | None:
     """Show the memory block that a model would see for QUERY, and how its budget is used.
 
     If the block is empty, the report's miss_reason explains why; if nothing fits, standard error says so too.
@@ -238,7 +240,7 @@ def project_command(*, include_private: bool, **asked: Any) -> int | None:
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(request)
-        out.report(report, tables_common.show_projection)
+        out.report(report, partial(tables_common.show_projection, explain=explain))
         if report.miss_reason is MissReason.NO_BUDGET:
             out.hint(f"no memory fits into a block of {report.budget} characters: raise --max-chars")
 

@@ -92,12 +92,20 @@ def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[
     show_table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
 
 
-def show_projection(console: "Console", report: MemoryProjectionReport, /) -> None:
-    """Show the block and, beneath it, how its budget was used."""
+def show_projection(console: "Console", report: MemoryProjectionReport, /, *, explain: bool = False) -> None:
+    """Show the block and, beneath it, how its budget was used; with `explain`, the numbers of the gate."""
     nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
     console.print(safe_text(report.system_memory_block) or f"no memory is shown: {nothing}", soft_wrap=True)
     console.print()
     show_budget(console, report)
+    gate = report.gate
+    if gate is not None and gate.left_out and not gate.is_open:
+        count = f"{gate.left_out} {'memories' if gate.left_out > 1 else 'memory'}"
+        console.print(f"{count} held back: the query does not seem to ask for what is remembered")
+    if gate is not None and explain:
+        columns = ("plane", "evidence", "searched", "asks", "context", "terms", "chance", "shown")
+        rows = ((*map(str, row.model_dump(mode="json").values()),) for row in gate.planes)
+        show_table(console, columns, rows, numbers=columns[1:-1])
 
 
 def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
@@ -356,6 +364,7 @@ _NOTHING: Final = {
     NothingReason.NO_ANSWER: "no memory answers the query; these are the nearest:",
     NothingReason.NOTHING_MATCHES_FILTERS: "no memory passes the filters: relax them",
     NothingReason.BELOW_MIN_SCORE: "no memory reaches the minimum score: lower --min-score",
+    NothingReason.HELD_BACK: "memories are held back: the query does not seem to ask for what is remembered",
     NothingReason.EMPTY_QUERY: "the query has no words to search for",
     NothingReason.EMPTY_SPACE: "nothing has been stored in the space {space!r} yet: add something, or import a file",
 }
@@ -366,6 +375,7 @@ _ABSENCES: Final = {
     AbsenceReason.FILTERED: "excluded by the filters",
     AbsenceReason.NO_MATCH: "does not match the query",
     AbsenceReason.MIN_SCORE: "below the minimum score",
+    AbsenceReason.HELD_BACK: "held back: not asked for, or far behind the best",
     AbsenceReason.EARLIER_PAGE: "on an earlier page",
     AbsenceReason.LIMIT: "ranked below the limit",
     AbsenceReason.TOKENS: "relevant, but exceeds the token budget",

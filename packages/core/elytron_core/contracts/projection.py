@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.recall import GateReport, RecallFilters, RecallGate
+from elytron_core.contracts.recall import RecallFilters, RecallGate, RecallGateReport
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
@@ -164,5 +164,5 @@ class MemoryProjectionReport(Value):
     """The ids of all memories in the block, each once."""
     candidate_ids: tuple[str, ...] = ()
     """The ids of all memories that a section had to choose from, each once."""
-    gate: GateReport | None = None
+    gate: RecallGateReport | None = None
     """What the gate for recalled memories decided, and by which numbers."""

@@ -23,8 +23,6 @@ __all__ = [
     "AnyOf",
     "ComparisonOperator",
     "FieldCondition",
-    "GateNumbers",
-    "GateReport",
     "HitDiversity",
     "MemoryRecallReport",
     "MemoryRecallRequest",
@@ -32,6 +30,8 @@ __all__ = [
     "RecallExtent",
     "RecallFilters",
     "RecallGate",
+    "RecallGateNumbers",
+    "RecallGateReport",
     "RecallHit",
     "RecallOutcome",
     "RecallPlane",
@@ -328,7 +328,7 @@ class RecallHit(Value):
         return as_datetime(self.at) if self.at is not None else None
 
 
-class GateNumbers(Value):
+class RecallGateNumbers(Value):
     """The numbers by which the gate decided about one plane."""
 
     plane: RecallPlane
@@ -347,11 +347,11 @@ class GateNumbers(Value):
     is_open: bool
 
 
-class GateReport(Value):
+class RecallGateReport(Value):
     """What the gate decided, by plane. It is open if it is for one of them."""
 
     is_open: bool = False
-    planes: tuple[GateNumbers, ...] = ()
+    planes: tuple[RecallGateNumbers, ...] = ()
     left_out: int = 0
     """Number of hits that it held back."""
 
@@ -386,7 +386,7 @@ class MemoryRecallReport(Value):
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     """Tools that have served before; not routing and no permission."""
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
-    gate: GateReport | None = None
+    gate: RecallGateReport | None = None
     """What the gate decided, if it was asked for."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]

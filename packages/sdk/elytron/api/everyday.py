@@ -109,11 +109,13 @@ class EverydayFace(CallFace):
         max_chars: int = limits.PROJECTION_CHARS_DEFAULT,
         conversation: str | None = None,
         filters: contracts_recall.RecallFilters | Mapping[str, Any] | None = None,
+        recall_gate: contracts_recall.RecallGate = contracts_recall.RecallGate.AUTO,
         user_id: str | None = None,
     ) -> projection.MemoryProjectionReport:
         """Build the bounded block that a model may see for this query.
 
         `conversation` is the one whose last messages are shown; what is recalled comes from all, but for `filters`.
+        Without a query that asks for it nothing is recalled, unless `recall_gate` is "off".
 
         >>> report = memory.project("what does Ada drink?", max_chars=600)
         >>> "Ada drinks green tea" in report.system_memory_block
@@ -121,7 +123,9 @@ class EverydayFace(CallFace):
         """
         user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
         scope = calls.scope_of(self.scope, user_id=user_id, conversation=conversation)
-        request = projection.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
+        request = projection.MemoryProjectionRequest(
+            scope=scope, query=query, max_chars=max_chars, filters=narrowed, recall_gate=recall_gate
+        )
         return await self.operate(request)
 
     @takes_request(control.MemoryGetRequest)

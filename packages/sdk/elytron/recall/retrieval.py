@@ -38,14 +38,14 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import (
-    GateNumbers,
-    GateReport,
     HitDiversity,
     MemoryRecallRequest,
     NearbyTurn,
     NothingReason,
     RecallFilters,
     RecallGate,
+    RecallGateNumbers,
+    RecallGateReport,
     RecallHit,
     RecallPlane,
     VectorUse,
@@ -108,7 +108,7 @@ class GatheredHits(NamedTuple):
     """The terms of the search."""
     question: query_question.ReadQuestion | None = None
     """The query as it was read, if anything was searched."""
-    gate: GateReport | None = None
+    gate: RecallGateReport | None = None
     """What the gate decided, if it was asked for; `hits` are those that it let through."""
 
     @property
@@ -215,7 +215,7 @@ def _gate_numbers(
     found: Mapping[RecallPlane, FoundCandidates],
     answered: float,
     route: ranking_intent.PlaneRoute,
-) -> tuple[GateNumbers, ...]:
+) -> tuple[RecallGateNumbers, ...]:
     """Return what the gate decides about each plane; a fact that the query names by its slot is always wanted."""
     return injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in found.items()},

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.contracts.recall import RecallOutcome
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, answer_chance, hit_scores, of_any, recall_outcome
+from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, answer_chance, hit_scores, recall_outcome
 
 shares = st.floats(0.0, 1.0)
 encoders = pytest.mark.parametrize("encoder", [None, *ModelReach])
@@ -64,13 +64,3 @@ def test_an_outcome_is_a_word_for_an_estimate() -> None:
         RecallOutcome.DOUBTFUL,
         RecallOutcome.NOTHING,
     ]
-
-
-@encoders
-@pytest.mark.parametrize("behind", [(0.0,), (0.0, 0.1, 0.1), (0.0, *(0.4 for _ in range(9)))])
-def test_scores_alone_tell_about_as_much_as_the_search(
-    behind: tuple[float, ...], *, encoder: ModelReach | None
-) -> None:
-    signs = AnswerSigns(0.5, 0.8, behind)
-    found = of_any(hit_scores(signs, encoder=encoder))
-    assert found == pytest.approx(answer_chance(signs, encoder=encoder), abs=0.1)

@@ -115,6 +115,7 @@ function Search({ query }) {
 
 const REASONS = {
   no_answer: "The nearest memories do not answer it.", below_min_score: "None reaches the minimum score.",
+  held_back: "It does not seem to ask for what is remembered.",
   nothing_matches_filters: "No memory in the space passes the filters.", empty_query: "The query is empty.", empty_space: "The space is empty.",
 };
 

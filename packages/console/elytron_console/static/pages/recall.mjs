@@ -8,7 +8,7 @@ const PLANES = ["", "transcript", "long_term", "procedural", "continuity", "arch
 const USUAL = { limit: "10", min: "0", plane: "", diversity: "auto", tokens: "", neighbours: "0" };
 const ABSENCES = {
   shown: "It is among the hits.", unknown: "No memory here has this id, or you may not read it.", hidden: "It was forgotten, archived or replaced.",
-  filtered: "The filters exclude it.", no_match: "Neither it nor its neighbours answer the query.", min_score: "Its score is below the minimum.",
+  held_back: "The gate holds it back.", filtered: "The filters exclude it.", no_match: "Neither it nor its neighbours answer the query.", min_score: "Its score is below the minimum.",
   earlier_page: "It is on an earlier page.", limit: "It answers, but the hit limit was reached first.", tokens: "It answers, but the token limit was reached first.",
 };
 

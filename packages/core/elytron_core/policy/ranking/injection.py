@@ -10,16 +10,16 @@ from operator import mul
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from elytron_core.contracts.recall import GateNumbers, GateReport, RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallGateNumbers, RecallGateReport, RecallHit, RecallPlane
 from elytron_core.planes.embedding import ModelReach
 
 ASKS_MOST: Final = 6.0
 """The margin of a prompt counts no further than this, either way."""
 OPEN_FROM: Final = 0.5
 FIRST_LINES: Final = 5
-"""So many hits are shown in any case where the gate is open: the answer is often not the first."""
-LEAST_SHARE: Final = 0.05
-"""Further ones only with this share of the best score."""
+FIRST_SHARE, LEAST_SHARE = 0.01, 0.05
+"""The first hits are shown with this share of the best score, since the answer is often not the first of all; further
+ones only with the second share."""
 _SMALL_LOG, _GROWTH = 2.5, 4.0
 
 
@@ -46,7 +46,7 @@ class GateWeights(NamedTuple):
     terms: float
 
 
-WORDED: Final = GateWeights(3.40, 8.42, 0.87, 2.27, 4.40, 0.146)
+WORDED: Final = GateWeights(3.47, 7.79, 0.879, 2.24, 4.61, 0.119)
 """Without an encoder."""
 ENCODED: Final = WORDED
 """With one of English, by `minilm`."""
@@ -77,17 +77,17 @@ def clipped_margin(margin: float, /) -> float:
 
 def gate_numbers(
     signs: Mapping[RecallPlane, GateSigns], asks: float, /, *, is_answered: bool, named: Iterable[RecallPlane] = ()
-) -> tuple[GateNumbers, ...]:
+) -> tuple[RecallGateNumbers, ...]:
     """Return what the gate decides about each plane; `named` are those that the query names a memory of.
 
     `is_answered` says whether the search estimates that one of the best hits answers.
     """
     always = frozenset(named)
-    rows: list[GateNumbers] = []
+    rows: list[RecallGateNumbers] = []
     for plane, sign in signs.items():
         chance = gate_chance(sign, asks)
         rows.append(
-            GateNumbers(
+            RecallGateNumbers(
                 plane=plane,
                 evidence=round(sign.evidence, 4),
                 searched=sign.searched,
@@ -101,14 +101,15 @@ def gate_numbers(
     return tuple(rows)
 
 
-def injected_hits(hits: Sequence[RecallHit], numbers: Sequence[GateNumbers], /) -> tuple[RecallHit, ...]:
+def injected_hits(hits: Sequence[RecallHit], numbers: Sequence[RecallGateNumbers], /) -> tuple[RecallHit, ...]:
     """Return the hits of the planes that are open: the first, and further ones that are not far behind the best."""
     planes = {row.plane for row in numbers if row.is_open}
     admitted = [hit for hit in hits if hit.plane in planes]
-    least = admitted[0].score * LEAST_SHARE if admitted else 0.0
-    return tuple(hit for place, hit in enumerate(admitted) if place < FIRST_LINES or hit.score >= least)
+    best = admitted[0].score if admitted else 0.0
+    shares = (FIRST_SHARE if place < FIRST_LINES else LEAST_SHARE for place in range(len(admitted)))
+    return tuple(hit for hit, share in zip(admitted, shares, strict=True) if hit.score >= best * share)
 
 
-def gate_report(numbers: Sequence[GateNumbers], /, *, left_out: int) -> GateReport:
+def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:
     """Return the account of the gate."""
-    return GateReport(is_open=any(row.is_open for row in numbers), planes=tuple(numbers), left_out=left_out)
+    return RecallGateReport(is_open=any(row.is_open for row in numbers), planes=tuple(numbers), left_out=left_out)
