@@ -265,12 +265,10 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     Calls without a scope use `scope` or `space` (None: each names one). See `RuntimeOpening`. Raises as `open_store`.
 
     >>> with elytron.open("memory.db", space="noor") as kept:
-    ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
-    True
+    ...     _ = kept.add("The tide table hangs in the kitchen.", speaker="Noor")
     """
     calls.require_store(store, keys=keys, index_bytes=index_bytes)
     given = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
-    classifiers = {"statements": statements, "asks": asks}
     options = _OpenOptions(
         scope=scope or calls.scope_of(None, user_id=space),
         keys=keys,
@@ -279,7 +277,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=calls.word_member(WriteDurability, durability, field="durability"),
         when_missing=calls.word_member(WhenMissing, when_missing, field="when_missing"),
-        models=_runtime_models(language_model, given, fact_languages, classifiers),
+        models=_runtime_models(language_model, given, fact_languages, {"statements": statements, "asks": asks}),
         agent_skill_dirs=calls.path_list(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,

@@ -63,8 +63,9 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
-    is_whole = extent.is_open or gathered.gate is not None
-    has_more = bool(hits) and not is_whole and scored > len(shown) < limits.RECALL_MAX
+    is_paged = not extent.is_open and gathered.gate is None
+    has_more = bool(hits) and is_paged and scored > len(shown) < limits.RECALL_MAX
+    beyond = (scored if request.min_score else gathered.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     return _REPORTS.make(
         space=scope.space,
@@ -75,15 +76,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
-        clipped=tuple(
-            _clip_hits(
-                request,
-                page,
-                hits,
-                beyond=(scored if request.min_score else gathered.available) - offset - len(page),
-                max_tokens=extent.max_tokens,
-            )
-        ),
+        clipped=tuple(_clip_hits(request, page, hits, beyond=beyond, max_tokens=extent.max_tokens)),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
         cut=round(gathered.scores[len(shown)], 6) if has_more else None,
         rerank=rerank,

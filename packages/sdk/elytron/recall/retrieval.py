@@ -44,7 +44,6 @@ from elytron_core.contracts.recall import (
     NothingReason,
     RecallFilters,
     RecallGate,
-    RecallGateNumbers,
     RecallGateReport,
     RecallHit,
     RecallPlane,
@@ -57,6 +56,7 @@ from elytron_core.planes import transcript
 from elytron_core.planes.embedding import ModelReach
 from elytron_core.planes.facts import FACTS, topic_key
 from elytron_core.planes.skills import Skill
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import time_ranges
 from elytron_core.policy.ranking import injection, weights
 from elytron_core.policy.ranking import query as query_question
@@ -152,10 +152,7 @@ async def gather_hits(
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too.
-
-    Each caller says by `gate` whether the hits were asked for or go to a model unasked.
-    """
+    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -174,27 +171,22 @@ async def gather_hits(
             limit=_wanted_count(plane, max(limit, depth)),
             filters=index_filters(filters, plane, now, key, include_private=plane in private),
             diversity=diversity,
-            encoder=None if vector is None else ModelReach.ENGLISH if index.is_english else ModelReach.MANY,
+            encoder=_reach_of(index, vector),
         )
         for plane in _asked_planes(index, filters, key)
     }
-    found = {plane: index.search(search) for plane, search in searches.items()}
-    reads = ctx.encoders.reads_passages(record, index)
-    found |= await _closer_messages(ctx, scope.space, index, searches, found, reads_passages=reads)
+    found = await _found_candidates(ctx, scope.space, record, index, searches)
     route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
     hits = with_newer(question, query, seen, places := time_places(index, seen))[:limit]
-    answered = max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0
-    numbers = () if gate is RecallGate.OFF else _gate_numbers(ctx, query, found, answered, route)
-    shown = hits if gate is RecallGate.OFF else injection.injected_hits(hits, numbers)
-    return GatheredHits(
-        _nothing_reason(hits, shown),
-        shown,
+    gathered = GatheredHits(
+        None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
+        hits,
         order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
-        answered=answered,
+        answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
         places=places,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
@@ -205,30 +197,28 @@ async def gather_hits(
         unembedded=_count_unembedded(ctx, scope, index, use),
         terms=next((part.terms for part in found.values()), ()),
         question=question,
-        gate=None if gate is RecallGate.OFF else injection.gate_report(numbers, left_out=len(hits) - len(shown)),
     )
+    return gathered if gate is RecallGate.OFF else _gated(ctx, query, gathered, found, route)
 
 
-def _gate_numbers(
+def _gated(
     ctx: OperationContext,
     query: str,
+    gathered: GatheredHits,
     found: Mapping[RecallPlane, FoundCandidates],
-    answered: float,
     route: ranking_intent.PlaneRoute,
-) -> tuple[RecallGateNumbers, ...]:
-    """Return what the gate decides about each plane; a fact that the query names by its slot is always wanted."""
-    return injection.gate_numbers(
+) -> GatheredHits:
+    """Return the hits that may be shown to a model unasked; a fact that the query names by its slot always may."""
+    numbers = injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in found.items()},
         ctx.models.asks.margin(query),
-        is_answered=answered >= limits.PROJECTED_SCORE,
+        is_answered=gathered.answered >= limits.PROJECTED_SCORE,
         named=(RecallPlane.LONG_TERM,) if route.slot is not None else (),
     )
-
-
-def _nothing_reason(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> NothingReason | None:
-    if not hits:
-        return NothingReason.NOTHING_MATCHES_FILTERS
-    return None if shown else NothingReason.HELD_BACK
+    shown = injection.injected_hits(gathered.hits, numbers)
+    reason = NothingReason.HELD_BACK if gathered.hits and not shown else gathered.reason
+    report = injection.gate_report(numbers, left_out=len(gathered.hits) - len(shown))
+    return gathered._replace(reason=reason, hits=shown, gate=report)
 
 
 def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:
@@ -236,25 +226,30 @@ def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_questi
     return query_question.read_question(query, now, ctx.models.questions.classify(query), language_of(query))
 
 
-async def _closer_messages(
+async def _found_candidates(
     ctx: OperationContext,
     space: SpaceId,
+    record: SpaceRecord,
     index: SpaceIndex,
     searches: Mapping[RecallPlane, IndexQuery],
-    found: Mapping[RecallPlane, FoundCandidates],
     /,
-    *,
-    reads_passages: bool,
-) -> dict[RecallPlane, FoundCandidates]:
-    """Return the messages found in the order of a closer look, if one is worth it."""
+) -> Mapping[RecallPlane, FoundCandidates]:
+    """Return what was found in each plane, messages in the order of a closer look, if one is worth it."""
+    found = {plane: index.search(search) for plane, search in searches.items()}
     heard = found.get(RecallPlane.TRANSCRIPT)
     if heard is None:
-        return {}
-    has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and reads_passages
+        return found
+    has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and ctx.encoders.reads_passages(record, index)
     if not heard.long and not has_passages:
-        return {}
+        return found
     searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], heard, has_passages)
-    return {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
+    return found | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
+
+
+def _reach_of(index: SpaceIndex, vector: tuple[str, bytes] | None) -> ModelReach | None:
+    if vector is None:
+        return None
+    return ModelReach.ENGLISH if index.is_english else ModelReach.MANY
 
 
 def _ground_question(question: query_question.ReadQuestion, grounding: str) -> query_question.ReadQuestion:
