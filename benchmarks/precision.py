@@ -24,7 +24,7 @@ from elytron import MemoryRuntime
 from elytron_core.contracts.projection import SectionName
 
 DATA = Path(__file__).parent / "precision_data"
-EXAMPLES = ("examples_a.tsv", "examples_b.tsv")
+EXAMPLES = ("examples_a.tsv", "examples_b.tsv", "examples_c.tsv")
 HELD = ("held.tsv",)
 SIZES = (10, 30, 100, 486, 4_000)
 MAX_CHARS = 4_000

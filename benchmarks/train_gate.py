@@ -40,7 +40,7 @@ from elytron_index import FoundCandidates
 from elytron_index.lexicon.classifiers import ASK_MODEL
 from elytron_index.lexicon.linear_model import WordTable
 
-SETTINGS: Final = Settings(hashed=0.5, vectors=0.3, buckets=1 << 14, least=2, table=WordTable.LANGUAGES)
+SETTINGS: Final = Settings(hashed=0.7, vectors=0.3, buckets=1 << 15, frequent=600, least=2, table=WordTable.LANGUAGES)
 Sets = dict[str, Callable[[], list[Told]]]
 SETS: Final[Sets] = {
     "small": lambda: [*small("fit"), *own_language("fit"), *other_language("fit"), *decoys("fit")],

@@ -103,7 +103,7 @@ def show_projection(console: "Console", report: MemoryProjectionReport, /, *, ex
         count = f"{gate.left_out} {'memories' if gate.left_out > 1 else 'memory'}"
         console.print(f"{count} held back: the query does not seem to ask for what is remembered")
     if gate is not None and explain:
-        columns = ("plane", "evidence", "searched", "asks", "context", "terms", "chance", "shown")
+        columns = ("plane", "evidence", "searched", "asks", "context", "chance", "shown")
         rows = ((*map(str, row.model_dump(mode="json").values()),) for row in gate.planes)
         show_table(console, columns, rows, numbers=columns[1:-1])
 

@@ -339,9 +339,7 @@ class RecallGateNumbers(Value):
     asks: float
     """Margin of the query by the classifier of prompts: above 0 it asks memory."""
     context: float
-    """Share of the query's words that the best hit and its neighbours hold."""
-    terms: int
-    """Number of the query's words that tell something."""
+    """Largest share of the query's words that a memory and its neighbours hold."""
     chance: float
     """The estimate that the memories are wanted."""
     is_open: bool

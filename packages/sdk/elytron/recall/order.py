@@ -80,8 +80,7 @@ def gate_signs(found: FoundCandidates, /) -> GateSigns:
     return GateSigns(
         evidence=signs_of(found).evidence,
         searched=found.searched,
-        context=found.found[0].signals.context if found.found else 0.0,
-        terms=len(found.terms),
+        context=found.highs.context,
         encoder=encoder_of(found),
     )
 

@@ -26,7 +26,6 @@ signs = st.builds(
     evidence=st.floats(0.0, 1.5),
     searched=st.integers(0, 10_000_000),
     context=st.floats(0.0, 1.0),
-    terms=st.integers(0, 64),
     encoder=encoders,
 )
 
@@ -45,7 +44,7 @@ def test_more_evidence_more_context_and_a_question_open_the_gate(sign: GateSigns
 def test_the_same_evidence_among_more_memories_says_less(
     evidence: float, few: int, many: int, asks: float, encoder: ModelReach | None
 ) -> None:
-    sparse, crowded = (GateSigns(evidence, count, 0.0, 0, encoder) for count in (few, many))
+    sparse, crowded = (GateSigns(evidence, count, 0.0, encoder) for count in (few, many))
     assert gate_chance(crowded, asks) <= gate_chance(sparse, asks)
 
 
@@ -57,7 +56,7 @@ def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSi
 
 @pytest.mark.parametrize("count", [0, 1, FIRST_LINES, FIRST_LINES + 4])
 def test_of_open_planes_the_first_are_shown_and_others_only_near_the_best(count: int) -> None:
-    row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=1, terms=2, chance=0.9, is_open=True)
+    row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=1, chance=0.9, is_open=True)
     shut = row.model_copy(update={"plane": FACTS, "is_open": False})
     between = (FIRST_SHARE + LEAST_SHARE) / 2
     hits = [_hit(f"{number}", TURNS, 0.8 if not number else 0.8 * between) for number in range(count)]

@@ -29,7 +29,6 @@ class GateSigns(NamedTuple):
     evidence: float
     searched: int
     context: float
-    terms: int
     encoder: ModelReach | None = None
 
 
@@ -43,10 +42,9 @@ class GateWeights(NamedTuple):
     """Taken off for the likeness that the best of so many memories has by chance."""
     context: float
     """Counts in full from some 700 memories on, not at all up to 12."""
-    terms: float
 
 
-WORDED: Final = GateWeights(3.47, 7.79, 0.879, 2.24, 4.61, 0.119)
+WORDED: Final = GateWeights(3.10, 8.26, 0.882, 1.92, 3.97)
 """Without an encoder."""
 ENCODED: Final = WORDED
 """With one of English, by `minilm`."""
@@ -67,7 +65,7 @@ def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
     log = math.log(max(signs.searched, 2))
     growth = min(max((log - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
     # The highest of N draws of chance lies near the root: so one mark serves small and large spaces.
-    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log), growth * signs.context, growth * signs.terms
+    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log), growth * signs.context
 
 
 def clipped_margin(margin: float, /) -> float:
@@ -93,7 +91,6 @@ def gate_numbers(
                 searched=sign.searched,
                 asks=round(clipped_margin(asks), 4),
                 context=round(sign.context, 4),
-                terms=sign.terms,
                 chance=round(chance, 4),
                 is_open=plane in always or (is_answered and chance >= OPEN_FROM),
             )
