@@ -94,7 +94,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     facts = await standing_facts(ctx, scope, request, key)
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gathered(ctx, scope, request, max(wanted, 1) + request.recent_messages_limit + len(facts))
+    gathered = await _gather_recalled(ctx, scope, request, max(wanted, 1) + request.recent_messages_limit + len(facts))
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
@@ -216,7 +216,9 @@ def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
     return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (RecallPlane.LONG_TERM,)
 
 
-async def _gathered(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int) -> GatheredHits:
+async def _gather_recalled(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int
+) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
     return await gather_hits(
         ctx,

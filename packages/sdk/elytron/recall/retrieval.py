@@ -198,10 +198,10 @@ async def gather_hits(
         terms=next((part.terms for part in found.values()), ()),
         question=question,
     )
-    return gathered if gate is RecallGate.OFF else _gated(ctx, query, gathered, found, route)
+    return gathered if gate is RecallGate.OFF else _apply_gate(ctx, query, gathered, found, route)
 
 
-def _gated(
+def _apply_gate(
     ctx: OperationContext,
     query: str,
     gathered: GatheredHits,

@@ -1,0 +1,141 @@
+"""Memories go to a model unasked only if the prompt asks for them, at every place that shows any; a search answers."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryProjectionReport, MemoryRecallRequest, MemoryRuntime
+from elytron_core.contracts.projection import SectionName
+from elytron_core.contracts.recall import AbsenceReason, NothingReason, RecallGate, RecallOutcome
+from elytron_core.policy.ranking.injection import FIRST_LINES
+
+PACKAGES = Path(__file__).parents[2] / "packages"
+ASKED = {
+    "adapter/elytron_adapter/flat_calls.py",
+    "cli/elytron_cli/commands/agents/demo.py",
+    "cli/elytron_cli/commands/agents/tools.py",
+    "cli/elytron_cli/commands/memories.py",
+    "cli/elytron_cli/commands/servers/client.py",
+    "gateway/elytron_gateway/upstream/port.py",
+    "replay/elytron_replay/evolve.py",
+    "sdk/elytron/api/everyday.py",
+}
+"""Modules whose recalls were asked for: by a caller, an operator, a tool of a model, or a test of recall."""
+SAID = (
+    "The roofer comes on the 12th and wants 900 for it.",
+    "My sister's dog is called Biscuit and hates thunder.",
+    "The spare key of the boat house hangs behind the blue barometer.",
+    "We pay the rent on the third of each month.",
+    "The kettle was 17 euros, and we need two of them.",
+)
+UNRELATED = ("thanks!", "what is 17 times 23?", "write a haiku about the sea", "reverse a linked list in Rust")
+
+
+def shown(report: MemoryProjectionReport) -> tuple[str, ...]:
+    return next((part.included for part in report.sections if part.name is SectionName.RECALLED), ())
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryRuntime]:
+    with elytron.open() as opened:
+        opened.add(list(SAID), speaker="Ada", conversation="past")
+        yield opened
+
+
+def test_each_place_that_recalls_for_a_model_asks_for_the_gate() -> None:
+    without: set[str] = set()
+    for path in PACKAGES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("MemoryRecallRequest"):
+                name = path.relative_to(PACKAGES).as_posix()
+                if not any(keyword.arg == "recall_gate" for keyword in node.keywords):
+                    without.add(name)
+    assert without == ASKED
+
+
+@pytest.mark.parametrize("prompt", UNRELATED)
+def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: MemoryRuntime, prompt: str) -> None:
+    report = memory.project(prompt)
+    assert shown(report) == ()
+    assert report.gate is not None
+    assert not report.gate.is_open
+    assert memory.recall(prompt).hits
+
+
+def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: MemoryRuntime) -> None:
+    report = memory.project("Where does the spare key hang?")
+    assert "behind the blue barometer" in report.system_memory_block
+    assert report.gate is not None
+    (numbers,) = report.gate.planes
+    assert numbers.is_open
+    assert (numbers.searched, numbers.asks > 0, numbers.chance > 0.5) == (len(SAID), True, True)
+    assert 0 < report.gate.left_out < len(SAID)
+
+
+def test_without_the_gate_a_near_memory_is_shown_as_before(memory: MemoryRuntime) -> None:
+    prompt = "translate boat house into French"
+    assert shown(memory.project(prompt)) == ()
+    report = memory.project(prompt, recall_gate=RecallGate.OFF)
+    assert report.gate is None
+    assert shown(report)
+
+
+def test_a_recall_through_the_gate_says_that_it_held_memories_back(memory: MemoryRuntime) -> None:
+    prompt = "translate boat house into French"
+    (nearest,) = memory.recall(prompt, limit=1).hits
+    asked = MemoryRecallRequest(query=prompt, recall_gate=RecallGate.AUTO, why_not=(nearest.id,))
+    report = memory.operate(asked)
+    assert (report.outcome, report.reason) == (RecallOutcome.NOTHING, NothingReason.HELD_BACK)
+    assert [reason.absence for reason in report.why_not] == [AbsenceReason.HELD_BACK]
+    assert report.next_cursor is None
+
+
+class Always:
+    """A classifier of one's own that takes each prompt for a question, or none."""
+
+    version = "mine-1"
+
+    def __init__(self, margin: float) -> None:
+        self.prompts: list[str] = []
+        self._margin = margin
+
+    def margin(self, prompt: str, /) -> float:
+        self.prompts.append(prompt)
+        return self._margin
+
+
+@pytest.mark.parametrize(("margin", "is_shown"), [(-50.0, False), (50.0, True)])
+def test_a_host_brings_its_own_classifier_which_no_search_calls(margin: float, *, is_shown: bool) -> None:
+    asks = Always(margin)
+    with elytron.open(asks=asks) as memory:
+        memory.add(
+            [*SAID, *(f"Crate {number} stands in the hall." for number in range(40))],
+            speaker="Ada",
+            conversation="past",
+        )
+        question = "What does somebody in my family have as a pet?"
+        assert memory.recall(question)
+        assert asks.prompts == []
+        assert bool(shown(memory.project(question))) is is_shown
+        assert asks.prompts == [question]
+
+
+def test_a_fact_that_is_named_by_its_slot_is_always_shown() -> None:
+    with elytron.open(asks=Always(-50.0)) as memory:
+        memory.add_fact("tea", "Ada drinks green tea.", kind="preference")
+        assert "green tea" in memory.project("preference:tea").system_memory_block
+
+
+def test_of_many_near_memories_the_first_are_shown_and_those_near_the_best(memory: MemoryRuntime) -> None:
+    memory.add(
+        [f"The roofer called on day {number} about the gutter." for number in range(30)],
+        speaker="Noor",
+        conversation="past",
+    )
+    report = memory.project("What did the roofer call about?", max_chars=8_000)
+    assert len(shown(report)) > FIRST_LINES
+    assert report.gate is not None
+    assert report.gate.left_out >= len(SAID) - 1
