@@ -1,16 +1,18 @@
 """When memory speaks up unasked: prompts that nothing was told about, and questions that were answered.
 
-    python -m benchmarks.precision [--held] [--examples N] [--sizes N ...]
+    python -m benchmarks.precision [--held] [--examples N] [--sizes N ...] [--without-gate]
 
 Each prompt of `benchmarks/precision_data` with the label `no` is projected into spaces of growing size: the beginning
 of the demo's conversation, and behind its end the conversations of `benchmarks.quality_unseen`. A prompt is *shown* if
 its block has recalled memories. The last table has the questions that these conversations answer, each in its own
-space: *shown* should be all of them. Prompts of `held.tsv` (`--held`) may be measured and never chosen on; without the
-flag the examples are measured, the first `--examples` of each kind in each file. "±" is half of a 95 % interval.
+space: *shown* should be all of them. `--held` measures the prompts that nothing was chosen on, and refuses a file whose
+digest is not the one that was recorded before the first fit. Without it examples are measured, the first `--examples` of
+each kind in each file, which say nothing of other prompts. "±" is half of a 95 % interval.
 """
 
 import argparse
 import asyncio
+import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +24,13 @@ from benchmarks.quality_systems import Shipped
 from benchmarks.quality_unseen import unseen
 from elytron import MemoryRuntime
 from elytron_core.contracts.projection import SectionName
+from elytron_core.contracts.recall import RecallGate
 
 DATA = Path(__file__).parent / "precision_data"
 EXAMPLES = ("examples_a.tsv", "examples_b.tsv", "examples_c.tsv")
 HELD = ("held.tsv",)
+DIGESTS = {"held.tsv": "d49840f08b17a002"}
+"""Of the sets that nothing is chosen on, in the beginning of SHA-256; `EXAMPLES` were chosen on, and are never added."""
 SIZES = (10, 30, 100, 486, 4_000)
 MAX_CHARS = 4_000
 GROUPS = {
@@ -73,13 +78,24 @@ def spaces(sizes: Iterable[int], /) -> list[Told]:
     return [Told(f"{size} turns", tuple(turns[:size]), ()) for size in sizes]
 
 
-async def is_shown(memory: MemoryRuntime, text: str, /) -> bool:
+def held_prompts() -> list[Prompt]:
+    """Return the prompts that nothing was chosen on. Exits where a set was changed, or chosen on."""
+    for name in HELD:
+        digest = hashlib.sha256((DATA / name).read_bytes()).hexdigest()
+        if name in EXAMPLES or not digest.startswith(DIGESTS[name]):
+            raise SystemExit(f"{name} was chosen on or changed since it was recorded: it measures nothing")
+    return prompts(HELD)
+
+
+async def is_shown(memory: MemoryRuntime, text: str, gate: RecallGate, /) -> bool:
     """Return whether a block for `text` has recalled memories."""
-    report = await memory.project(text, max_chars=MAX_CHARS)
+    report = await memory.project(text, max_chars=MAX_CHARS, recall_gate=gate)
     return any(section.name is SectionName.RECALLED and section.included for section in report.sections)
 
 
-async def shown_by_size(wanted: Sequence[Prompt], sizes: Sequence[int]) -> Mapping[tuple[str, str], list[bool]]:
+async def shown_by_size(
+    wanted: Sequence[Prompt], sizes: Sequence[int], gate: RecallGate
+) -> Mapping[tuple[str, str], list[bool]]:
     """Return by group of prompts and space whether each prompt was shown something."""
     shown: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
     for told in spaces(sizes):
@@ -87,13 +103,13 @@ async def shown_by_size(wanted: Sequence[Prompt], sizes: Sequence[int]) -> Mappi
         await shipped.tell(told)
         for prompt in wanted:
             if not prompt.asks_memory:
-                outcome = await is_shown(shipped.memory(told), prompt.text)
+                outcome = await is_shown(shipped.memory(told), prompt.text, gate)
                 shown[GROUPS.get(prompt.kind, REST), told.name].append(outcome)
                 shown["in English" if prompt.language == "en" else "in 14 other languages", told.name].append(outcome)
     return shown
 
 
-async def answered() -> Mapping[str, list[bool]]:
+async def answered(gate: RecallGate) -> Mapping[str, list[bool]]:
     """Return by kind whether each question of the unseen conversations was shown something."""
     shown: defaultdict[str, list[bool]] = defaultdict(list)
     for told in unseen():
@@ -101,7 +117,7 @@ async def answered() -> Mapping[str, list[bool]]:
         await shipped.tell(told)
         for question in told.questions:
             kind = NEAR if question.kind in UNANSWERED else "answered"
-            shown[kind].append(await is_shown(shipped.memory(told), question.text))
+            shown[kind].append(await is_shown(shipped.memory(told), question.text, gate))
     return shown
 
 
@@ -116,9 +132,11 @@ def main() -> None:
     parser.add_argument("--held", action="store_true", help="measure the held-out prompts")
     parser.add_argument("--examples", type=int, default=20, metavar="N", help="prompts of each kind and file")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="N", help="turns of the spaces")
+    parser.add_argument("--without-gate", action="store_true", help="measure what likeness alone would show")
     arguments = parser.parse_args()
-    wanted = prompts(HELD) if arguments.held else prompts(EXAMPLES, most=arguments.examples)
-    by_size = asyncio.run(shown_by_size(wanted, arguments.sizes))
+    gate = RecallGate.OFF if arguments.without_gate else RecallGate.AUTO
+    wanted = held_prompts() if arguments.held else prompts(EXAMPLES, most=arguments.examples)
+    by_size = asyncio.run(shown_by_size(wanted, arguments.sizes, gate))
     columns = sorted({name for _, name in by_size}, key=lambda name: int(name.split()[0]))
     print("Unrelated prompts that are shown memories, in %")
     print(f"{'':<42}{'prompts':>8}" + "".join(f"{name:>14}" for name in columns))
@@ -126,7 +144,7 @@ def main() -> None:
         cells = "".join(f"{share(by_size[group, name]):>14}" for name in columns)
         print(f"{group:<42}{len(by_size[group, columns[0]]):>8}{cells}")
     print("\nQuestions that are shown memories, in %")
-    for kind, outcomes in sorted(asyncio.run(answered()).items()):
+    for kind, outcomes in sorted(asyncio.run(answered(gate)).items()):
         print(f"{kind:<42}{len(outcomes):>8}{share(outcomes):>14}")
 
 
