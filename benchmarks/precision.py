@@ -5,9 +5,9 @@
 Each prompt of `benchmarks/precision_data` with the label `no` is projected into spaces of growing size: the beginning
 of the demo's conversation, and behind its end the conversations of `benchmarks.quality_unseen`. A prompt is *shown* if
 its block has recalled memories. The last table has the questions that these conversations answer, each in its own
-space: *shown* should be all of them. `--held` measures the prompts that nothing was chosen on, and refuses a file whose
-digest is not the one that was recorded before the first fit. Without it examples are measured, the first `--examples` of
-each kind in each file, which say nothing of other prompts. "±" is half of a 95 % interval.
+space: *shown* should be all of them. `--held` measures the prompts that nothing was chosen on, and refuses a file that
+has not the digest recorded before the first fit. Without it examples are measured, the first `--examples` of each kind
+in each file, which say nothing of other prompts. "±" is half of a 95 % interval.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from elytron_core.contracts.projection import SectionName
 from elytron_core.contracts.recall import RecallGate
 
 DATA = Path(__file__).parent / "precision_data"
-EXAMPLES = ("examples_a.tsv", "examples_b.tsv", "examples_c.tsv")
+EXAMPLES: Sequence[str] = ("examples_a.tsv", "examples_b.tsv", "examples_c.tsv")
 HELD = ("held.tsv",)
 DIGESTS = {"held.tsv": "d49840f08b17a002"}
-"""Of the sets that nothing is chosen on, in the beginning of SHA-256; `EXAMPLES` were chosen on, and are never added."""
+"""Of the sets that nothing is chosen on, the beginning of SHA-256; `EXAMPLES` were chosen on, and are never added."""
 SIZES = (10, 30, 100, 486, 4_000)
 MAX_CHARS = 4_000
 GROUPS = {
