@@ -24,6 +24,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.lexicon.terms import is_known_stem
+
 Integers = NDArray[np.integer[Any]]
 
 FILE: Final = "text_vectors.bin"
@@ -155,6 +157,8 @@ PIECE_CHARS: Final = 18
 BLOCK: Final = 128
 """Number of letters of a bucket, from `_BLOCKED` on."""
 LANGUAGE_CODES: Final = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
+RARE_CHARS: Final = 4
+"""Smallest number of letters of a word that may be rare in the language."""
 MIDDLE: Final = 8
 """A stored half byte is this much more than the number that it means."""
 
@@ -334,6 +338,18 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
 def language_of(text: str, /) -> str:
     """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
     return LanguageVectors.load().language(text)
+
+
+def is_rare_word(term: str, /) -> bool:
+    """Return whether a term of a query is rare in any language: a long number, a code, a name of two pieces or more.
+
+    Terms of three letters may be parts of words of scripts without spaces.
+    """
+    if any(map(str.isdigit, term)):
+        return len(term) >= RARE_CHARS - 1
+    if len(term) < RARE_CHARS or is_known_stem(term):
+        return False
+    return len(LanguageVectors.load().vocabulary.rows(term)) != 1
 
 
 @cache

@@ -20,6 +20,7 @@ from elytron_core.policy.ranking.query import AnswerOwner
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.policy.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
+from elytron_index.lexicon.text_vectors import is_rare_word
 from elytron_index.query import (
     FoundCandidates,
     IndexQuery,
@@ -42,6 +43,7 @@ from elytron_index.search.vector_scan import (
 )
 from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask, UnitColumns
+from elytron_index.structures.postings import TextField, code_of
 from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import RowNeighbours
 
@@ -219,6 +221,8 @@ LENT_CHARS: Final = 300
 """A long unit explains itself: at this length it takes half as much."""
 _CHOSEN: Final = 4
 """Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
+_TALK: Final = 0.1
+"""What is a talk has this share of texts that ask."""
 _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
@@ -257,11 +261,20 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     if query.weights.text_vectors:
         likeness = signals.text_vectors if near is None else signals.vector - near.lowest
         trust = trust.beside(query.weights, text, likeness)
+        trust = trust.among_few(state, query.weights, sight.mask, sight.count)
+    sums = _score_pool(state, query, pool, signals, text, trust=trust)
+    score = _chosen_by(state, query, pool, terms, rest=trust.rest, sums=sums)
+    if again := query.weights.again * (query.weights.again_assisted if signals.owner.any() else 1.0):
+        score = spread_out(state.columns, pool, score, again)
     # Rounded, so that scores that differ only by the order of sums are ordered by time.
-    score = np.round(_score_pool(state, query, pool, signals, text, trust=trust), 9)
+    score = np.round(score, 9)
     highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
     chosen = best_rows(state, pool, score, query.limit)
     rows = pool.take(chosen)
+    most = _highest_sum(query, highs, trust)
+    if trust.rest < 1.0 and len(chosen) and (whole := float(sums[0][chosen[0]])) > 0.0:
+        # The best as a share of the highest sum says how far all signals agree, whatever chose it.
+        most *= float(score[chosen[0]]) / whole
     places = state.places(rows)
     weighed = map(_one, table.take(chosen, axis=1).T.tolist())
     return FoundCandidates(
@@ -271,7 +284,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         named=named,
         highs=highs,
         lows=lows,
-        most=_highest_sum(query, highs, trust),
+        most=most,
         alike=trust.alike,
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
@@ -438,6 +451,8 @@ class _SignalTrust(NamedTuple):
     worded: float
     """Words tell little if even the best unit holds few of them."""
     alike: float
+    rest: float = 1.0
+    """Share that words, neighbours and qualities count beside likeness: less among few statements."""
 
     @classmethod
     def of(
@@ -448,6 +463,19 @@ class _SignalTrust(NamedTuple):
         known += (1.0 - known) * (1.0 - share)
         covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
         return cls(is_encoded, known, known * covered, share)
+
+    def among_few(self, state: IndexState, weights: SignalWeights, seen: Mask, units: int, /) -> "_SignalTrust":
+        """Return it with words that hardly count where `seen` are few statements and no talk.
+
+        Among these every word looks rare, and nothing is said in answer to what stands beside it; so likeness decides,
+        as far as it knows the query. A talk of as few turns has questions, by which it is told apart.
+        """
+        few = min(1.0, 2.0 - units / weights.few) if weights.few else 0.0
+        if few <= 0.0:
+            return self
+        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, seen.nonzero()[0])) / max(units, 1)
+        few *= self.alike * max(0.0, 1.0 - asking / _TALK)
+        return self._replace(rest=1.0 - few * (1.0 - weights.tied))
 
     def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "_SignalTrust":
         """Return it with words trusted less, in the share that likeness knows, if they choose units little like it."""
@@ -463,48 +491,83 @@ class _SignalTrust(NamedTuple):
 
 def _score_pool(
     state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: _SignalTrust
-) -> Floats:
+) -> tuple[Floats, Floats]:
+    """Return the sum of all that speaks for each unit, and of that without what words, neighbours and traits add."""
     weights = query.weights
-    near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
-    again = weights.again
+    near, answer, window = weights.near, weights.answer, weights.window
     if s.owner.any():
         near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
         window = min(window, weights.window_assisted)
-        vector *= weights.vector_assisted
-        again *= weights.again_assisted
     scale = _value_scale(text)
     said = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
     said += (trust.known / scale) * (text - s.body)
-    score = said + (trust.worded * weights.session / scale) * s.session
-    score += (trust.worded * window / _value_scale(s.window)) * s.window
-    # The scale is bounded from below, so that a weak best likeness does not count as a full one.
-    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
-    beside = weights.text_vectors_beside if trust.is_encoded else 1.0
-    score += weights.text_vectors * beside * alike
-    matters = np.maximum(said, alike) if weights.text_vectors else said
-    if trust.is_encoded:
-        above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
-        span = _value_scale(above)
-        meant = (above + near * s.vector_near) / span
-        # A model of English misjudges other languages, so the table takes its place there (decision 0068).
-        if query.is_english:
-            meant = np.where(state.columns.is_foreign(pool), alike, meant)
-        score += vector * (meant + (weights.session / span) * s.vector_session)
-        matters = np.maximum(matters, meant) if vector else matters
+    rest = said + (trust.worded * weights.session / scale) * s.session
+    rest += (trust.worded * window / _value_scale(s.window)) * s.window
+    score, lent, matters = _likeness(state, query, pool, s, near, trust=trust)
+    rest += lent
     # A text's traits say little if it has little to do with the query.
-    matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
+    matters = np.sqrt(np.minimum(np.maximum(np.maximum(said, matters), 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
-    score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
+    rest += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
+    if weights.later:
+        rest += weights.later * s.later
     if weights.present and s.speaker.any():
         score += weights.present * in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
+    whole = score + rest
     # After the other signals, because only the best wishes by their sum count in full.
     if query.heeds and s.standing.any():
-        score += weights.standing * foremost_standing(state.columns, pool, score, s.standing)
-    if weights.later:
-        score += weights.later * s.later
-    return spread_out(state.columns, pool, score, again) if again else score
+        standing = weights.standing * foremost_standing(state.columns, pool, whole, s.standing)
+        whole, score = whole + standing, score + standing
+    return whole, score
+
+
+def _likeness(
+    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: _SignalTrust
+) -> tuple[Floats, Floats | float, Floats]:
+    """Return what likeness adds for each unit, what that of its neighbours adds, and how much the unit matters by it.
+
+    `near` is what neighbours count.
+    """
+    weights = query.weights
+    # The scale is bounded from below, so that a weak best likeness does not count as a full one.
+    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
+    beside = weights.text_vectors_beside if trust.is_encoded else 1.0
+    score = weights.text_vectors * beside * alike
+    matters = alike if weights.text_vectors else np.zeros(len(pool))
+    if not trust.is_encoded:
+        return score, 0.0, matters
+    vector = weights.vector * (weights.vector_assisted if s.owner.any() else 1.0)
+    above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
+    span = _value_scale(above)
+    own, meant = above / span, (above + near * s.vector_near) / span
+    # A model of English misjudges other languages, so the table takes its place there (decision 0068).
+    if query.is_english:
+        foreign = state.columns.is_foreign(pool)
+        own, meant = np.where(foreign, alike, own), np.where(foreign, alike, meant)
+    lent = vector * (meant - own + (weights.session / span) * s.vector_session)
+    return score + vector * own, lent, np.maximum(matters, meant) if vector else matters
+
+
+def _chosen_by(
+    state: IndexState, query: IndexQuery, pool: Rows, terms: QueryTerms, /, *, rest: float, sums: tuple[Floats, Floats]
+) -> Floats:
+    """Return the sum that chooses: of few statements, that of likeness, and words break ties unless they are rare."""
+    whole, sure = sums
+    if rest == 1.0:
+        return whole
+    return sure + rest * (whole - sure) + (1.0 - rest) * query.weights.rare * _rare_shares(state, terms, pool)
+
+
+def _rare_shares(state: IndexState, terms: QueryTerms, pool: Rows, /) -> Floats:
+    """Return the share of the query's words that are rare in the language itself which each of `pool` has exactly."""
+    number = state.postings.vocabulary.get
+    codes = [code_of(number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
+    if not codes:
+        return np.zeros(len(pool))
+    rows = state.postings.find(codes, state.columns.alive if state.columns.dead else None).rows
+    return np.bincount(rows, minlength=state.columns.size).take(pool) / len(codes)
 
 
 def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: _SignalTrust) -> float:

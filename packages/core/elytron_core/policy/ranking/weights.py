@@ -68,6 +68,10 @@ class SignalWeights:
     few: float = 60.0
     """Among very few units words, and the qualities of a text, count a sixth, and nothing beside an encoder; among this
     many, three fifths, two thirds beside one."""
+    tied: float = 0.02
+    """Among so few statements, which are no talk, words, neighbours and qualities count this share: they break ties."""
+    rare: float = 0.6
+    """There a unit with all words of the query that are rare in the language counts so much more."""
     speaker: float = 0.5
     present: float = 0.5
     """A person's matters are in the conversations where that person talks, rather than in those of others."""
