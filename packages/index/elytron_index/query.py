@@ -207,7 +207,8 @@ class FoundCandidates:
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
     whole name the query holds; `long` are the places in `found` of long texts. `most` is the sum of a unit that were
-    the best in all that was found, `alike` the share of the query that the text vectors know.
+    the best in all that was found, `alike` the share of the query that the text vectors know, `few` how far the
+    units are few statements, in whose order likeness decides.
     """
 
     found: tuple[UnitCandidate, ...]
@@ -218,6 +219,9 @@ class FoundCandidates:
     lows: UnitSignals[float]
     most: float
     alike: float
+    few: float
+    is_foreign: bool
+    """The query or the best unit is in another language than English."""
     pool: int
     searched: int
     long: tuple[int, ...]

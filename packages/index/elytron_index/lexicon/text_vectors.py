@@ -335,6 +335,11 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
     return encode_vectors(english), encode_vectors(languages)
 
 
+def is_english(text: str, /) -> bool:
+    """Return whether English has the pieces of `text` as often as other languages do, by the table that ships."""
+    return LanguageVectors.load().is_english(text)
+
+
 def language_of(text: str, /) -> str:
     """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
     return LanguageVectors.load().language(text)

@@ -8,7 +8,7 @@ depend on how the units arrived.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,8 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking.excerpts import LONG_CHARS, SoughtWords
 from elytron_core.policy.ranking.query import AnswerOwner
-from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.policy.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
-from elytron_index.lexicon.text_vectors import is_rare_word
 from elytron_index.query import (
     FoundCandidates,
     IndexQuery,
@@ -34,6 +32,7 @@ from elytron_index.query import (
 from elytron_index.search import bm25, max_score
 from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
 from elytron_index.search.max_score import SkippingScores
+from elytron_index.search.signal_trust import SignalTrust, chosen_sums, fitting_rows
 from elytron_index.search.vector_scan import (
     Nearness,
     TextLikeness,
@@ -43,7 +42,6 @@ from elytron_index.search.vector_scan import (
 )
 from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask, UnitColumns
-from elytron_index.structures.postings import TextField, code_of
 from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import RowNeighbours
 
@@ -97,11 +95,6 @@ def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
     ranks = np.concatenate(((0,), np.cumsum(is_later)))
     places[telling[order]] = ranks / max(int(ranks[-1]), 1)
     return places
-
-
-def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask:
-    """Return which of `rows` have one of `traits`."""
-    return (columns.traits.take(rows) & int(traits)) != 0
 
 
 def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: Floats, /) -> Floats:
@@ -219,10 +212,6 @@ LENT: Final = (0.3, 0.2, 0.1, 0.1)
 """Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
 LENT_CHARS: Final = 300
 """A long unit explains itself: at this length it takes half as much."""
-_CHOSEN: Final = 4
-"""Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
-_TALK: Final = 0.1
-"""What is a talk has this share of texts that ask."""
 _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
@@ -256,14 +245,14 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     text = local.total(query.weights)
     _weigh_pool(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
-    trust = _SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
+    trust = SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
     # Cosines count from the lowest of all that is seen (decision 0012).
     if query.weights.text_vectors:
         likeness = signals.text_vectors if near is None else signals.vector - near.lowest
         trust = trust.beside(query.weights, text, likeness)
-        trust = trust.among_few(state, query.weights, sight.mask, sight.count)
+        trust = trust.among_few(state, query, sight.mask, sight.count)
     sums = _score_pool(state, query, pool, signals, text, trust=trust)
-    score = _chosen_by(state, query, pool, terms, rest=trust.rest, sums=sums)
+    score = chosen_sums(state, query, pool, terms, few=trust.few, sums=sums)
     if again := query.weights.again * (query.weights.again_assisted if signals.owner.any() else 1.0):
         score = spread_out(state.columns, pool, score, again)
     # Rounded, so that scores that differ only by the order of sums are ordered by time.
@@ -272,7 +261,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     chosen = best_rows(state, pool, score, query.limit)
     rows = pool.take(chosen)
     most = _highest_sum(query, highs, trust)
-    if trust.rest < 1.0 and len(chosen) and (whole := float(sums[0][chosen[0]])) > 0.0:
+    if trust.few and len(chosen) and (whole := float(sums[0][chosen[0]])) > 0.0:
         # The best as a share of the highest sum says how far all signals agree, whatever chose it.
         most *= float(score[chosen[0]]) / whole
     places = state.places(rows)
@@ -286,6 +275,8 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         lows=lows,
         most=most,
         alike=trust.alike,
+        few=trust.few,
+        is_foreign=like.is_foreign or bool(state.columns.is_foreign(rows[:1]).any()),
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
@@ -441,56 +432,8 @@ def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | N
         s.vector_session[:] = sessions[1]
 
 
-class _SignalTrust(NamedTuple):
-    """Trust in a query's words, and in its likeness; 1 in full."""
-
-    is_encoded: bool
-    """True if an encoder gives the likeness of units."""
-    known: float
-    """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
-    worded: float
-    """Words tell little if even the best unit holds few of them."""
-    alike: float
-    rest: float = 1.0
-    """Share that words, neighbours and qualities count beside likeness: less among few statements."""
-
-    @classmethod
-    def of(
-        cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
-    ) -> "_SignalTrust":
-        units, few = max(units, 1), weights.few
-        known = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
-        known += (1.0 - known) * (1.0 - share)
-        covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
-        return cls(is_encoded, known, known * covered, share)
-
-    def among_few(self, state: IndexState, weights: SignalWeights, seen: Mask, units: int, /) -> "_SignalTrust":
-        """Return it with words that hardly count where `seen` are few statements and no talk.
-
-        Among these every word looks rare, and nothing is said in answer to what stands beside it; so likeness decides,
-        as far as it knows the query. A talk of as few turns has questions, by which it is told apart.
-        """
-        few = min(1.0, 2.0 - units / weights.few) if weights.few else 0.0
-        if few <= 0.0:
-            return self
-        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, seen.nonzero()[0])) / max(units, 1)
-        few *= self.alike * max(0.0, 1.0 - asking / _TALK)
-        return self._replace(rest=1.0 - few * (1.0 - weights.tied))
-
-    def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "_SignalTrust":
-        """Return it with words trusted less, in the share that likeness knows, if they choose units little like it."""
-        highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
-        if highest <= 0.0 or nearest <= 0.0:
-            return self
-        chosen = (text / highest) ** _CHOSEN
-        # Rounded, for the order of sums is that of the pool's rows.
-        agreement = round(float(chosen @ np.maximum(likeness, 0.0)) / (float(chosen.sum()) * nearest), 9)
-        known = 1.0 if self.is_encoded else self.alike
-        return self._replace(worded=self.worded * (1.0 - weights.misled * known * (1.0 - agreement)))
-
-
 def _score_pool(
-    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: _SignalTrust
+    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: SignalTrust
 ) -> tuple[Floats, Floats]:
     """Return the sum of all that speaks for each unit, and of that without what words, neighbours and traits add."""
     weights = query.weights
@@ -524,7 +467,7 @@ def _score_pool(
 
 
 def _likeness(
-    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: _SignalTrust
+    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: SignalTrust
 ) -> tuple[Floats, Floats | float, Floats]:
     """Return what likeness adds for each unit, what that of its neighbours adds, and how much the unit matters by it.
 
@@ -550,27 +493,7 @@ def _likeness(
     return score + vector * own, lent, np.maximum(matters, meant) if vector else matters
 
 
-def _chosen_by(
-    state: IndexState, query: IndexQuery, pool: Rows, terms: QueryTerms, /, *, rest: float, sums: tuple[Floats, Floats]
-) -> Floats:
-    """Return the sum that chooses: of few statements, that of likeness, and words break ties unless they are rare."""
-    whole, sure = sums
-    if rest == 1.0:
-        return whole
-    return sure + rest * (whole - sure) + (1.0 - rest) * query.weights.rare * _rare_shares(state, terms, pool)
-
-
-def _rare_shares(state: IndexState, terms: QueryTerms, pool: Rows, /) -> Floats:
-    """Return the share of the query's words that are rare in the language itself which each of `pool` has exactly."""
-    number = state.postings.vocabulary.get
-    codes = [code_of(number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
-    if not codes:
-        return np.zeros(len(pool))
-    rows = state.postings.find(codes, state.columns.alive if state.columns.dead else None).rows
-    return np.bincount(rows, minlength=state.columns.size).take(pool) / len(codes)
-
-
-def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: _SignalTrust) -> float:
+def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: SignalTrust) -> float:
     """Return the sum of a unit that were the best by words, by likeness and by all else that the search found."""
     weights = query.weights
     is_assisted = highs.owner > 0.0

@@ -12,7 +12,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.text_vectors import DIMENSIONS, LanguageVectors, TextVectors, text_codes, vector_length
+from elytron_index.lexicon.text_vectors import (
+    DIMENSIONS,
+    LanguageVectors,
+    TextVectors,
+    encoded_cosines,
+    text_codes,
+    vector_length,
+)
 from elytron_index.query import IndexQuery
 from elytron_index.structures.columns import Mask, UnitColumns, whole_numbers
 from elytron_index.structures.state import IndexState
@@ -283,7 +290,7 @@ def _nearest_rows(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows
 class TextLikeness:
     """The likeness of one query to every row: a cosine, 0 if either text has no known word."""
 
-    __slots__ = ("_cosines", "share")
+    __slots__ = ("_cosines", "is_foreign", "share")
 
     def __init__(self, columns: UnitColumns, text: str, /) -> None:
         english, languages = (codes[0] for codes in text_codes((text,)))
@@ -291,6 +298,8 @@ class TextLikeness:
         near, many = _code_cosines(languages, columns.language_vector[:size], columns.language_length[:size])
         self.share = LanguageVectors.load().vocabulary.share(text) if many is not None else 0.0
         """Share of the query that the tables know."""
+        self.is_foreign = many is not None and not english.any()
+        """The query is in another language than English."""
         alike, both = _code_cosines(english, columns.text_vector[:size], columns.text_length[:size])
         if both is not None:
             self.share = max(self.share, TextVectors.load().vocabulary.share(text))
@@ -307,6 +316,14 @@ class TextLikeness:
     def at(self, rows: Lines | Rows, /) -> Floats:
         """Return the likeness of each of `rows`; row 0 has none."""
         return self._cosines.take(rows).astype(np.float64)
+
+
+def text_likeness(one: str, other: str, /) -> float:
+    """Return the likeness of two texts: a cosine, 0 if either has no known word."""
+    codes = text_codes((one, other))
+    english, languages = (float(encoded_cosines(pair[0], pair[1:])[0]) for pair in codes)
+    is_both = all(pair.any(axis=1).all() for pair in codes)
+    return LANGUAGES_SHARE * languages + (1.0 - LANGUAGES_SHARE) * english if is_both else english + languages
 
 
 def _code_cosines(

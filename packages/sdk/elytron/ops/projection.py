@@ -47,7 +47,6 @@ from elytron_core.policy.projection.sections import (
     StandingFact,
     recalled_chars,
 )
-from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
 from elytron_core.profiles import ModeAction, ModeInput
@@ -207,8 +206,8 @@ def _not_admitted(
 
 def _recall_note(gathered: GatheredHits) -> str:
     """Return what is said of what was recalled."""
-    is_doubtful = weights.recall_outcome(gathered.answered) is RecallOutcome.DOUBTFUL
-    return "these may not answer the query" if is_doubtful else ""
+    is_doubtful = gathered.outcome is RecallOutcome.DOUBTFUL
+    return "these may not answer the query: the detail asked for may be missing" if is_doubtful else ""
 
 
 def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:

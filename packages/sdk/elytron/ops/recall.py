@@ -27,7 +27,6 @@ from elytron_core.contracts.recall import (
 )
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import VouchedMaker
-from elytron_core.policy.ranking import weights
 from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places, estimate_tokens
 
@@ -140,7 +139,7 @@ def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[Recal
         return RecallOutcome.NOTHING, gathered.reason
     if not has_hits:
         return RecallOutcome.NOTHING, NothingReason.BELOW_MIN_SCORE
-    outcome = weights.recall_outcome(gathered.answered)
+    outcome = gathered.outcome
     return outcome, NothingReason.NO_ANSWER if outcome is RecallOutcome.NOTHING else None
 
 

@@ -23,7 +23,7 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
-from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking import outcome, weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.policy.ranking.injection import GateSigns
@@ -31,9 +31,14 @@ from elytron_core.policy.ranking.query import WINDOW
 from elytron_core.policy.ranking.weights import AnswerSigns, SignalWeights
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import Scope
+from elytron_core.text.analyser import TextAnalyser
 from elytron_index import FoundCandidates, IndexQuery, UnitCandidate, UnitSignals
+from elytron_index.lexicon.text_vectors import is_english
+from elytron_index.search.vector_scan import text_likeness
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures.vectors import Vector, unit_vector
+
+_ANALYSER: Final = TextAnalyser()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,35 @@ def signs_of(found: FoundCandidates, /) -> AnswerSigns:
         strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
         agreement=best / found.most if found.most else 0.0,
         behind=tuple([(best - item.score) / worth for item in found.found]),
+        is_foreign=found.is_foreign,
     )
+
+
+def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> float:
+    """Return the estimate that `hit`, the first of a recall, answers; `found` is the search of its plane."""
+    if hit.signals.get("topic_exact") or hit.signals.get("name_exact"):
+        return 1.0
+    signs = signs_of(found)
+    place, item = next(
+        ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
+    )
+    text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
+    parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
+    first = outcome.FirstHitSigns(
+        evidence=signs.evidence,
+        few=found.few,
+        unshared=text_likeness(*parts) if found.few else 0.0,
+        coverage=item.signals.coverage if item is not None else 0.0,
+        lead=0.0 if place else signs.behind[1] if len(signs.behind) > 1 else 1.0,
+        lacks_value=is_english(text[: outcome.READ_CHARS]) and outcome.lacks_value(query, parts[1]),
+    )
+    return outcome.first_hit_chance(first)
+
+
+def _possible_ids(item: UnitCandidate) -> tuple[str, str]:
+    """Return the ids of the hit that `item` becomes, if it is a message and if it is none."""
+    key = item.unit.ref.key
+    return transcript.message_id(TurnId(key), item.unit.part), key
 
 
 def gate_signs(found: FoundCandidates, /) -> GateSigns:

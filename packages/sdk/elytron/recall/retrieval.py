@@ -21,6 +21,7 @@ from elytron.recall.order import (
     SearchedSpace,
     answer_estimate,
     answer_scores,
+    first_hit_chance,
     gate_signs,
     in_one_order,
     in_own_order,
@@ -46,6 +47,7 @@ from elytron_core.contracts.recall import (
     RecallGate,
     RecallGateReport,
     RecallHit,
+    RecallOutcome,
     RecallPlane,
     VectorUse,
 )
@@ -60,8 +62,8 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import time_ranges
 from elytron_core.policy.ranking import injection, weights
 from elytron_core.policy.ranking import query as query_question
-from elytron_core.policy.ranking import weights as ranking_intent
 from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
+from elytron_core.policy.ranking.outcome import recall_outcome
 from elytron_core.policy.ranking.skills import score_agent_skills, score_skills
 from elytron_core.policy.tools import ToolHints, select_hints
 from elytron_core.ports.store import Document, DocumentRef
@@ -95,10 +97,12 @@ class GatheredHits(NamedTuple):
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
     """The estimate that one of the best hits answers."""
+    first: float = 0.0
+    """The estimate that the first hit answers."""
     considered: int = 0
     available: int = 0
     sequence: int = 0
-    intent: ranking_intent.QueryIntent = ranking_intent.QueryIntent.MIXED
+    intent: weights.QueryIntent = weights.QueryIntent.MIXED
     """Intent of the query."""
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
@@ -110,6 +114,11 @@ class GatheredHits(NamedTuple):
     """The query as it was read, if anything was searched."""
     gate: RecallGateReport | None = None
     """What the gate decided, if it was asked for; `hits` are those that it let through."""
+
+    @property
+    def outcome(self) -> RecallOutcome:
+        """Whether one of the best hits answers, in words."""
+        return recall_outcome(self.answered, self.first)
 
     @property
     def wants_several(self) -> bool:
@@ -176,7 +185,7 @@ async def gather_hits(
         for plane in _asked_planes(index, filters, key)
     }
     found = await _found_candidates(ctx, scope.space, record, index, searches)
-    route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
+    route, spread = weights.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
@@ -187,6 +196,7 @@ async def gather_hits(
         order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
+        first=first_hit_chance(found[hits[0].plane], hits[0], query) if hits else 0.0,
         places=places,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
@@ -206,7 +216,7 @@ def _apply_gate(
     query: str,
     gathered: GatheredHits,
     found: Mapping[RecallPlane, FoundCandidates],
-    route: ranking_intent.PlaneRoute,
+    route: weights.PlaneRoute,
 ) -> GatheredHits:
     """Return the hits that may be shown to a model unasked; a fact that the query names by its slot always may."""
     numbers = injection.gate_numbers(
@@ -325,7 +335,7 @@ async def _rank_candidates(
     found: Mapping[RecallPlane, FoundCandidates],
     /,
     *,
-    route: ranking_intent.PlaneRoute,
+    route: weights.PlaneRoute,
 ) -> list[RankedMemory]:
     """Return all candidates in one order; equal scores are in the order of the route's planes."""
     ranked: list[RankedMemory] = []
@@ -395,7 +405,8 @@ async def _rank_skills(
         return []
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
     sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in found.found}
-    scored = score_skills(skills, asked.of_beliefs(found), ranks=_skill_ranks(found), sequences=sequences)
+    ranks = tuple(SkillId(item.unit.ref.key) for item in found.found)
+    scored = score_skills(skills, asked.of_beliefs(found), ranks=ranks, sequences=sequences)
     estimates, signals = _unit_estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
     hits = {
         item.skill.id: skill_hit(
@@ -411,11 +422,6 @@ async def _rank_skills(
         if skill.is_recallable and topic_key(skill.topic) not in topics
     }
     return [RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit) for skill, hit in hits.items()]
-
-
-def _skill_ranks(found: FoundCandidates) -> tuple[SkillId, ...]:
-    """Return the skills as full-text search ordered them."""
-    return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
 async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates, now: Instant) -> list[RankedMemory]:

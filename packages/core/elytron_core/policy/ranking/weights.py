@@ -7,6 +7,7 @@ that `docs/explanation/recall.md` gives, and are the same for every kind of conv
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -14,8 +15,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
-from elytron_core import limits
-from elytron_core.contracts.recall import HitDiversity, RecallOutcome, RecallPlane
+from elytron_core.contracts.recall import HitDiversity, RecallPlane
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.embedding import ModelReach
@@ -150,6 +150,8 @@ class AnswerSigns(NamedTuple):
     """The sum of signals of the best hit, as a share of what a memory would have that were best in each of them."""
     behind: tuple[float, ...]
     """The distance of each hit behind the best, as a share of the sum of the best; best first."""
+    is_foreign: bool = False
+    """True if the query or the best hit is in another language than English."""
 
     @property
     def evidence(self) -> float:
@@ -171,25 +173,37 @@ class EstimateNumbers(NamedTuple):
 
 WORDED_ANSWER_SCORE: Final = EstimateNumbers(-2.20, 6.45, 14.0, 1.5)
 """Without an encoder."""
-ENCODED: Final = EstimateNumbers(-1.59, 3.44, 15.0, 1.5)
+FOREIGN: Final = EstimateNumbers(-1.65, 5.87, 14.0, 1.5)
+"""The same in other languages and across languages, whose table gives lower likeness."""
+ENCODED: Final = EstimateNumbers(-3.01, 9.26, 15.0, 1.5)
 """With one of English, by `minilm`."""
-ENCODED_MANY: Final = EstimateNumbers(-2.66, 6.80, 17.0, 1.5)
-"""With one of many languages, by `use`."""
-_NUMBERS: Final = MappingProxyType(
-    {None: WORDED_ANSWER_SCORE, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY}
+ENCODED_MANY: Final = EstimateNumbers(-2.84, 9.05, 17.0, 1.5)
+"""With one of many languages, by `use`, in English."""
+FOREIGN_MANY: Final = EstimateNumbers(-2.03, 5.32, 17.0, 1.5)
+"""The same in other languages and across languages."""
+_NUMBERS: Final[Mapping[tuple[ModelReach | None, bool], EstimateNumbers]] = MappingProxyType(
+    {
+        (None, False): WORDED_ANSWER_SCORE,
+        (None, True): FOREIGN,
+        (ModelReach.ENGLISH, False): ENCODED,
+        (ModelReach.ENGLISH, True): FOREIGN,
+        (ModelReach.MANY, False): ENCODED_MANY,
+        (ModelReach.MANY, True): FOREIGN_MANY,
+    }
 )
+"""By the encoder, and whether another language than English has a part in it."""
 
 
 def answer_chance(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
     """Return the estimate that one of the best hits answers, found beside such an encoder."""
-    estimate = _NUMBERS[encoder]
+    estimate = _NUMBERS[encoder, signs.is_foreign]
     return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
 
 
 def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
     """Return the score of each hit, best first; none is above the one before it."""
     chance = answer_chance(signs, encoder=encoder)
-    return [chance * share for share in hit_shares(signs, _NUMBERS[encoder])]
+    return [chance * share for share in hit_shares(signs, _NUMBERS[encoder, signs.is_foreign])]
 
 
 def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
@@ -199,13 +213,6 @@ def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     # Shares are of the hits compared, so that a longer page does not lower them.
     total = sum(islice(weights, COMPARED))
     return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
-
-
-def recall_outcome(score: float, /) -> RecallOutcome:
-    """Return the outcome for an estimate that one of the best hits answers."""
-    if score >= limits.FOUND_SCORE:
-        return RecallOutcome.FOUND
-    return RecallOutcome.DOUBTFUL if score >= limits.PROJECTED_SCORE else RecallOutcome.NOTHING
 
 
 class QueryIntent(StrEnum):

@@ -1,0 +1,107 @@
+"""The outcome of a recall: whether one of the best hits answers, and whether the first one does.
+
+Questions that ask an unknown detail of a known matter find that matter, as well as if it answered. Two things tell them
+apart in part: the rest of the question, without the words that the hit shares, is less like the rest of the hit; and
+the hit has no value of the kind that the question asks for, such as a price. The numbers are fitted by
+`python -m benchmarks.answer_score`.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from operator import mul
+from typing import Final, NamedTuple
+
+from elytron_core import limits
+from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.text.traits import pattern_table
+
+READ_CHARS: Final = 600
+"""The part of a hit that is read."""
+_WORD: Final = re.compile(r"\w+")
+_NAME: Final = re.compile(r"[^\W\d_]*[A-Z][^\W_]*\d*[^\W_]*|\w*\d\w*")
+_KINDS: Final = ("colour", "price", "age", "measure", "duration", "count", "code", "time", "name")
+
+
+class FirstHitSigns(NamedTuple):
+    """Signs that the first hit answers."""
+
+    evidence: float
+    """The evidence of its plane's search."""
+    few: float
+    """1 if the search was among few statements, 0 if it was in talk or among many."""
+    unshared: float
+    """The likeness of what the question and the hit do not share."""
+    coverage: float
+    """The share of the question's words in the hit, counted by rarity."""
+    lead: float
+    """The distance of the next hit behind it, as a share of its sum; 0 if another was better by signals."""
+    lacks_value: bool
+    """True if the question asks for a kind of value, and the hit has none."""
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What the weights behind the intercept multiply."""
+        few, lead = self.few, min(self.lead, 1.0)
+        return self.evidence, few, few * self.unshared, few * self.coverage, lead, float(self.lacks_value)
+
+
+class FirstHitWeights(NamedTuple):
+    """The weights of a logistic model of whether the first hit answers."""
+
+    intercept: float
+    evidence: float
+    few: float
+    unshared: float
+    coverage: float
+    lead: float
+    lacks_value: float
+
+
+FIRST_HIT: Final = FirstHitWeights(-1.85, 4.1, -0.7, 4.5, -1.7, 2.2, -1.2)
+"""The same without an encoder and with any."""
+
+
+def first_hit_chance(signs: FirstHitSigns, /) -> float:
+    """Return the estimate that the first hit answers."""
+    intercept, *weights = FIRST_HIT
+    return 1.0 / (1.0 + math.exp(-intercept - sum(map(mul, weights, signs.numbers))))
+
+
+def recall_outcome(answered: float, first: float, /) -> RecallOutcome:
+    """Return the outcome for the estimates that one of the best hits answers, and that the first one does."""
+    if answered < limits.PROJECTED_SCORE:
+        return RecallOutcome.NOTHING
+    return RecallOutcome.FOUND if first >= limits.FOUND_SCORE else RecallOutcome.DOUBTFUL
+
+
+def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[str, str]:
+    """Return both texts without the words that they share; `terms` gives the terms of a text."""
+    text = text[:READ_CHARS]
+    shared = set(terms(query)).intersection(terms(text))
+    if not shared:
+        return query, text
+
+    def kept(word: re.Match[str]) -> str:
+        found = terms(word[0])
+        return "" if found and shared.issuperset(found) else word[0]
+
+    return _WORD.sub(kept, query), _WORD.sub(kept, text)
+
+
+def value_kind(question: str, /) -> str | None:
+    """Return the kind of value that an English question asks for, if it asks for one that can be told by its form."""
+    lowered, patterns = " ".join(question.lower().replace("’", "'").split()), pattern_table("values")
+    return next((kind for kind in _KINDS if patterns[f"asks_{kind}"].search(lowered)), None)
+
+
+def lacks_value(question: str, rest: str, /) -> bool:
+    """Return whether `question` asks for a value, and `rest`, what a text has beyond the question's words, has none."""
+    kind = value_kind(question)
+    if kind is None:
+        return False
+    if kind == "name":
+        # The first word of a sentence has a capital in any case.
+        heads = (rest[: name.start()].rstrip() for name in _NAME.finditer(rest))
+        return not any(head and head[-1] not in ".!?:" for head in heads)
+    return pattern_table("values")[kind].search(rest.lower()) is None

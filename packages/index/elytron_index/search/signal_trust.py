@@ -1,0 +1,95 @@
+"""How far a query's words and its likeness are trusted, and the sums by which units are chosen."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.text.traits import TextTrait
+from elytron_index.lexicon.text_vectors import is_rare_word
+from elytron_index.query import IndexQuery
+from elytron_index.search.bm25 import Floats, QueryTerms, Rows
+from elytron_index.structures.columns import Mask, UnitColumns
+from elytron_index.structures.postings import TextField, code_of
+from elytron_index.structures.state import IndexState
+
+_TALK: Final = 0.1
+"""What is a talk has this share of texts that ask."""
+_CHOSEN: Final = 4
+"""Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
+
+
+def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask:
+    """Return which of `rows` have one of `traits`."""
+    return (columns.traits.take(rows) & int(traits)) != 0
+
+
+class SignalTrust(NamedTuple):
+    """Trust in a query's words, and in its likeness; 1 in full."""
+
+    is_encoded: bool
+    """True if an encoder gives the likeness of units."""
+    known: float
+    """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
+    worded: float
+    """Words tell little if even the best unit holds few of them."""
+    alike: float
+    few: float = 0.0
+    """1 among few statements, which are no talk: there likeness decides, and all else breaks ties."""
+
+    @classmethod
+    def of(
+        cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
+    ) -> "SignalTrust":
+        units, few = max(units, 1), weights.few
+        known = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
+        known += (1.0 - known) * (1.0 - share)
+        covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
+        return cls(is_encoded, known, known * covered, share)
+
+    def among_few(self, state: IndexState, query: IndexQuery, seen: Mask, units: int, /) -> "SignalTrust":
+        """Return it with how far `seen` are few statements and no talk, where words hardly count.
+
+        Among these every word looks rare, and nothing is said in answer to what stands beside it; so likeness decides,
+        as far as it knows the query. A talk of as few turns has questions, by which it is told apart. If the query
+        names a time, the times of units count beside words, and likeness to the time's name would mislead.
+        """
+        weights = query.weights
+        few = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
+        if few <= 0.0:
+            return self
+        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, seen.nonzero()[0])) / max(units, 1)
+        return self._replace(few=few * self.alike * max(0.0, 1.0 - asking / _TALK))
+
+    def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "SignalTrust":
+        """Return it with words trusted less, in the share that likeness knows, if they choose units little like it."""
+        highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
+        if highest <= 0.0 or nearest <= 0.0:
+            return self
+        chosen = (text / highest) ** _CHOSEN
+        # Rounded, for the order of sums is that of the pool's rows.
+        agreement = round(float(chosen @ np.maximum(likeness, 0.0)) / (float(chosen.sum()) * nearest), 9)
+        known = 1.0 if self.is_encoded else self.alike
+        return self._replace(worded=self.worded * (1.0 - weights.misled * known * (1.0 - agreement)))
+
+
+def chosen_sums(
+    state: IndexState, query: IndexQuery, pool: Rows, terms: QueryTerms, /, *, few: float, sums: tuple[Floats, Floats]
+) -> Floats:
+    """Return the sum that chooses: of few statements, that of likeness, and words break ties unless they are rare."""
+    whole, sure = sums
+    if not few:
+        return whole
+    weights = query.weights
+    tied = sure + weights.tied * (whole - sure) + weights.rare * rare_shares(state, terms, pool)
+    return few * tied + (1.0 - few) * whole
+
+
+def rare_shares(state: IndexState, terms: QueryTerms, pool: Rows, /) -> Floats:
+    """Return the share of the query's words that are rare in the language itself which each of `pool` has exactly."""
+    number = state.postings.vocabulary.get
+    codes = [code_of(number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
+    if not codes:
+        return np.zeros(len(pool))
+    rows = state.postings.find(codes, state.columns.alive if state.columns.dead else None).rows
+    return np.bincount(rows, minlength=state.columns.size).take(pool) / len(codes)
