@@ -1,61 +1,101 @@
-"""The mark from which recall says `found`: what each mark makes of right answers and of questions without one.
+"""What recall says of questions by its outcome: right first hits, and questions that nothing answers.
 
-    python -m benchmarks.answer_mark
+    python -m benchmarks.answer_mark [--half HALF] [--embedder NAME]
 
-For each mark: the share that is found of questions whose answer is in the first three hits ("right"), of questions of
-an unknown detail ("near"), and of matters never mentioned ("far"). The mark was chosen on the first two groups, by
-right less far, in sum: first memories of a person or team, each space alone, and all in one. The others show what it
-does elsewhere.
+For each group: of questions whose first hit is right, the shares that are not `nothing` and that are `found`; of
+questions of an unknown detail ("near"), of matters never mentioned ("far"), of both ("none"), and of answered ones with
+a wrong first hit ("wrong"), the share that is `found`. The last columns are AUROC: the chance that the estimate for a
+right first hit is above that of a near, a far and a wrong one. The groups `first` and `misled`, and the half "fit" of
+the others, are what the numbers were chosen on.
 """
 
+import argparse
 import asyncio
-import json
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.answer_score import asked_of
-from benchmarks.quality_ordinary import ordinary, small, space_of
-from benchmarks.quality_sets import ELSEWHERE, MADE, NOTHING, Told
-from elytron_core.policy.ranking import weights
+from benchmarks.answer_score import Asked, asked_of
+from benchmarks.quality_languages import decoys, misled, other_language, own_language, with_others
+from benchmarks.quality_ordinary import Half, first_spaces, ordinary, small
+from benchmarks.quality_sets import Told
+from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.policy.ranking.outcome import first_hit_chance
+from elytron_core.ports.models import Embedder
 
-MARKS: Final = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
-FIRST: Final = 3
-"""Hits among which an answer counts as right."""
+KINDS: Final = ("near", "far", "wrong")
 
-
-def first_spaces() -> list[Told]:
-    """Return the small spaces of first memories."""
-    group = json.loads((MADE / "marks" / "marks.json").read_text("utf-8"))
-    return [space_of(space) for space in group["spaces"]]
+Floats = NDArray[np.float64]
 
 
-def in_one_space(spaces: list[Told], /) -> Told:
-    """Return all memories and questions of `spaces` as one space."""
-    turns = tuple(turn for space in spaces for turn in space.turns)
-    return Told("together", turns, tuple(question for space in spaces for question in space.questions))
-
-
-async def run() -> None:
-    """Print the shares for each group and mark."""
-    first = first_spaces()
-    groups = {
-        "first spaces": first,
-        "in one space": [in_one_space(first)],
-        "small, held": small("held"),
-        "ordinary, held": ordinary("held"),
+def groups(half: Half, /) -> dict[str, list[Told]]:
+    """Return the spaces of each group."""
+    return {
+        "first": first_spaces(),
+        "misled": misled(),
+        "decoys": with_others(decoys(half)),
+        "small": small(half),
+        "own language": with_others(own_language(half)),
+        "across languages": with_others(other_language(half)),
+        "ordinary": ordinary(half),
     }
-    print(f"{'group':<16}{'mark':>6}{'right':>8}{'near':>8}{'far':>8}")
-    for name, spaces in groups.items():
-        asked = await asked_of(spaces, None)
-        kinds = np.array([question.kind for space in spaces for question in space.questions])
-        estimates = np.array([weights.answer_chance(one.signs, encoder=None) for one in asked])
-        is_right = np.array([bool(one.evidence[:FIRST].any()) for one in asked])
-        for mark in MARKS:
-            found = estimates >= mark
-            shares = (float(found[which].mean()) for which in (is_right, kinds == NOTHING, kinds == ELSEWHERE))
-            print(f"{name:<16}{mark:>6.2f}" + "".join(f"{share:>8.2f}" for share in shares))
+
+
+def kind_of(one: Asked, /) -> str:
+    """Return what `one` is: right or wrong by its first hit, near or far if nothing answers it."""
+    if one.is_answered:
+        return "right" if one.is_right else "wrong"
+    return "near" if one.is_near else "far"
+
+
+def line(name: str, asked: Sequence[Asked], /) -> str:
+    """Return the row of a group."""
+    kinds = {kind: [one for one in asked if kind_of(one) == kind] for kind in ("right", *KINDS)}
+    cells = [_share([one.outcome is not RecallOutcome.NOTHING for one in kinds["right"]])]
+    cells += [_share([one.outcome is RecallOutcome.FOUND for one in each]) for each in kinds.values()]
+    cells.append(_share([one.outcome is RecallOutcome.FOUND for one in kinds["near"] + kinds["far"]]))
+    chances = {kind: [first_hit_chance(one.first) for one in each if one.first] for kind, each in kinds.items()}
+    cells += [_auroc(chances["right"], chances[kind]) for kind in KINDS]
+    return f"{name:<18}{len(kinds['right']):>6}{len(kinds['near'] + kinds['far']):>6}" + "".join(
+        f"{cell:>8}" for cell in cells
+    )
+
+
+def _share(values: Sequence[bool]) -> str:
+    return f"{100 * sum(values) / len(values):.0f}" if values else "-"
+
+
+def _auroc(right: Sequence[float], others: Sequence[float]) -> str:
+    above: Floats = np.subtract.outer(np.array(right), np.array(others))
+    return f"{float((above > 0.0).mean() + (above == 0.0).mean() / 2.0):.2f}" if above.size else "-"
+
+
+async def run(half: Half, embedder: Embedder | None) -> None:
+    """Print the shares for each group, and for all."""
+    heads = ("shown", "found", "near", "far", "wrong", "none", "v near", "v far", "v wrong")
+    print(f"{'':<18}{'right':>6}{'none':>6}" + "".join(f"{head:>8}" for head in heads))
+    every: list[Asked] = []
+    for name, spaces in groups(half).items():
+        asked = await asked_of(spaces, embedder)
+        every += asked
+        print(line(name, asked), flush=True)
+    print(line("all", every))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", choices=("fit", "held"), default="fit", help="the half of the sets that have halves")
+    parser.add_argument("--embedder", metavar="NAME", help="an embedder by its name, folder or server")
+    arguments = parser.parse_args()
+    embedder: Embedder | None = None
+    if arguments.embedder is not None:
+        from elytron.embedding.embedders import embedder_of
+
+        embedder = embedder_of(arguments.embedder)
+    asyncio.run(run(arguments.half, embedder))
 
 
 if __name__ == "__main__":
-    asyncio.run(run())
+    main()

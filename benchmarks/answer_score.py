@@ -1,14 +1,16 @@
-"""The numbers of the score of a hit: fitted to the conversations that ship, and how well they hold.
+"""The numbers of the score of a hit and of the outcome: fitted to the conversations that ship, and how well they hold.
 
-    python -m benchmarks.answer_score [--embedder NAME]
+    python -m benchmarks.answer_score [--embedder NAME ...] [--without GROUP ...]
 
 Two estimates make a score: that one of the first ten hits of a question is evidence (a logistic model of one number),
-and that it is this one (a share that falls with how far a hit is behind the best). Each group of conversations counts
-the same (made, long, unseen, small, ordinary), and in each group questions with an answer and questions that nothing
-answers; of small spaces and ordinary conversations the half "fit" is taken. With an embedder this takes a quarter of an
-hour and more, for the long conversations have to be embedded. Printed are the numbers that stand in
-`elytron_core.policy.ranking.weights`, and what numbers fitted to the other groups make of each group: the means
-beside the shares that are evidence, and reliability tables over all, by hits and by questions.
+and that it is this one (a share that falls with how far a hit is behind the best). A third one, that the first hit
+answers, decides between `found` and `doubtful`: a wrong first hit counts as wrong there, and its numbers are the same
+without an encoder and with each that is named. Each group of conversations counts the same, and in each group questions
+with an answer and questions that nothing answers; of an unknown detail a quarter as much in the first estimate. Of
+sets with halves the half "fit" is taken; `quality_data/unseen` is not read. With an embedder the group `long` takes a
+quarter of an hour. Printed are the numbers that stand in `elytron_core.policy.ranking` (beside encoders without
+`long`), and what numbers fitted to the other groups make of each group: the means beside the shares that are evidence,
+and reliability tables over all.
 """
 
 import argparse
@@ -20,14 +22,18 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.quality_languages import decoys, misled, other_language, own_language, with_others
 from benchmarks.quality_long import long_chats
-from benchmarks.quality_ordinary import ordinary, small
-from benchmarks.quality_sets import Told, made
+from benchmarks.quality_ordinary import first_spaces, ordinary, small
+from benchmarks.quality_sets import NOTHING, Told, made
 from benchmarks.quality_systems import Shipped
-from benchmarks.quality_unseen import unseen
 from elytron.recall import order
+from elytron_core.contracts.recall import RecallOutcome
 from elytron_core.ids import TurnId
+from elytron_core.limits import PROJECTED_SCORE
 from elytron_core.planes import transcript
+from elytron_core.policy.ranking import outcome
+from elytron_core.policy.ranking.outcome import FirstHitSigns, FirstHitWeights
 from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, EstimateNumbers, hit_shares
 from elytron_core.ports.models import Embedder
 from elytron_index import FoundCandidates
@@ -41,10 +47,18 @@ BINS: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.01)
 SETS: Final[dict[str, Callable[[], list[Told]]]] = {
     "made": made,
     "long": long_chats,
-    "unseen": unseen,
     "small": lambda: small("fit"),
+    "first": first_spaces,
     "ordinary": lambda: ordinary("fit"),
+    "misled": lambda: [*misled(), *with_others(decoys("fit"))],
+    "languages": lambda: [*with_others(own_language("fit")), *with_others(other_language("fit"))],
 }
+NEAR: Final = 0.25
+"""What a question of an unknown detail counts in the estimate that one of the hits answers."""
+WRONG: Final = 0.5
+"""What an answered question with a wrong first hit counts in that of the first hit."""
+KEPT: Final = 0.9
+"""In other languages evidence tells little; the intercept is such that so many right first hits are not `nothing`."""
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +69,12 @@ class Asked(NamedTuple):
     signs: AnswerSigns
     evidence: Floats
     is_answered: bool
+    is_near: bool = False
+    """True if it asks an unknown detail of what was told."""
+    is_right: bool = False
+    """True if the first hit is evidence."""
+    first: FirstHitSigns | None = None
+    outcome: RecallOutcome = RecallOutcome.NOTHING
 
 
 class Group(NamedTuple):
@@ -65,8 +85,8 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, asked: list[Asked], /) -> "Group":
-        answered = sum(one.is_answered for one in asked)
-        return cls(asked, np.array([0.5 / (answered if one.is_answered else len(asked) - answered) for one in asked]))
+        counted = np.array([NEAR if one.is_near else 1.0 for one in asked])
+        return cls(asked, _balanced(counted, [one.is_answered for one in asked]))
 
     @classmethod
     def joined(cls, groups: Iterable["Group"], /) -> "Group":
@@ -87,32 +107,82 @@ class Group(NamedTuple):
 async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Asked]:
     """Return what the first hits of every question are."""
     seen: list[FoundCandidates] = []
-    shipped = order.answer_scores
+    firsts: list[FirstHitSigns] = []
+    shipped, chance = order.answer_scores, outcome.first_hit_chance
 
     def scores(found: FoundCandidates, /) -> list[float]:
         seen.append(found)
         return shipped(found)
 
+    def chance_of(signs: FirstHitSigns, /) -> float:
+        firsts.append(signs)
+        return chance(signs)
+
     setattr(order, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
+    setattr(outcome, "first_hit_chance", chance_of)  # noqa: B010
     asked: list[Asked] = []
     for told in sets:
         system = Shipped(embedder)
         await system.tell(told)
         for question in told.questions:
             seen.clear()
-            await system.ask(told, question.text, COMPARED)
+            firsts.clear()
+            report = await system.memory(told).recall(question.text, limit=COMPARED)
+            is_right = bool(question.gold.intersection(system.names(told, [hit.id for hit in report.hits[:1]])))
             for found in seen:
                 places = [item.unit for item in found.found[:COMPARED]]
                 ids = [transcript.message_id(TurnId(place.ref.key), place.part) for place in places]
                 gold = [name in question.gold for name in system.names(told, ids)]
                 signs = order.signs_of(found)
-                asked.append(Asked(signs._replace(behind=signs.behind[:COMPARED]), np.array(gold), bool(question.gold)))
+                signs = signs._replace(behind=signs.behind[:COMPARED])
+                first = firsts[0] if firsts else None
+                is_near = question.kind == NOTHING
+                asked.append(
+                    Asked(signs, np.array(gold), bool(question.gold), is_near, is_right, first, report.outcome)
+                )
     return asked
+
+
+def of_language(asked: Iterable[Asked], *, is_foreign: bool) -> list[Asked]:
+    """Return the questions in which another language than English has a part, or those in which it has none."""
+    return [one for one in asked if one.signs.is_foreign is is_foreign]
+
+
+def first_hit(groups: Iterable[Sequence[Asked]], /) -> FirstHitWeights:
+    """Return the numbers of the estimate that the first hit answers, each of `groups` counting the same."""
+    kept = [[one for one in group if one.first is not None] for group in groups]
+    worth = [
+        _balanced(
+            np.array([WRONG if one.is_answered and not one.is_right else 1.0 for one in group]),
+            [one.is_right for one in group],
+        )
+        for group in kept
+    ]
+    asked = [one for group in kept for one in group]
+    signs = np.array([one.first.numbers for one in asked if one.first is not None])
+    counted = np.concatenate(worth)
+    right = np.array([one.is_right for one in asked], np.float64)
+    return FirstHitWeights(*_logistic(signs, right, counted / counted.mean()))
+
+
+def kept_by(estimate: EstimateNumbers, asked: Sequence[Asked], /) -> EstimateNumbers:
+    """Return `estimate` with the intercept by which the mark of a block keeps `KEPT` of right first hits."""
+    least = float(np.quantile([one.signs.evidence for one in asked if one.is_right], 1.0 - KEPT))
+    return estimate._replace(
+        intercept=float(np.log(PROJECTED_SCORE / (1.0 - PROJECTED_SCORE))) - estimate.evidence * least
+    )
+
+
+def _balanced(counted: Floats, is_positive: Sequence[bool]) -> Floats:
+    """Return what each counts if those that are positive and all others together count the same."""
+    positive = np.array(is_positive)
+    halves = float(counted[positive].sum()), float(counted[~positive].sum())
+    return np.array([0.5 * one / halves[not is_one] for one, is_one in zip(counted, is_positive, strict=True)])
 
 
 def fitted(group: Group, /) -> EstimateNumbers:
     """Return the numbers that fit best: first those of questions, then those of hits."""
-    intercept, weight = _logistic(group.evidence, group.found, group.worth / group.worth.mean())
+    intercept, weight = _logistic(group.evidence[:, None], group.found, group.worth / group.worth.mean())
     tried = (EstimateNumbers(intercept, weight, *numbers) for numbers in product(SHARPNESS, PIECES))
     return min(tried, key=lambda estimate: _loss(group, estimate))
 
@@ -133,19 +203,19 @@ def scores_of(group: Group, estimate: EstimateNumbers, /) -> tuple[Floats, Float
     return np.concatenate(scores), gold, np.concatenate(worth)
 
 
-def _logistic(signs: Floats, gold: Floats, worth: Floats) -> tuple[float, float]:
-    """Return the intercept and the weight of one sign, by Newton's steps."""
-    mean, spread = float(signs.mean()), float(signs.std()) + 1e-9
+def _logistic(signs: Floats, gold: Floats, worth: Floats) -> tuple[float, ...]:
+    """Return the intercept and the weight of each sign, by Newton's steps."""
+    mean, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     rows = np.column_stack((np.ones(len(signs)), (signs - mean) / spread))
-    held = np.diag([0.0, PRIOR])
-    numbers = np.zeros(2)
+    held = np.diag([0.0, *[PRIOR] * signs.shape[1]])
+    numbers = np.zeros(1 + signs.shape[1])
     for _ in range(STEPS):
         chance = 1.0 / (1.0 + np.exp(-(rows @ numbers)))
         slope = rows.T @ (worth * (gold - chance)) - held @ numbers
         curve = (rows * (worth * chance * (1.0 - chance))[:, None]).T @ rows + held
         numbers += np.linalg.solve(curve, slope)
-    weight = float(numbers[1]) / spread
-    return float(numbers[0]) - weight * mean, weight
+    weights = numbers[1:] / spread
+    return float(numbers[0] - weights @ mean), *map(float, weights)
 
 
 def _loss(group: Group, estimate: EstimateNumbers) -> float:
@@ -154,11 +224,32 @@ def _loss(group: Group, estimate: EstimateNumbers) -> float:
     return float(-(worth * (gold * np.log(scores) + (1.0 - gold) * np.log(1.0 - scores))).sum())
 
 
-async def run(embedder: Embedder | None) -> None:
+async def run(embedders: Sequence[Embedder], without: Sequence[str]) -> None:
     """Print the numbers, and how well they hold for a group that they were not fitted to."""
-    groups = {name: Group.of(await asked_of(told(), embedder)) for name, told in SETS.items()}
-    print(*EstimateNumbers._fields)
-    print(*(f"{number:.2f}" for number in fitted(Group.joined(groups.values()))))
+    pooled: list[list[Asked]] = []
+    print(f"{'':<32}", *EstimateNumbers._fields)
+    for embedder in (None, *embedders):
+        sets = {name: await asked_of(told(), embedder) for name, told in SETS.items() if name not in without}
+        pooled += sets.values()
+        name = "nothing installed" if embedder is None else embedder.info.model
+        for is_foreign in (False, True):
+            halves = {key: of_language(asked, is_foreign=is_foreign) for key, asked in sets.items()}
+            groups = {key: Group.of(asked) for key, asked in halves.items() if _has_both(asked)}
+            joined = Group.joined(groups.values())
+            numbers = kept_by(fitted(joined), joined.asked) if is_foreign else fitted(joined)
+            language = "other languages" if is_foreign else "English"
+            print(f"{f'{name}, {language}':<32}", *(f"{number:.2f}" for number in numbers), flush=True)
+            if not is_foreign:
+                _print_left_out(groups)
+    print("\nfirst hit", *FirstHitWeights._fields)
+    print(*(f"{number:.2f}" for number in first_hit(pooled)))
+
+
+def _has_both(asked: Sequence[Asked]) -> bool:
+    return len({one.is_answered for one in asked}) == 2
+
+
+def _print_left_out(groups: dict[str, Group]) -> None:
     print(
         f"\n{'fitted to the others':<22}{'hits':>8}{'mean score':>12}{'evidence':>10}{'questions':>11}{'answered':>10}"
     )
@@ -174,6 +265,7 @@ async def run(embedder: Embedder | None) -> None:
         print(f"{name:<22}{len(gold):>8}{means[0]:>12.3f}{means[1]:>10.3f}{asked[0]:>11.3f}{asked[1]:>10.3f}")
     _print_reliability("score", "hits", hits)
     _print_reliability("estimate", "questions", questions)
+    print()
 
 
 def _print_reliability(head: str, what: str, parts: Sequence[tuple[Floats, Floats, Floats]]) -> None:
@@ -189,14 +281,15 @@ def _print_reliability(head: str, what: str, parts: Sequence[tuple[Floats, Float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--embedder", metavar="NAME", help="an embedder by its name, folder or server")
+    parser.add_argument("--embedder", nargs="+", default=(), metavar="NAME", help="embedders by their names or folders")
+    parser.add_argument("--without", nargs="+", default=(), choices=[*SETS], metavar="GROUP", help="groups left out")
     arguments = parser.parse_args()
-    embedder: Embedder | None = None
-    if arguments.embedder is not None:
+    embedders: list[Embedder] = []
+    if arguments.embedder:
         from elytron.embedding.embedders import embedder_of
 
-        embedder = embedder_of(arguments.embedder)
-    asyncio.run(run(embedder))
+        embedders = [embedder_of(name) for name in arguments.embedder]
+    asyncio.run(run(embedders, arguments.without))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from benchmarks.quality_languages import decoys, other_language, own_language
+from benchmarks.quality_languages import decoys, misled, other_language, own_language
 from benchmarks.quality_long import long_chats
 from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import Told, locomo, made
@@ -24,6 +24,7 @@ def add_sets(parser: ArgumentParser, /) -> None:
     parser.add_argument("--ordinary", action="store_true", help="ordinary conversations of some 200 turns")
     parser.add_argument("--languages", action="store_true", help="small spaces in many languages, and across languages")
     parser.add_argument("--decoys", action="store_true", help="small spaces whose other memories share words")
+    parser.add_argument("--misled", action="store_true", help="more of these, which the order was chosen on")
     parser.add_argument(
         "--half",
         choices=("fit", "held"),
@@ -50,6 +51,8 @@ def groups(arguments: Namespace, /) -> list[list[Told]]:
         found += [own_language(arguments.half), other_language(arguments.half)]
     if arguments.decoys:
         found.append(decoys(arguments.half))
+    if arguments.misled:
+        found.append(misled())
     only = arguments.only
     asked = [[told for told in sets if only is None or told.name in only] for sets in found or [made()]]
     return [sets for sets in asked if sets]

@@ -1,19 +1,24 @@
-"""Small spaces in sixteen languages, and small spaces in English whose other memories share the questions' words.
+"""Small spaces in sixteen languages, and small spaces whose other memories share the questions' words.
 
 `benchmarks/quality_data/languages` has questions in the language of their space, and questions in another one;
 `benchmarks/quality_data/decoys` has questions in English. All was written before anything was measured. The half "fit"
-is there to choose by, the half "held" gives the figures of the docs.
+is there to choose by, the half "held" gives the figures of the docs. `benchmarks/quality_data/misled` has more spaces
+whose words mislead, in eight languages, with questions that nothing answers: the order of few statements and the
+numbers of the outcome were chosen on all of it.
 """
 
 import json
+from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from benchmarks.quality_ordinary import Half
-from benchmarks.quality_sets import MADE, Question, Told, Turn
+from benchmarks.quality_ordinary import Half, space_of
+from benchmarks.quality_sets import ELSEWHERE, MADE, UNANSWERED, Question, Told, Turn
 
 LANGUAGES = MADE / "languages" / "languages.json"
 DECOYS = MADE / "decoys" / "decoys.json"
+MISLED = MADE / "misled" / "misled.json"
 
 
 def own_language(half: Half, /) -> list[Told]:
@@ -31,6 +36,28 @@ def decoys(half: Half, /) -> list[Told]:
     """Return the English spaces whose other memories share words with the questions."""
     spaces: list[dict[str, Any]] = json.loads(DECOYS.read_text("utf-8"))["spaces"]
     return [_space(space, is_across=False) for space in spaces if space["half"] == half]
+
+
+def misled() -> list[Told]:
+    """Return the spaces whose words mislead; the kind of an answered question is the language of its space."""
+    spaces: list[dict[str, Any]] = json.loads(MISLED.read_text("utf-8"))["spaces"]
+    return [space_of(space) for space in spaces]
+
+
+def with_others(spaces: list[Told], /) -> list[Told]:
+    """Return `spaces`, each asked as many questions of others in the same languages, which nothing there answers."""
+    asked = [(space.name, each) for space in spaces for each in space.questions if each.kind not in UNANSWERED]
+    joined: list[Told] = []
+    for place, space in enumerate(spaces):
+        turned = [*asked[place:], *asked[:place]]
+        languages = Counter(each.kind for each in space.questions if each.kind not in UNANSWERED)
+        others = tuple(
+            replace(each, kind=ELSEWHERE, gold=frozenset())
+            for language, count in languages.items()
+            for each in [each for name, each in turned if name != space.name and each.kind == language][:count]
+        )
+        joined.append(replace(space, questions=space.questions + others))
+    return joined
 
 
 def _spaces(half: Half) -> list[dict[str, Any]]:

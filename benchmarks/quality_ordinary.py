@@ -31,6 +31,12 @@ def ordinary(half: Half, /) -> list[Told]:
     return [_talk(talk, half) for talk in talks]
 
 
+def first_spaces() -> list[Told]:
+    """Return small spaces of a person's or team's first memories, most of them asked for in their own words."""
+    group = json.loads((MADE / "marks" / "marks.json").read_text("utf-8"))
+    return [space_of(space) for space in group["spaces"]]
+
+
 def space_of(space: dict[str, Any], /) -> Told:
     """Return what one small space holds and is asked."""
     turns = tuple(

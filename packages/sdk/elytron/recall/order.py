@@ -90,11 +90,12 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
+    is_whole = set(found.terms).issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
     parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
     first = outcome.FirstHitSigns(
         evidence=signs.evidence,
         few=found.few,
-        unshared=text_likeness(*parts) if found.few else 0.0,
+        unshared=1.0 if is_whole else text_likeness(*parts) if found.few else 0.0,
         coverage=item.signals.coverage if item is not None else 0.0,
         lead=0.0 if place else signs.behind[1] if len(signs.behind) > 1 else 1.0,
         lacks_value=is_english(text[: outcome.READ_CHARS]) and outcome.lacks_value(query, parts[1]),
