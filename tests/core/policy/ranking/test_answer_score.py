@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core import limits
-from elytron_core.contracts.recall import RecallOutcome
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, answer_chance, hit_scores, recall_outcome
+from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, answer_chance, hit_scores
 
 shares = st.floats(0.0, 1.0)
 encoders = pytest.mark.parametrize("encoder", [None, *ModelReach])
@@ -23,6 +21,16 @@ def test_scores_keep_the_order_and_stay_below_that_of_the_question(
     assert found == sorted(found, reverse=True)
     assert found[-1] >= 0.0
     assert found[0] <= answer_chance(signs, encoder=encoder) < 1.0
+
+
+@encoders
+def test_evidence_tells_less_where_another_language_has_a_part(*, encoder: ModelReach | None) -> None:
+    weak, strong = (AnswerSigns(strength, 0.8, (0.0,)) for strength in (0.1, 0.9))
+    (low, high), (other_low, other_high) = (
+        [answer_chance(signs._replace(is_foreign=is_foreign), encoder=encoder) for signs in (weak, strong)]
+        for is_foreign in (False, True)
+    )
+    assert low < other_low < other_high < high
 
 
 @encoders
@@ -54,13 +62,3 @@ def test_hits_beyond_those_compared_change_no_score() -> None:
 
 def test_nothing_found_has_no_scores() -> None:
     assert hit_scores(AnswerSigns(0.0, 0.0, ()), encoder=None) == []
-
-
-def test_an_outcome_is_a_word_for_an_estimate() -> None:
-    marks = (limits.FOUND_SCORE, limits.FOUND_SCORE - 0.01, limits.PROJECTED_SCORE, limits.PROJECTED_SCORE - 0.01)
-    assert [recall_outcome(mark) for mark in marks] == [
-        RecallOutcome.FOUND,
-        RecallOutcome.DOUBTFUL,
-        RecallOutcome.DOUBTFUL,
-        RecallOutcome.NOTHING,
-    ]

@@ -1,0 +1,71 @@
+"""A recall says `found` if its first hit is likely to answer: in its words, by a value of the kind that is asked for."""
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.policy.ranking import outcome
+from elytron_core.policy.ranking.outcome import FirstHitSigns, first_hit_chance, lacks_value, recall_outcome
+from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.traits import pattern_table
+
+SIGNS = FirstHitSigns(evidence=0.4, few=1.0, unshared=0.4, coverage=0.2, lead=0.3, lacks_value=False)
+
+
+def test_an_outcome_is_a_word_for_two_estimates() -> None:
+    some, none = limits.PROJECTED_SCORE, limits.PROJECTED_SCORE - 0.01
+    sure, unsure = limits.FOUND_SCORE, limits.FOUND_SCORE - 0.01
+    assert [recall_outcome(*pair) for pair in ((some, sure), (some, unsure), (none, sure))] == [
+        RecallOutcome.FOUND,
+        RecallOutcome.DOUBTFUL,
+        RecallOutcome.NOTHING,
+    ]
+
+
+@pytest.mark.parametrize("sign", ["evidence", "unshared", "lead"])
+def test_more_evidence_more_likeness_of_the_rest_and_a_lead_make_the_first_hit_likelier(sign: str) -> None:
+    chances = [first_hit_chance(SIGNS._replace(**{sign: value})) for value in (0.1, 0.5, 0.9)]
+    assert chances == sorted(set(chances))
+
+
+def test_a_good_hit_without_a_value_of_the_kind_asked_for_is_not_sure() -> None:
+    best = FirstHitSigns(evidence=0.6, few=1.0, unshared=0.8, coverage=0.1, lead=0.5, lacks_value=False)
+    lacking = first_hit_chance(best._replace(lacks_value=True))
+    assert lacking < limits.FOUND_SCORE < first_hit_chance(best)
+
+
+def test_what_is_among_few_statements_alone_counts_nothing_in_talk() -> None:
+    talk = SIGNS._replace(few=0.0)
+    assert first_hit_chance(talk) == first_hit_chance(talk._replace(unshared=0.9, coverage=0.9))
+
+
+def test_the_rest_of_two_texts_is_without_the_words_that_they_share() -> None:
+    parts = outcome.unshared_parts("What colour is the Skoda?", "Paid off the Skodas in March.", TextAnalyser().terms)
+    assert [" ".join(part.split()) for part in parts] == ["What colour is the ?", "Paid off the in March."]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "lacks"),
+    [
+        ("What colour is the Skoda?", "Paid off the Skoda in March.", True),
+        ("What colour is the Skoda?", "The Skoda is dark green.", False),
+        ("How much does a litre of diesel cost?", "Diesel is only pumped before ten.", True),
+        ("How much does the choir cost?", "The choir takes 45 euros a term.", False),
+        ("How old is Ella?", "Ella lost a tooth.", True),
+        ("How old is Ella?", "Ella turned six.", False),
+        ("When does the ferry leave?", "The ferry leaves at six.", False),
+        ("When does the ferry leave?", "The ferry leaves from the old pier.", True),
+        ("How many pods do we have?", "The pods are restarted by hand.", True),
+        ("Which airline flies to Doha?", "The flight to Doha is late.", True),
+        ("Which airline flies to Doha?", "To Doha we fly with Aster.", False),
+        ("Why is the lift closed?", "The lift is being repaired.", False),
+    ],
+)
+def test_a_value_of_the_kind_asked_for_is_told_by_its_form(question: str, text: str, *, lacks: bool) -> None:
+    _, rest = outcome.unshared_parts(question, text, TextAnalyser().terms)
+    assert lacks_value(question, rest) is lacks
+
+
+def test_every_pattern_of_values_can_be_read() -> None:
+    table = pattern_table("values")
+    assert all(table[name].pattern for name in table.names)
