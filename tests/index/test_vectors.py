@@ -179,7 +179,6 @@ def test_the_most_that_a_search_can_come_to_is_that_of_its_best_in_everything() 
         watermark=2,
     )
     one, other = (
-        index.search(IndexQuery("tea", limit=2, weights=SignalWeights(later=later, few=0.0)))
-        for later in (0.0, 0.6)
+        index.search(IndexQuery("tea", limit=2, weights=SignalWeights(later=later, few=0.0))) for later in (0.0, 0.6)
     )
     assert other.most == pytest.approx(one.most + 0.6)

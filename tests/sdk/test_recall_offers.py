@@ -279,6 +279,21 @@ async def test_scores_say_how_likely_a_memory_answers(memory: elytron.MemoryRunt
     assert (plain.outcome, strange.outcome) == (RecallOutcome.FOUND, RecallOutcome.NOTHING)
 
 
+async def test_a_missing_detail_of_a_known_matter_is_doubtful(memory: elytron.MemoryRuntime) -> None:
+    await memory.add(["The kiln on the left runs too hot, take off thirty degrees.", "Ravi pays half the rent."])
+    outcomes = [(await memory.recall(query)).outcome for query in ("What colour is the kiln?", "How much is the rent?")]
+    assert outcomes == [RecallOutcome.DOUBTFUL] * 2
+
+
+async def test_an_answer_in_another_language_than_the_question_is_not_called_nothing(
+    memory: elytron.MemoryRuntime,
+) -> None:
+    await memory.add(["Frau Petersen gibt ihren Garten zum Herbst ab.", "Der Schlüssel hängt im Schuppen."])
+    report = await memory.recall("Who is giving up her garden in autumn?")
+    assert report.hits[0].text.startswith("Frau Petersen")
+    assert report.outcome is not RecallOutcome.NOTHING
+
+
 async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRuntime) -> None:
     ids = (await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])).ids
     request = elytron.MemoryRecallRequest(query="When does the ferry leave?", min_score=0.3, why_not=ids)

@@ -97,7 +97,8 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         few=found.few,
         unshared=1.0 if is_whole else text_likeness(*parts) if found.few else 0.0,
         coverage=item.signals.coverage if item is not None else 0.0,
-        lead=0.0 if place else signs.behind[1] if len(signs.behind) > 1 else 1.0,
+        lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
+        searched=found.searched,
         lacks_value=is_english(text[: outcome.READ_CHARS]) and outcome.lacks_value(query, parts[1]),
     )
     return outcome.first_hit_chance(first)

@@ -1,4 +1,4 @@
-"""A recall says `found` if its first hit is likely to answer: in its words, by a value of the kind that is asked for."""
+"""A recall says `found` if its first hit is likely to answer, among other signs by a value of the kind asked for."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from elytron_core.policy.ranking.outcome import FirstHitSigns, first_hit_chance,
 from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import pattern_table
 
-SIGNS = FirstHitSigns(evidence=0.4, few=1.0, unshared=0.4, coverage=0.2, lead=0.3, lacks_value=False)
+SIGNS = FirstHitSigns(evidence=0.4, few=1.0, unshared=0.4, coverage=0.2, lead=0.3, searched=20, lacks_value=False)
 
 
 def test_an_outcome_is_a_word_for_two_estimates() -> None:
@@ -29,9 +29,16 @@ def test_more_evidence_more_likeness_of_the_rest_and_a_lead_make_the_first_hit_l
 
 
 def test_a_good_hit_without_a_value_of_the_kind_asked_for_is_not_sure() -> None:
-    best = FirstHitSigns(evidence=0.6, few=1.0, unshared=0.8, coverage=0.1, lead=0.5, lacks_value=False)
+    best = FirstHitSigns(evidence=0.6, few=1.0, unshared=0.8, coverage=0.1, lead=0.5, searched=20, lacks_value=False)
     lacking = first_hit_chance(best._replace(lacks_value=True))
     assert lacking < limits.FOUND_SCORE < first_hit_chance(best)
+
+
+def test_a_lead_says_little_among_few_memories() -> None:
+    chances = [first_hit_chance(SIGNS._replace(searched=count)) for count in (1, 2, 8, 11, 400)]
+    assert chances == sorted(chances)
+    assert chances[0] == first_hit_chance(SIGNS._replace(lead=0.0))
+    assert chances[-1] == chances[-2]
 
 
 def test_what_is_among_few_statements_alone_counts_nothing_in_talk() -> None:

@@ -18,6 +18,8 @@ from elytron_core.text.traits import pattern_table
 
 READ_CHARS: Final = 600
 """The part of a hit that is read."""
+LEAD_AMONG: Final = 10
+"""From so many others on a lead counts in full."""
 _WORD: Final = re.compile(r"\w+")
 _NAME: Final = re.compile(r"[^\W\d_]*[A-Z][^\W_]*\d*[^\W_]*|\w*\d\w*")
 _KINDS: Final = ("colour", "price", "age", "measure", "duration", "count", "code", "time", "name")
@@ -36,13 +38,15 @@ class FirstHitSigns(NamedTuple):
     """The share of the question's words in the hit, counted by rarity."""
     lead: float
     """The distance of the next hit behind it, as a share of its sum; 0 if another was better by signals."""
+    searched: int
+    """The number of memories searched; among few of them a lead says little."""
     lacks_value: bool
     """True if the question asks for a kind of value, and the hit has none."""
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """What the weights behind the intercept multiply."""
-        few, lead = self.few, min(self.lead, 1.0)
+        few, lead = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
         return self.evidence, few, few * self.unshared, few * self.coverage, lead, float(self.lacks_value)
 
 
@@ -58,7 +62,7 @@ class FirstHitWeights(NamedTuple):
     lacks_value: float
 
 
-FIRST_HIT: Final = FirstHitWeights(-2.27, 5.24, -0.34, 4.23, -3.67, 2.23, -5.98)
+FIRST_HIT: Final = FirstHitWeights(-2.26, 4.85, -0.30, 4.09, -2.94, 3.11, -6.11)
 """The same without an encoder and with any."""
 
 
