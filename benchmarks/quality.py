@@ -13,8 +13,9 @@ docs, "fit" for all that is chosen by looking.
 recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "first" and "three" are
 the shares of questions with some of it in the first place and in the first three. "shown" is the share of answered
 questions that anything was found for, "false" that of questions that nothing answers. "near" and "far" are AUROC:
-the chance that the best hit of a question with an answer scores above that of one that asks an unknown detail of what
-was told (near), or of a matter never told (far). With an embedder, rows with vectors are added.
+the chance that the best hit of a question whose first hit is right scores above that of one that asks an unknown detail
+of what was told (near), or of a matter never told (far); a wrong first hit counts as one that scores below. With an
+embedder, rows with vectors are added.
 """
 
 import argparse
@@ -62,10 +63,14 @@ class Score:
 
 @dataclass
 class Measured:
-    """What one system came to; `answered` and `unanswered` are the scores of best hits, -inf without a hit."""
+    """What one system came to; `answered` and `unanswered` are the scores of best hits, -inf without a hit.
+
+    `right` are those of the answered ones, -inf where the best hit is wrong.
+    """
 
     kinds: dict[str, Score]
     answered: list[float]
+    right: list[float]
     unanswered: dict[str, list[float]]
     took_ms: list[float]
 
@@ -80,9 +85,9 @@ class Measured:
         return [float(score > -math.inf) for scores in self.unanswered.values() for score in scores]
 
     def auroc(self, kind: str) -> float | None:
-        """Return the chance that an answered question's best score is above an unanswered one's, equal ones by half."""
+        """Return the chance that a right best hit scores above that of an unanswered question, equal ones by half."""
         others = self.unanswered.get(kind, [])
-        pairs = [(one > other) + (one == other) / 2 for one in self.answered for other in others]
+        pairs = [(one > other) + (one == other) / 2 for one in self.right for other in others]
         return statistics.fmean(pairs) if pairs else None
 
     def all(self, measure: str) -> list[float]:
@@ -104,6 +109,7 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
     """Tell `system` everything, then ask it everything."""
     kinds: defaultdict[str, Score] = defaultdict(Score)
     answered: list[float] = []
+    right: list[float] = []
     unanswered: defaultdict[str, list[float]] = defaultdict(list)
     took: list[float] = []
     for told in sets:
@@ -117,8 +123,10 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
                 continue
             if question.kind != APART:
                 answered.append(_best(found))
+                is_right = bool(found) and found[0].id in question.gold
+                right.append(found[0].score if is_right else -math.inf)
             kinds[question.kind].add([each.id for each in found], question.gold)
-    return Measured(dict(kinds), answered, unanswered, took)
+    return Measured(dict(kinds), answered, right, unanswered, took)
 
 
 def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmarks.answer_score import Asked, Group, asked_of, chances, fitted, scores_of
 from benchmarks.quality import Measured, measure
-from benchmarks.quality_languages import decoys, other_language, own_language
+from benchmarks.quality_languages import decoys, other_language, own_language, with_others
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
@@ -109,8 +110,22 @@ async def test_scores_without_a_hit_rank_below_all_others() -> None:
     assert (measured.shown, measured.false, measured.auroc(NOTHING)) == ([1.0], [0.0], 1.0)
 
 
+async def test_a_wrong_first_hit_ranks_below_every_question_that_nothing_answers() -> None:
+    question = Question("fact", "kettle?", frozenset({"t2"}))
+    measured = await measure(Plain(), [replace(TOLD, questions=(question, TOLD.questions[1]))])
+    assert (measured.shown, measured.auroc(NOTHING)) == ([1.0], 0.0)
+
+
+async def test_others_questions_of_the_same_language_are_asked_where_nothing_answers_them() -> None:
+    for told, asked in zip(own_language("fit"), with_others(own_language("fit")), strict=True):
+        others = asked.questions[len(told.questions) :]
+        assert {each.kind for each in others} <= {ELSEWHERE}
+        assert not {each.text for each in others} & {each.text for each in told.questions}
+    assert sum(len(told.questions) for told in with_others(other_language("fit"))) > 40
+
+
 def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
-    measured = Measured({}, answered=[0.5, 0.2], unanswered={NOTHING: [0.5, 0.1]}, took_ms=[])
+    measured = Measured({}, answered=[0.5, 0.2], right=[0.5, 0.2], unanswered={NOTHING: [0.5, 0.1]}, took_ms=[])
     assert (measured.auroc(NOTHING), measured.auroc(ELSEWHERE)) == (0.625, None)
 
 
