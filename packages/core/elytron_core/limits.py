@@ -75,7 +75,7 @@ RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
 RECALL_NEEDED, RECALL_NEEDED_TOKENS = 100, 2_000
 """The most hits, and tokens if no bound is asked for, of a recall of as much as the question needs."""
-PROJECTED_SCORE, FOUND_SCORE = 0.2, 0.6
+PROJECTED_SCORE, FOUND_SCORE = 0.2, 0.65
 """The estimate that one of the best hits answers, from which a block shows them, and the estimate that the first one
 does, from which recall says `found`."""
 RECALL_NEIGHBOURS = 10

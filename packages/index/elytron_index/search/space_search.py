@@ -252,11 +252,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         trust = trust.beside(query.weights, text, likeness)
         trust = trust.among_few(state, query, sight.mask, sight.count)
     sums = _score_pool(state, query, pool, signals, text, trust=trust)
-    score = chosen_sums(state, query, pool, terms, few=trust.few, sums=sums)
-    if again := query.weights.again * (query.weights.again_assisted if signals.owner.any() else 1.0):
-        score = spread_out(state.columns, pool, score, again)
-    # Rounded, so that scores that differ only by the order of sums are ordered by time.
-    score = np.round(score, 9)
+    score = _chosen_scores(state, query, pool, terms, sums=sums, few=trust.few, is_assisted=bool(signals.owner.any()))
     highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
     chosen = best_rows(state, pool, score, query.limit)
     rows = pool.take(chosen)
@@ -446,7 +442,7 @@ def _score_pool(
     said += (trust.known / scale) * (text - s.body)
     rest = said + (trust.worded * weights.session / scale) * s.session
     rest += (trust.worded * window / _value_scale(s.window)) * s.window
-    score, lent, matters = _likeness(state, query, pool, s, near, trust=trust)
+    score, lent, matters = _likeness_sums(state, query, pool, s, near, trust=trust)
     rest += lent
     # A text's traits say little if it has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(np.maximum(said, matters), 0.0), 1.0))
@@ -466,7 +462,29 @@ def _score_pool(
     return whole, score
 
 
-def _likeness(
+def _chosen_scores(
+    state: IndexState,
+    query: IndexQuery,
+    pool: Rows,
+    terms: QueryTerms,
+    /,
+    *,
+    sums: tuple[Floats, Floats],
+    few: float,
+    is_assisted: bool,
+) -> Floats:
+    """Return the scores by which units are chosen, spread over threads.
+
+    They are rounded, so that scores that differ only by the order of sums are ordered by time.
+    """
+    weights = query.weights
+    score = chosen_sums(state, query, pool, terms, few=few, sums=sums)
+    if again := weights.again * (weights.again_assisted if is_assisted else 1.0):
+        score = spread_out(state.columns, pool, score, again)
+    return np.round(score, 9)
+
+
+def _likeness_sums(
     state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: SignalTrust
 ) -> tuple[Floats, Floats | float, Floats]:
     """Return what likeness adds for each unit, what that of its neighbours adds, and how much the unit matters by it.

@@ -104,6 +104,16 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
     return outcome.first_hit_chance(first)
 
 
+def answer_estimates(
+    found: Mapping[RecallPlane, FoundCandidates], hits: Sequence[RecallHit], query: str, /
+) -> tuple[float, float]:
+    """Return the estimates that one of the best hits answers, and that the first one does."""
+    if not hits:
+        return 0.0, 0.0
+    answered = max(hits[0].score, *map(answer_estimate, found.values()))
+    return answered, first_hit_chance(found[hits[0].plane], hits[0], query)
+
+
 def _possible_ids(item: UnitCandidate) -> tuple[str, str]:
     """Return the ids of the hit that `item` becomes, if it is a message and if it is none."""
     key = item.unit.ref.key

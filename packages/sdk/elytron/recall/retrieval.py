@@ -19,9 +19,8 @@ from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
     SearchedSpace,
-    answer_estimate,
+    answer_estimates,
     answer_scores,
-    first_hit_chance,
     gate_signs,
     in_one_order,
     in_own_order,
@@ -161,7 +160,7 @@ async def gather_hits(
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
+    """Return the best `limit` hits that `gate` lets through, private ones of `private`; with `depth`, the order too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -193,11 +192,10 @@ async def gather_hits(
     gathered = GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
-        order=tuple(map(placed_memory, ranked)) if depth else (),
-        scores=tuple([item.score for item in ranked]),
-        answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
-        first=first_hit_chance(found[hits[0].plane], hits[0], query) if hits else 0.0,
-        places=places,
+        tuple(map(placed_memory, ranked)) if depth else (),
+        places,
+        tuple([item.score for item in ranked]),
+        *answer_estimates(found, hits, query),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
