@@ -31,7 +31,7 @@ from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import APART, UNANSWERED, Told, Turn, locomo, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.train_questions import FOREIGN, QUESTIONS, WRITTEN
-from elytron.recall import retrieval
+from elytron.recall import order
 from elytron.recall.order import gate_signs
 from elytron_core.limits import PROJECTED_SCORE
 from elytron_core.policy.ranking.injection import GateSigns, GateWeights, clipped_margin, gate_features
@@ -127,13 +127,13 @@ async def searched(sets: Sets, embedder: Embedder | None) -> list[Searched]:
     """Return what the questions of each set, and a share of the prompts that ask nothing, bring there today."""
     nothing = [prompt.text for prompt in prompts(EXAMPLES) if not prompt.asks_memory]
     seen: list[FoundCandidates] = []
-    shipped = retrieval.answer_estimate
+    shipped = order.answer_estimate
 
     def estimate(found: FoundCandidates, /) -> float:
         seen.append(found)
         return shipped(found)
 
-    setattr(retrieval, "answer_estimate", estimate)  # noqa: B010 - to look on, as nothing else may
+    setattr(order, "answer_estimate", estimate)  # noqa: B010 - to look on, as nothing else may
     rows: list[Searched] = []
     chosen = random.Random(5)
     for group, of_set in sets.items():
