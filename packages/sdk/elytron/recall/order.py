@@ -90,12 +90,15 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
-    is_whole = set(found.terms).issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
+    words = set(found.terms).difference(found.name_terms)
     parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
+    unshared = text_likeness(*parts) if found.few else 0.0
+    if words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS])):
+        unshared = 1.0
     first = outcome.FirstHitSigns(
         evidence=signs.evidence,
         few=found.few,
-        unshared=1.0 if is_whole else text_likeness(*parts) if found.few else 0.0,
+        unshared=unshared,
         coverage=item.signals.coverage if item is not None else 0.0,
         lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
         searched=found.searched,
