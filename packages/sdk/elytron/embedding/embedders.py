@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
+from elytron.embedding.e5_file import PACKED, PackedEncoder, read_packed
 from elytron.embedding.model2vec import Model2VecEmbedder, is_model2vec
 from elytron.embedding.model_files import (
     MODEL,
@@ -32,7 +33,6 @@ from elytron.embedding.model_files import (
     read_part,
     require_packages,
 )
-from elytron.embedding.packed_e5 import PACKED, PackedEncoder, read_packed
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable, NotFound, UnreadableFile
 from elytron_core.ports.chat import FailureReason, ReplyFailed
@@ -57,9 +57,9 @@ class LocalEmbedder:
         if not 1 <= threads <= limits.EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
         self._folder = Path(folder)
-        self._manifest = read_manifest(self._folder)
-        tokenizers = () if PACKED in self._manifest.files else ("tokenizers",)
+        tokenizers = () if (self._folder / PACKED).is_file() else ("tokenizers",)
         require_packages("onnxruntime", *tokenizers, purpose="a local encoder")
+        self._manifest = read_manifest(self._folder)
         self._threads = threads
         self._loading = Lock()
         self._loaded: Encode | None = None

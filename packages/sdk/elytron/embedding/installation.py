@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from elytron.embedding.e5_file import PACKED, read_packed
 from elytron.embedding.embedders import LocalEmbedder
 from elytron.embedding.model2vec import (
     CONFIG,
@@ -36,7 +37,6 @@ from elytron.embedding.model_files import (
     models_folder,
 )
 from elytron.embedding.onnx_graph import convert_encoder, require_tools, shape_of, write_packed
-from elytron.embedding.packed_e5 import PACKED, read_packed
 from elytron_core import limits
 from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
 
