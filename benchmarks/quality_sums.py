@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
+from elytron.state.encoders import embed_texts
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index.lexicon.text_vectors import encoded_cosines, text_codes
@@ -46,11 +47,11 @@ class Likeness:
         found: list[Sequence[float]] = []
         for start in range(0, len(told.turns), _BATCH):
             texts = [turn.text for turn in told.turns[start : start + _BATCH]]
-            found += await self._embedder.embed_documents(texts)
+            found += await embed_texts(self._embedder, texts)
         self._vectors[told.name] = _unit(np.array(found, np.float64))
 
     async def numbers(self, told: Told, text: str, /) -> Floats:
-        asked = _unit(np.array([await self._embedder.embed_query(text)], np.float64))
+        asked = _unit(np.array(await embed_texts(self._embedder, [text], as_queries=True), np.float64))
         return self._vectors[told.name] @ asked[0]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, tiny_model, tiny_weights
+from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, encoded, safetensors, tiny_model, tiny_weights
 
 import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
@@ -23,7 +23,7 @@ from elytron.embedding.embedders import embedder_of
 from elytron.embedding.installation import KnownModel, add_model, fetch_commands, fetch_package, known_model, shape_of
 from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
-from elytron.state.encoders import RuntimeEncoders
+from elytron.state.encoders import RuntimeEncoders, embed_query, embed_texts
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
@@ -93,9 +93,10 @@ def served(service: Service, **more: Any) -> OpenAIEmbedder:
 
 async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(service: Service) -> None:
     embedder = served(service, batch_texts=2, document_prefix="d: ", query_prefix="q: ")
-    vectors = await embedder.embed_documents(["a", "b", "c"])
+    vectors = await embed_texts(embedder, ["a", "b", "c"])
     assert vectors == [WordEmbedder().vector(f"d: {text}") for text in "abc"]
-    assert await embedder.embed_query("a") == WordEmbedder().vector("q: a")
+    queried = np.array(WordEmbedder().vector("q: a"), "<f4").tobytes()
+    assert await embed_query(embedder, "a", wait_s=limits.EMBED_QUERY_WAIT_S) == queried
     assert [request["input"] for request in service.asked] == [["d: a", "d: b"], ["d: c"], ["q: a"]]
     assert set(service.keys) == {"Bearer k3y"}
     assert "k3y" not in repr(embedder)
@@ -184,38 +185,11 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "models"
 
 
-def expected(ids: list[int]) -> Numbers:
-    """Return the mean of the last layer by NumPy alone, in float32."""
-    from math import erf
-
-    weights = tiny_weights()
-
-    def norm(x: Numbers) -> Numbers:
-        centred = x - x.mean(-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-
-    def dense(x: Numbers, name: str) -> Numbers:
-        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-    x = weights["embeddings.word_embeddings.weight"][ids] + weights["embeddings.position_embeddings.weight"][: len(ids)]
-    x = norm(x + weights["embeddings.token_type_embeddings.weight"][0])
-    for layer in range(2):
-        name = f"encoder.layer.{layer}"
-        q, k, v = (dense(x, f"{name}.attention.self.{part}").reshape(-1, 2, 8).transpose(1, 0, 2)
-                   for part in ("query", "key", "value"))  # fmt: skip
-        scores = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(8))
-        mixed = (scores / scores.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(-1, 16)
-        x = norm(x + dense(mixed, f"{name}.attention.output.dense"))
-        inner = dense(x, f"{name}.intermediate.dense")
-        inner = inner * 0.5 * (1 + np.vectorize(erf)(inner / np.sqrt(2)))
-        x = norm(x + dense(inner, f"{name}.output.dense"))
-    return x.mean(0)
-
-
 async def test_a_converted_encoder_gives_the_vectors_of_its_weights(shelf: Path) -> None:
     embedder = LocalEmbedder(shelf / "tiny")
     found = np.array(await embedder.embed_query("the boat is blue"))
-    exact = expected([1, 2, 3, 4])
+    weights = tiny_weights()
+    exact = encoded(weights, weights["embeddings.word_embeddings.weight"][[1, 2, 3, 4]])
     cosine = found @ exact / np.linalg.norm(found) / np.linalg.norm(exact)
     assert cosine > 0.97
     assert (embedder.info.model, embedder.info.dimensions, embedder.info.passages) == ("tiny-int8", 16, 8)

@@ -30,7 +30,7 @@ TOLD = Told(
 class Directions:
     """Gives each known text a direction of its own."""
 
-    info = EmbedderInfo(model="directions-1", dimensions=3)
+    info = EmbedderInfo(name="directions-1", dimensions=3)
     known = ("the blue kettle broke", "yes", "we fly to Porto in May", "where to?")
     numbers = ((1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 3.0), (0.6, 0.0, 0.8))
 

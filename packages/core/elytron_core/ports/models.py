@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
 from elytron_core.policy.ranking.query import QuestionLabel
@@ -57,19 +58,31 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EmbedderInfo:
-    """Kind of an embedder's vectors. `model` is kept with every vector; only vectors of one model are compared."""
+    """Kind of an embedder's vectors. `model` is stored with every vector; only vectors of one model are compared."""
 
-    model: str
+    name: str
     dimensions: int
     passages: int = 0
     """Each message is embedded in at most this many passages beside its whole; 0: only its whole.
 
     An encoder of single sentences finds one sentence of many better so, at the cost of more embedding.
     """
+    query_prefix: str = ""
+    """Text that the model expects before a query. The runtime adds it, the embedder does not."""
+    document_prefix: str = ""
+    """Text that the model expects before a text to be found, such as `passage: `."""
+
+    @property
+    def model(self) -> str:
+        """Return the id of the vectors: the name and, if there are prefixes, a digest of them."""
+        if not self.query_prefix and not self.document_prefix:
+            return self.name
+        prefixes = f"{len(self.query_prefix)}:{self.query_prefix}{self.document_prefix}"
+        return f"{self.name}+{sha256(prefixes.encode()).hexdigest()[:8]}"
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors."""
+    """Turns texts into vectors. It gets texts with the prefixes of its `info`."""
 
     @property
     def info(self) -> EmbedderInfo:

@@ -307,7 +307,8 @@ async def _try_languages(embedder: Embedder) -> ModelReach:
     )
     every = [pair for told in pairs.values() for pair in told]
     try:
-        memories, questions = [await embed_texts(embedder, [pair[side] for pair in every]) for side in (0, 1)]
+        memories = await embed_texts(embedder, [memory for memory, _ in every])
+        questions = await embed_texts(embedder, [question for _, question in every], as_queries=True)
     except ModelRefused:
         return ModelReach.MANY
     found, start = 0, 0

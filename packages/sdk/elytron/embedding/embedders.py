@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
+from elytron.embedding.e5_file import PACKED, PackedEncoder, read_packed
 from elytron.embedding.model2vec import Model2VecEmbedder, is_model2vec
 from elytron.embedding.model_files import (
     MODEL,
@@ -40,14 +41,13 @@ from elytron_core.text.similarity import estimate_tokens
 from elytron_models.dialect import Fields, bearer_header, count_field, inner_object, object_list
 from elytron_models.server import ModelServer, error_of
 
-PASSAGES: Final = 8
-"""Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
+Encode = Callable[[str], Sequence[float]]
 
 
 class LocalEmbedder:
     """Turns texts into vectors by the model in `folder`. Needs the extra `local`.
 
-    The folder holds `model.onnx`, `tokenizer.json` and `embedder.json`, which says what they are: `elytron model add`
+    The folder holds `model.onnx`, a tokenizer and `embedder.json`, which says what they are: `elytron model add`
     makes one. Packages that are missing are named at once, the model is loaded at first use. Each text is encoded by
     itself, so that its vector depends on it alone; on one processor that is as fast as batches. `threads` bounds the
     processor's threads of one text.
@@ -56,65 +56,95 @@ class LocalEmbedder:
     def __init__(self, folder: str | PathLike[str], /, *, threads: int = 1) -> None:
         if not 1 <= threads <= limits.EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
-        require_packages("onnxruntime", "tokenizers", purpose="a local encoder")
         self._folder = Path(folder)
+        tokenizers = () if (self._folder / PACKED).is_file() else ("tokenizers",)
+        require_packages("onnxruntime", *tokenizers, purpose="a local encoder")
         self._manifest = read_manifest(self._folder)
         self._threads = threads
         self._loading = Lock()
-        self._loaded: tuple[Any, Any] | None = None
+        self._loaded: Encode | None = None
 
     def __repr__(self) -> str:
-        return f"LocalEmbedder({self._manifest.model!r})"
+        return f"LocalEmbedder({self.info.model!r})"
 
     @property
     def info(self) -> EmbedderInfo:
-        return EmbedderInfo(self._manifest.model, self._manifest.dimensions, passages=PASSAGES)
+        return self._manifest.info
 
     async def load_model(self) -> None:
         """Read the model, unless it is read. Raises UnreadableFile."""
         if self._loaded is None:
-            await asyncio.to_thread(self._load)
+            await asyncio.to_thread(self.load)
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order. Raises UnreadableFile."""
-        return await asyncio.to_thread(self._encode, texts)
+        return await asyncio.to_thread(lambda: [*map(self.load(), texts)])
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises UnreadableFile."""
-        (found,) = await asyncio.to_thread(self._encode, (text,))
-        return found
+        return await asyncio.to_thread(lambda: self.load()(text))
 
-    def _encode(self, texts: Sequence[str]) -> list[list[float]]:
-        import numpy as np
-
-        tokenizer, session = self._load()
-        found: list[list[float]] = []
-        for text in texts:
-            ids = np.array([tokenizer.encode(text).ids], np.int64)
-            (pooled,) = session.run(None, {"ids": ids, "mask": np.ones_like(ids)})
-            found.append(pooled[0].tolist())
-        return found
-
-    def _load(self) -> tuple[Any, Any]:
+    def load(self) -> Encode:
+        """Read the model, unless it is read; return what makes a text's vector. Raises UnreadableFile."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = _open_encoder(self._folder, self._manifest, self._threads)
             return self._loaded
 
 
-def _open_encoder(folder: Path, manifest: ModelManifest, threads: int) -> tuple[Any, Any]:
-    onnxruntime: Any = import_module("onnxruntime")
+def _open_encoder(folder: Path, manifest: ModelManifest, threads: int) -> Encode:
+    session = _open_session(read_part(folder, MODEL, manifest), threads)
+    if PACKED in manifest.files:
+        packed = read_packed(read_part(folder, PACKED, manifest))
+        return PackedEncoder(packed, session, max_tokens=manifest.max_tokens).vector
     tokenizers: Any = import_module("tokenizers")
-    files = {name: read_part(folder, name, manifest) for name in (MODEL, TOKENIZER)}
-    tokenizer = tokenizers.Tokenizer.from_buffer(files[TOKENIZER])
+    try:
+        tokenizer = tokenizers.Tokenizer.from_buffer(read_part(folder, TOKENIZER, manifest))
+    except ValueError:
+        raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
     tokenizer.enable_truncation(manifest.max_tokens)
     tokenizer.no_padding()
+    return _graph_encoder(tokenizer, session)
+
+
+def _open_session(graph: bytes, threads: int) -> Any:
+    """Return the graph as a session of onnxruntime. Raises UnreadableFile."""
+    onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(files[MODEL], options, providers=["CPUExecutionProvider"])
-    return tokenizer, session
+    try:
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - its errors have no public class in common
+        problem = f"cannot be loaded by onnxruntime ({type(error).__name__}): it must be one whole ONNX file"
+        raise UnreadableFile(name=MODEL, problem=problem) from None
+
+
+_OUTPUTS: Final = ("pooled", "sentence_embedding", "last_hidden_state", "token_embeddings")
+"""Outputs of encoders by the names under which they are exported: a text's vector, else those of its tokens."""
+
+
+def _graph_encoder(tokenizer: Any, session: Any) -> Encode:
+    """Return what makes a text's vector by a graph of ours or by an export of e5. Raises UnreadableFile."""
+    import numpy as np
+
+    wanted = {each.name for each in session.get_inputs()}
+    outputs = [each.name for each in session.get_outputs()]
+    output = next((name for name in _OUTPUTS if name in outputs), None)
+    if output is None or not wanted <= {"ids", "mask", "input_ids", "attention_mask", "token_type_ids"}:
+        names = ", ".join(sorted(wanted | {*outputs}))
+        raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {names}")
+
+    def encode(text: str) -> list[float]:
+        ids = np.array([tokenizer.encode(text).ids], np.int64)
+        mask, kinds = np.ones_like(ids), np.zeros_like(ids)
+        given = {"ids": ids, "mask": mask, "input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
+        (vectors,) = session.run([output], {name: given[name] for name in wanted})
+        vector = vectors[0].mean(axis=0) if vectors.ndim == 3 else vectors[0]
+        return vector.tolist()
+
+    return encode
 
 
 OFFICIAL: Final = "https://api.openai.com/v1"
@@ -126,8 +156,8 @@ class OpenAIEmbedder:
     Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and is in no message and no
     representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
     `timeout_s`. `token_budget` bounds what all calls of this embedder may spend; when it is used up, the embedder is
-    unavailable. The prefixes are for models that need them. One embedder serves one event loop at a
-    time; `close` lets go of its connections.
+    unavailable. The prefixes are for models that need them, and part of the vectors' id. One embedder serves one
+    event loop at a time; `close` lets go of its connections.
     """
 
     def __init__(
@@ -150,10 +180,9 @@ class OpenAIEmbedder:
         if not 1 <= batch_texts <= limits.EMBED_BATCH_TEXTS:
             raise InvalidInput(field="batch_texts", problem=f"must be 1 to {limits.EMBED_BATCH_TEXTS}")
         self._model = model
-        self._dimensions = dimensions
+        self._info = EmbedderInfo(model, dimensions, query_prefix=query_prefix, document_prefix=document_prefix)
         self._tokens_left = token_budget
         self._batch_texts = batch_texts
-        self._prefixes = (query_prefix, document_prefix)
         self._server = ModelServer(
             (base_url or OFFICIAL).rstrip("/"),
             headers=bearer_header(api_key or ""),
@@ -163,23 +192,22 @@ class OpenAIEmbedder:
         )
 
     def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self._model!r}, dimensions={self._dimensions})"
+        return f"OpenAIEmbedder({self._model!r}, dimensions={self._info.dimensions})"
 
     @property
     def info(self) -> EmbedderInfo:
-        return EmbedderInfo(self._model, self._dimensions)
+        return self._info
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        prefixed = [self._prefixes[1] + text for text in texts]
         found: list[Sequence[float]] = []
-        for start in range(0, len(prefixed), self._batch_texts):
-            found += await self._ask(prefixed[start : start + self._batch_texts])
+        for start in range(0, len(texts), self._batch_texts):
+            found += await self._ask([*texts[start : start + self._batch_texts]])
         return found
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        (found,) = await self._ask([self._prefixes[0] + text])
+        (found,) = await self._ask([text])
         return found
 
     async def close(self) -> None:
@@ -437,8 +465,9 @@ _SERVER: Final = re.compile(r"(?P<base>https?://[^\s#]+)#(?P<model>[^\s#@]+)@(?P
 def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
     """Return the embedder that `text` names; `key` goes to a server.
 
-    `use` is the encoder of the extra of that name, `minilm` a model on the shelf, a text with a slash a folder, whose
-    files tell what it holds, `http://127.0.0.1:11434/v1#nomic-embed-text@768` a server's address, model and dimensions.
+    `use` is the encoder of the extra of that name, `e5` or `minilm` a model that was added, a text with a slash a
+    folder, whose files tell what it holds, `http://127.0.0.1:11434/v1#nomic-embed-text@768` a server's address, model
+    and dimensions.
     Raises NotFound, UnreadableFile, InvalidInput, MissingExtra.
     """
     if text.startswith(("http://", "https://")):

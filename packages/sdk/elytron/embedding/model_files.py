@@ -5,7 +5,7 @@ import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -13,24 +13,42 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, NotFound, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.planes.embedding import Dimensions, ModelId
+from elytron_core.ports.models import EmbedderInfo
 
 MANIFEST = "embedder.json"
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 
+PASSAGES: Final = 8
+"""Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
+Prefix = Annotated[str, Field(max_length=limits.NAME_CHARS)]
+
+
 class ModelManifest(Value):
-    """Manifest of a model's folder. `files` are SHA-256 digests by file name; `made_from` is its source."""
+    """Manifest of a model's folder. `files` are SHA-256 digests by file name; `made_from` is its source.
+
+    Vectors are those of the model with these prefixes; `passages` is how many of a message are embedded in addition.
+    """
 
     format: Annotated[int, Field(ge=1, le=1)] = 1
     model: ModelId
     dimensions: Dimensions
     max_tokens: Annotated[int, Field(ge=1, le=limits.EMBED_TEXT_CHARS)]
     files: dict[str, str]
+    passages: Annotated[int, Field(ge=0, le=limits.EMBED_PASSAGES)] = PASSAGES
+    query_prefix: Prefix = ""
+    document_prefix: Prefix = ""
     made_from: str = ""
     licence: str = ""
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """Return what the model's vectors are."""
+        return EmbedderInfo(self.model, self.dimensions, self.passages, self.query_prefix, self.document_prefix)
 
 
 class KeptModel(Value):
@@ -119,7 +137,7 @@ def _kept_model(folder: Path, manifest: ModelManifest) -> KeptModel:
     return KeptModel(
         name=folder.name,
         folder=str(folder),
-        model=manifest.model,
+        model=manifest.info.model,
         dimensions=manifest.dimensions,
         size_bytes=sum(path.stat().st_size for path in folder.iterdir()),
         licence=manifest.licence,

@@ -28,9 +28,15 @@ _LONGEST: Final = 1e76
 """The square of a vector's length whose numbers float32 holds; there is no such vector beyond."""
 
 
-async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Sequence[float]]:
-    """Return one vector per text. Raises ModelUnavailable, ModelRefused, also for an answer of another length."""
-    vectors = await _await_answer(embedder.embed_documents(texts), embedder)
+async def embed_texts(
+    embedder: Embedder, texts: Sequence[str], /, *, as_queries: bool = False
+) -> list[Sequence[float]]:
+    """Return one vector per text, embedded as texts to be found or `as_queries`.
+
+    Raises ModelUnavailable, ModelRefused, also for an answer of another length.
+    """
+    prefix = embedder.info.query_prefix if as_queries else embedder.info.document_prefix
+    vectors = await _await_answer(embedder.embed_documents([prefix + text for text in texts]), embedder)
     if len(vectors) != len(texts):
         raise ModelRefused(f"{embedder.info.model!r} returned {len(vectors)} vectors for {len(texts)} texts")
     return list(vectors)
@@ -45,7 +51,7 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
         await _load_embedder(embedder)
     try:
         async with asyncio.timeout(wait_s):
-            numbers = await _await_answer(embedder.embed_query(text), embedder)
+            numbers = await _await_answer(embedder.embed_query(embedder.info.query_prefix + text), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} returned no vector within {wait_s:g} s") from None
     try:

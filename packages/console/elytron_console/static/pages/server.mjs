@@ -52,7 +52,7 @@ function Model({ name, title, of, none, onDone }) {
       <${Pairs} rows=${[[title, of.in_use ?? html`<span class="soft">none: ${none}</span>`], ["Set by", of.origin]]} />
       ${of.is_changeable && html`
         <div class="field"><label for=${id}>From the next start</label>
-          <div class="row"><input id=${id} style=${{ flex: "1 1 160px", width: "auto" }} value=${text} placeholder=${name === "embedder" ? "minilm, use, a folder, or URL#MODEL@DIMENSIONS" : "ollama:llama3.2, openai:gpt-5"} onInput=${(event) => setText(event.currentTarget.value)} />
+          <div class="row"><input id=${id} style=${{ flex: "1 1 160px", width: "auto" }} value=${text} placeholder=${name === "embedder" ? "e5, a folder, or URL#MODEL@DIMENSIONS" : "ollama:llama3.2, openai:gpt-5"} onInput=${(event) => setText(event.currentTarget.value)} />
           <button type="submit" disabled=${busy || !changed}>Save</button></div></div>`}
       <${Failure} error=${error} />
     </form>`;

