@@ -114,6 +114,7 @@ class UnitView(NamedTuple):
     trust: int
     chars: int
     sequence: int
+    check: int
 
     @property
     def ordered_at(self) -> int:

@@ -12,9 +12,11 @@ loaded is written over only in copies. Their sums find damage and are cheap; for
 import json
 import struct
 import sys
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
 from threading import Thread
 from typing import Any, Final, NamedTuple
@@ -289,6 +291,9 @@ def _touch_pages(memory: NDArray[np.uint8]) -> None:
     memory[::PAGESIZE] = 0
 
 
+_VERSIONS: Final = count(1)
+
+
 class SpaceIndex:
     """Units of one space, searchable. Knows no store and no plane; not for several threads at once.
 
@@ -300,6 +305,7 @@ class SpaceIndex:
         self._state = IndexState(analyser)
         self._labels = labels
         self._watermark = 0
+        self._versions: defaultdict[str, int] = defaultdict(_VERSIONS.__next__)
         self._reading = ReadingCache()
         self._planes: dict[str, int] | None = None
         self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
@@ -308,6 +314,10 @@ class SpaceIndex:
     def watermark(self) -> int:
         """The journal sequence up to which changes were applied."""
         return self._watermark
+
+    def version_of(self, collection: str, /) -> int:
+        """Return a number that no index had before, and that is another once a document of `collection` changes."""
+        return self._versions[collection]
 
     def apply(
         self, changes: Sequence[DocumentChange], /, *, embedded: Sequence[EmbeddedDocument] = (), watermark: int
@@ -320,6 +330,8 @@ class SpaceIndex:
         self._planes = None
         self._reading.forget()
         self._state.apply(changes, embedded)
+        for collection in {change.ref.collection for change in changes}:
+            self._versions.pop(collection, None)
         self._watermark = watermark
         # A compaction works on the state of an earlier moment and needs these changes again.
         if self._since is not None:

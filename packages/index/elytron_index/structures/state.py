@@ -259,7 +259,7 @@ class IndexState:
     def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
         """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
         row = self.row_of(ref, part)
-        return (int(self.columns.times(np.array([row]))[0]), int(self.columns.sequence[row])) if row else None
+        return (self.columns.time(row), int(self.columns.sequence[row])) if row else None
 
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place in the journal of the units of a document; 0 if it has none."""
