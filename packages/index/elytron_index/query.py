@@ -114,7 +114,6 @@ class UnitView(NamedTuple):
     trust: int
     chars: int
     sequence: int
-    check: int
 
     @property
     def ordered_at(self) -> int:

@@ -35,8 +35,16 @@ from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import TextTrait
 from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, LearntTerms, TermVocabulary
 from elytron_index.lexicon.text_vectors import LanguageVectors, table_version
-from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, UnitFilters, UnitView
-from elytron_index.search.space_search import ReadingCache, latest_units, search_space
+from elytron_index.query import (
+    DocumentChange,
+    EmbeddedDocument,
+    FoundCandidates,
+    IndexQuery,
+    UnitFilters,
+    UnitView,
+    latest_first,
+)
+from elytron_index.search.space_search import ReadingCache, latest_rows, search_space
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
 from elytron_index.structures.state import FrozenState, IndexState
@@ -303,6 +311,7 @@ class SpaceIndex:
     def __init__(self, analyser: TextAnalyser, /, *, labels: str = "") -> None:
         """Make an index of no units. `labels` is the version of the classifier that says what traits units have."""
         self._state = IndexState(analyser)
+        self._serial = next(_VERSIONS)
         self._labels = labels
         self._watermark = 0
         self._versions: defaultdict[str, int] = defaultdict(_VERSIONS.__next__)
@@ -397,7 +406,15 @@ class SpaceIndex:
 
         Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
         """
-        return latest_units(self._state, filters, traits, limit=limit, least_trust=least_trust)
+        rows = latest_rows(self._state, filters, traits, limit=limit, least_trust=least_trust)
+        return latest_first(self._state.views(rows))[:limit]
+
+    def latest_version(
+        self, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
+    ) -> tuple[int, bytes]:
+        """Return what is another once `latest` has other units, or other texts of them."""
+        # A changed document has other rows.
+        return self._serial, latest_rows(self._state, filters, traits, limit=limit, least_trust=least_trust).tobytes()
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
@@ -517,7 +534,7 @@ class SpaceIndex:
             state.apply(changes, embedded)
         # The model may have been named after the copy was made.
         state.compared, state.is_english = self._state.compared, self._state.is_english
-        self._state, self._since = state, None
+        self._state, self._since, self._serial = state, None, next(_VERSIONS)
         self._reading.forget()
 
     @classmethod

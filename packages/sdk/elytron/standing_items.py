@@ -14,7 +14,7 @@ from elytron.indexing.units import is_standing
 from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint
 from elytron_core.evidence import TrustLevel
@@ -159,11 +159,11 @@ async def private_of(
     ctx: OperationContext,
     scope: Scope,
     request: MemoryProjectionRequest,
-    hits: Sequence[RecallHit],
+    private_facts: Sequence[str],
     *,
     is_trusted: bool,
 ) -> PrivateItems:
-    """Return the private documents that may be shown, and those of `hits` that may not be.
+    """Return the private documents that may be shown, and `private_facts` if these may not be.
 
     If the owner of the scope's conversation is not trusted, its documents are left out.
     """
@@ -178,9 +178,7 @@ async def private_of(
             for document in shown
         )
         return PrivateItems(items, documents_withheld=len(documents) - len(shown))
-    facts = (hit for hit in hits if hit.plane is RecallPlane.LONG_TERM)
-    withheld = tuple(fact.id for fact in facts if fact.privacy is FactPrivacy.PRIVATE)
-    return PrivateItems((), withheld, documents_withheld=len(documents))
+    return PrivateItems((), tuple(private_facts), documents_withheld=len(documents))
 
 
 async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> ConversationWork:
@@ -259,22 +257,19 @@ async def wishes_of(
         return ()
     index = await ctx.folds.current(scope.space)
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
-    standing = index.latest(filters, TextTrait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
-    if not standing:
-        return ()
-    since = standing[-1].ordered_at
-    changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
-    later = [view for view in changes if view.ordered_at >= since]
-    views = {(view.ref, view.part): view for view in (*standing, *later)}
-    latest = latest_first(views.values())
+    traits = TextTrait.STANDING, TextTrait.CHANGE
+    latest = partial(index.latest, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
+    version = partial(index.latest_version, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
 
     async def read() -> tuple[WishItem, ...]:
-        messages = await _said_messages(ctx, scope, latest)
+        standing, changes = map(latest, traits)
+        later = [view for view in changes if standing and view.ordered_at >= standing[-1].ordered_at]
+        views = {(view.ref, view.part): view for view in (*standing, *later)}
+        messages = await _said_messages(ctx, scope, latest_first(views.values()))
         return standing_wishes(messages, is_standing=partial(is_standing, ctx.models.statements))
 
-    # With its check, a view is that of one text.
-    wishes = await ctx.folds.readings.listed(scope.space, replace(filters, as_of=None), latest, read)
-    return tuple(wishes)
+    kept_filters = replace(filters, as_of=None)
+    return tuple(await ctx.folds.readings.listed(scope.space, kept_filters, tuple(map(version, traits)), read))
 
 
 async def _said_messages(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[PersonMessage]:

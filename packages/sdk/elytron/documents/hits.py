@@ -4,7 +4,7 @@ The cursor of recall is "place.sequence.check", the check over query, filters an
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from elytron_core.clock import Instant, late_recording
@@ -123,17 +123,22 @@ def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[st
 
 
 def with_newer(
-    question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], places: Mapping[str, int], /
+    question: ReadQuestion,
+    query: str,
+    hits: tuple[RecallHit, ...],
+    places_of: Callable[[Sequence[RecallHit]], Mapping[str, int]],
+    /,
 ) -> tuple[RecallHit, ...]:
     """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
 
-    A replaced hit names the last word; scores stay with the places. `places` are those of the hits in time.
+    A replaced hit names the last word; scores stay with the places. `places_of` gives the places of hits in time.
     """
     if question.version is AnswerVersion.FIRST or (
         question.version is AnswerVersion.ANY and not asks_how_things_are(query)
     ):
         return hits
     best = hits[:WINDOW]
+    places = places_of(best)
     told = [_speaker_told(hit, places) for hit in best]
     if sum(each is not None for each in told) < 2:
         return hits

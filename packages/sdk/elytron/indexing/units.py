@@ -472,7 +472,7 @@ class ParseCache:
     async def listed(
         self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
     ) -> Sequence[ListedT]:
-        """Return what `make` returns, made again only if the list `name` of the space was last made of another state."""
+        """Return what `make` returns; it is asked again only if the list `name` was last made of another state."""
         key = space, name
         known = self._lists.get(key)
         if known is not None and known[0] == state:

@@ -42,6 +42,7 @@ from elytron_core.policy.projection import builder
 from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MAX,
     RECALLED_CHARS_MIN,
+    RECALLED_SPARE,
     RecalledItem,
     RecentMessage,
     StandingFact,
@@ -95,9 +96,11 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     most = _gathered_count(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather_hits(ctx, scope, request.query, request.filters, limit=most, private=_with_private(request))
+    gathered = await gather_hits(
+        ctx, scope, request.query, request.filters, limit=most, room=max_len, private=_with_private(request)
+    )
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
-    private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
+    private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
     pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = builder.build_projection(
@@ -233,9 +236,8 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         return ()
     budget, hits = room, gathered.hits
     # Repeats would take the room of further answers.
-    if gathered.wants_several:
-        hits = [hits[place] for place in distinct_places(hit.text for hit in hits)]
-    for place, hit in enumerate(hits, 1):
+    places = distinct_places(hit.text for hit in hits) if gathered.wants_several else range(len(hits))
+    for place, hit in enumerate(map(hits.__getitem__, places), 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:
@@ -258,7 +260,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         )
         room -= min(len(hit.text), most)
         # A few more, since those that are in the block already are left out.
-        if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
+        if room < -RECALLED_SPARE:
             break
     return tuple(items)
 
@@ -276,7 +278,7 @@ async def _recent_messages(
     is_private_shown = request.private_context is PrivateContext.ALLOWED
     messages: list[RecentMessage] = []
     for document in reversed(documents):
-        turn = transcript.Turn.from_bytes(document.body)
+        turn = ctx.folds.readings.turn(scope.space, document).turn
         messages += [
             RecentMessage(
                 id=transcript.message_id(TurnId(document.ref.key), part),

@@ -23,6 +23,7 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
+from elytron_core.policy.projection.sections import fills_block
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
@@ -211,6 +212,18 @@ def _plane_of(item: RankedMemory) -> RecallPlane:
             return RecallPlane.TRANSCRIPT
 
 
+def private_facts(ranked: Iterable[RankedMemory], /) -> tuple[str, ...]:
+    """Return the ids of the private facts among `ranked`."""
+    found = [item.found for item in ranked]
+    facts_found = [each.fact for each in found if isinstance(each, ScoredFact)]
+    facts_found += [each for each in found if isinstance(each, RecallHit) and each.plane is RecallPlane.LONG_TERM]
+    return tuple([each.id for each in facts_found if each.privacy is facts.FactPrivacy.PRIVATE])
+
+
+_AT_ONCE = 16
+"""Number of hits that are made before it is known whether a block has room for more."""
+
+
 async def hits_of(
     ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, limit: int, now: Instant
 ) -> tuple[RecallHit, ...]:
@@ -384,6 +397,22 @@ def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Itera
         yield hit if hit.score == least else hit.model_copy(update={"score": least})
 
 
+class ShownCount(NamedTuple):
+    """How many hits are made."""
+
+    limit: int
+    room: int | None
+    """The size of the block that they are for, in characters, if it may have room for fewer."""
+
+    def is_met(self, hits: Sequence[RecallHit], /) -> bool:
+        """Return whether no more hits are needed."""
+        if len(hits) >= self.limit:
+            return True
+        # Text from outside has its share of all hits, so that these must be known.
+        is_own = self.room is not None and not any(map(is_outside, hits))
+        return is_own and fills_block((hit.text for hit in hits), self.room)
+
+
 async def shown_hits(
     ctx: OperationContext,
     scope: Scope,
@@ -392,15 +421,15 @@ async def shown_hits(
     search: IndexQuery | None,
     /,
     *,
-    limit: int,
+    count: ShownCount,
     now: Instant,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best of `ranked`, at least `limit` if there are that many.
+    """Return the hits of the best of `ranked`, `count` at least if there are that many.
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
     """
-    seen = await _best_hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
-    if search is None or not is_crowded(seen, limit=limit):
+    seen = await _best_hits(ctx, scope, ranked, count=count._replace(limit=max(count.limit, WINDOW)), now=now)
+    if search is None or not is_crowded(seen, limit=count.limit):
         return seen
     # The same for any limit: pages of one recall agree on the order.
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
@@ -409,13 +438,14 @@ async def shown_hits(
 
 
 async def _best_hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, wanted: int, now: Instant
+    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, count: ShownCount, now: Instant
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next."""
+    """Return the hits of the best, `count` of them; a repetition of text from outside is left out for the next."""
     hits: tuple[RecallHit, ...] = ()
     start = 0
-    while len(hits) < wanted and start < len(ranked):
-        page = ranked[start : start + wanted - len(hits)]
+    most = count.limit if count.room is None else _AT_ONCE
+    while not count.is_met(hits) and start < len(ranked):
+        page = ranked[start : start + min(count.limit - len(hits), most)]
         start += len(page)
         hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
     return hits

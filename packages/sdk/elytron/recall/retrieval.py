@@ -19,12 +19,14 @@ from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
     SearchedSpace,
+    ShownCount,
     answer_estimate,
     answer_scores,
     in_one_order,
     in_own_order,
     looked_closer,
     placed_memory,
+    private_facts,
     ranked_facts,
     shown_hits,
     signals_of,
@@ -86,7 +88,9 @@ class GatheredHits(NamedTuple):
     order: tuple[PlacedMemory, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
     places: Mapping[str, int] = MappingProxyType({})
-    """The place of each hit in the order of time, by its id."""
+    """The place of each hit in the order of time, by its id, if an account is asked for."""
+    private: tuple[str, ...] = ()
+    """The private facts among as many of the order as there may be hits."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
@@ -141,11 +145,15 @@ async def gather_hits(
     /,
     *,
     limit: int,
+    room: int | None = None,
     diversity: HitDiversity = HitDiversity.AUTO,
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
+    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too.
+
+    With `room`, the number of characters of a block, hits that find none there are left out.
+    """
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -174,15 +182,17 @@ async def gather_hits(
     route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
-    seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
-    hits = with_newer(question, query, seen, places := time_places(index, seen))[:limit]
+    shown = ShownCount(limit, None if question.wants_several else room)
+    seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), count=shown, now=now)
+    hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
     return GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
         order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
-        places=places,
+        places=time_places(index, seen) if question.retells else {},
+        private=private_facts(ranked[:limit]),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),

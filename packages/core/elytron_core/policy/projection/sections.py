@@ -279,6 +279,8 @@ PRESSURE_PERCENT: Final = {MemoryPressure.NORMAL: 100, MemoryPressure.CAUTIOUS: 
 RECALLED_CHARS_MIN: Final = 500
 RECALLED_CHARS_MAX: Final = 4_800
 """The least and the most characters in which a recalled message is shown, if it has them."""
+RECALLED_SPARE: Final = 640
+"""Characters of recalled memories beyond the room: those that are in the block already are left out."""
 BEST_SHARE: Final = 4
 """The best of them may take one part in four of the block, the next one in eight, then one in twelve, and so on."""
 
@@ -350,6 +352,11 @@ def fill_section(
         dropped=tuple(dropped),
         lines=tuple(kept),
     )
+
+
+def fills_block(texts: Iterable[str], budget: int, /) -> bool:
+    """Return whether a block of `budget` characters has no room for more memories than these, in any order of them."""
+    return sum(min(len(text), RECALLED_CHARS_MIN) for text in texts) > budget + RECALLED_SPARE
 
 
 def recalled_chars(place: int, budget: int, /) -> int:
