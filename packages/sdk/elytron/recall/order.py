@@ -212,12 +212,12 @@ def _plane_of(item: RankedMemory) -> RecallPlane:
             return RecallPlane.TRANSCRIPT
 
 
-def private_facts(ranked: Iterable[RankedMemory], /) -> tuple[str, ...]:
-    """Return the ids of the private facts among `ranked`."""
-    found = [item.found for item in ranked]
-    facts_found = [each.fact for each in found if isinstance(each, ScoredFact)]
-    facts_found += [each for each in found if isinstance(each, RecallHit) and each.plane is RecallPlane.LONG_TERM]
-    return tuple([each.id for each in facts_found if each.privacy is facts.FactPrivacy.PRIVATE])
+def private_facts(hits: Iterable[RecallHit], others: Iterable[RankedMemory], /) -> tuple[str, ...]:
+    """Return the ids of the private facts among `hits` and `others`, each once."""
+    found = (*hits, *(item.found for item in others))
+    read = [each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)]
+    told = [each for each in read if isinstance(each, facts.Fact) or each.plane is RecallPlane.LONG_TERM]
+    return tuple(dict.fromkeys(each.id for each in told if each.privacy is facts.FactPrivacy.PRIVATE))
 
 
 _AT_ONCE = 16
