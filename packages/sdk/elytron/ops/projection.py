@@ -36,6 +36,7 @@ from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPl
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import TurnId
+from elytron_core.model import VouchedMaker
 from elytron_core.planes import transcript
 from elytron_core.policy import host
 from elytron_core.policy.projection import builder
@@ -56,6 +57,7 @@ from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places
 
 MARK_BYTES = 12
+_RECALLED = VouchedMaker(RecalledItem, *RecalledItem.model_fields)
 SHORT_CHARS = 80
 """A short message with who said it when."""
 
@@ -161,8 +163,10 @@ async def _note_shown(
     built: builder.BuiltProjection,
 ) -> None:
     """Count the memories in a block as shown."""
-    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
-    if standing := [fact.id for fact in facts if built.shows(fact.id, SectionName.FACTS)]:
+    shown = {section.name: frozenset(section.included) for section in built.sections}
+    recalled, known = (shown.get(name, frozenset[str]()) for name in (SectionName.RECALLED, SectionName.FACTS))
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if hit.id in recalled])
+    if standing := [fact.id for fact in facts if fact.id in known]:
         ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
 
 
@@ -244,7 +248,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
             # To look through one takes milliseconds: others have their turn before each.
             await asyncio.sleep(0)
         items.append(
-            RecalledItem(
+            _RECALLED.make(
                 id=hit.id,
                 plane=hit.plane,
                 text=hit.text,

@@ -215,19 +215,27 @@ def _plane_of(item: RankedMemory) -> RecallPlane:
 def private_facts(hits: Iterable[RecallHit], others: Iterable[RankedMemory], /) -> tuple[str, ...]:
     """Return the ids of the private facts among `hits` and `others`, each once."""
     found = (*hits, *(item.found for item in others))
-    read = [each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)]
+    read = [
+        each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)
+    ]
     told = [each for each in read if isinstance(each, facts.Fact) or each.plane is RecallPlane.LONG_TERM]
     return tuple(dict.fromkeys(each.id for each in told if each.privacy is facts.FactPrivacy.PRIVATE))
 
 
-_AT_ONCE = 16
-"""Number of hits that are made before it is known whether a block has room for more."""
-
-
 async def hits_of(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, limit: int, now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    /,
+    *,
+    limit: int,
+    now: Instant,
+    is_signed: bool = True,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
+    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place.
+
+    Unless they are `is_signed`, those that are made here have no signals.
+    """
     hits: list[RecallHit] = []
     readings = partial(ctx.folds.readings.turn, scope.space)
     start = 0
@@ -236,21 +244,29 @@ async def hits_of(
         start += len(page)
         refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
-        hits += [hit for item in page if (hit := _ranked_hit(item, at, readings, now)) is not None]
+        made = (_ranked_hit(item, at, readings, now, is_signed=is_signed) for item in page)
+        hits += [hit for hit in made if hit is not None]
     return tuple(hits)
 
 
 def _ranked_hit(
-    item: RankedMemory, at: Mapping[DocumentRef, Document], reading: Callable[[Document], ReadTurn], now: Instant
+    item: RankedMemory,
+    at: Mapping[DocumentRef, Document],
+    reading: Callable[[Document], ReadTurn],
+    now: Instant,
+    *,
+    is_signed: bool,
 ) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
         case UnitCandidate(unit):
             document = at.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
-            return scored_hit(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
+            signals = signals_of(item.found) if is_signed else {}
+            return scored_hit(hit, score=item.score, signals=signals) if hit is not None else None
         case ScoredFact():
-            return fact_hit(item.found.fact, now=now, score=item.score, signals=item.found.signals)
+            signals = item.found.signals if is_signed else None
+            return fact_hit(item.found.fact, now=now, score=item.score, signals=signals)
         case RecallHit():
             return item.found
 
@@ -402,15 +418,23 @@ class ShownCount(NamedTuple):
 
     limit: int
     room: int | None
-    """The size of the block that they are for, in characters, if it may have room for fewer."""
+    """The size of the block that they are for, in characters, if they are for one."""
+    is_whole: bool = True
+    """False if fewer are made where the block has no room for more."""
 
     def is_met(self, hits: Sequence[RecallHit], /) -> bool:
         """Return whether no more hits are needed."""
         if len(hits) >= self.limit:
             return True
         # Text from outside has its share of all hits, so that these must be known.
-        is_own = self.room is not None and not any(map(is_outside, hits))
-        return is_own and fills_block((hit.text for hit in hits), self.room)
+        if self.is_whole or self.room is None or any(map(is_outside, hits)):
+            return False
+        return fills_block((hit.text for hit in hits), self.room)
+
+    def next_page(self, made: int, /) -> int:
+        """Return how many are made at once after so many."""
+        left = self.limit - made
+        return left if self.room is None or (self.is_whole and made >= WINDOW) else min(left, WINDOW)
 
 
 async def shown_hits(
@@ -440,14 +464,17 @@ async def shown_hits(
 async def _best_hits(
     ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, count: ShownCount, now: Instant
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best, `count` of them; a repetition of text from outside is left out for the next."""
+    """Return the hits of the best, `count` of them; a repetition of text from outside is left out for the next.
+
+    Of those for a block, hits behind the window have no signals: nobody reads them.
+    """
     hits: tuple[RecallHit, ...] = ()
     start = 0
-    most = count.limit if count.room is None else _AT_ONCE
     while not count.is_met(hits) and start < len(ranked):
-        page = ranked[start : start + min(count.limit - len(hits), most)]
+        is_signed = count.room is None or len(hits) < WINDOW
+        page = ranked[start : start + count.next_page(len(hits))]
         start += len(page)
-        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
+        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, is_signed=is_signed)))
     return hits
 
 

@@ -182,7 +182,8 @@ async def gather_hits(
     route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
-    shown = ShownCount(limit, None if question.wants_several else room)
+    # Repeats are left out of a list, so that there may be room for any number.
+    shown = ShownCount(limit, room, is_whole=room is None or question.wants_several)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), count=shown, now=now)
     hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
     return GatheredHits(

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -211,6 +212,7 @@ def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
     return f"{before}{told} {ELLIPSIS}" if parts[-1][1] < len(text) else before + told
 
 
+@lru_cache(maxsize=4096)
 def format_minute(at: Instant | None) -> str:
     """Return a time as lines show it, nothing for none."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
@@ -411,6 +413,12 @@ class WishItem(Value):
     """True if the message says nothing else, so that it is not recalled again."""
     speaker: str | None = None
     at: Instant | None = None
+
+    @cached_property
+    def line(self) -> SectionLine:
+        """The wish as a block shows it."""
+        who = label_of(self.speaker or EvidenceRole.USER.value)
+        return line_of(self.id, (format_minute(self.at), who), self.text)
 
 
 class RecentMessage(Value):
