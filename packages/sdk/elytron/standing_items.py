@@ -253,7 +253,6 @@ async def wishes_of(
         or not wants_plane(request.filters, RecallPlane.TRANSCRIPT)
         or await ctx.spaces.find(scope.space) is None
     ):
-        # Changes from before the oldest of these take none of them back.
         return ()
     index = await ctx.folds.current(scope.space)
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
@@ -262,8 +261,11 @@ async def wishes_of(
     version = partial(index.latest_version, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
 
     async def read() -> tuple[WishItem, ...]:
-        standing, changes = map(latest, traits)
-        later = [view for view in changes if standing and view.ordered_at >= standing[-1].ordered_at]
+        standing = latest(TextTrait.STANDING)
+        if not standing:
+            return ()
+        # Changes from before the oldest of these take none of them back.
+        later = [view for view in latest(TextTrait.CHANGE) if view.ordered_at >= standing[-1].ordered_at]
         views = {(view.ref, view.part): view for view in (*standing, *later)}
         messages = await _said_messages(ctx, scope, latest_first(views.values()))
         return standing_wishes(messages, is_standing=partial(is_standing, ctx.models.statements))

@@ -331,8 +331,9 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
     return encode_vectors(english), encode_vectors(languages)
 
 
+@lru_cache(maxsize=1_024)
 def language_of(text: str, /) -> str:
-    """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
+    """Return the code of the language that a query is likely to be in, by the table that ships; empty if unknown."""
     return LanguageVectors.load().language(text)
 
 

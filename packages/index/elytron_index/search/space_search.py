@@ -288,8 +288,8 @@ def latest_rows(
     """
     seen = state.sights.of(filters).mask
     excluded = visibility.excluded_rows(filters.exclude, state.refs)
-    rows = visibility.asked_rows(filters, seen, state.columns, state.names, excluded).nonzero()[0]
-    rows = rows[fitting_rows(state.columns, traits, rows)]
+    asked = visibility.asked_rows(filters, seen, state.columns, state.names, excluded)
+    rows = (asked & ((state.columns.traits[: len(asked)] & int(traits)) != 0)).nonzero()[0]
     rows = rows[state.columns.trust[rows] >= least_trust]
     owned = owned_units(state, AnswerOwner.USER, rows)
     if owned is not None:

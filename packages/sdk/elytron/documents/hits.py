@@ -32,6 +32,9 @@ _COMMON = ("id", "plane", "text", "score", "at", "recorded_at", "citations", "si
 _TURN_HITS = VouchedMaker(
     RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata", "privacy"
 )
+_EVIDENCE = VouchedMaker(
+    TranscriptEvidenceRef, "memory_space_id", "channel_id", "conversation_id", "turn_id", "message_id"
+)
 _FACT_HITS = VouchedMaker(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
 
@@ -63,7 +66,7 @@ def cited_hit(hit: RecallHit, space: SpaceId, /) -> RecallHit:
     if hit.plane is not RecallPlane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
         return hit
     turn, _, part = hit.id.partition("#")
-    source = TranscriptEvidenceRef(
+    source = _EVIDENCE.make(
         memory_space_id=space,
         channel_id=hit.channel,
         conversation_id=hit.conversation,

@@ -90,7 +90,7 @@ class GatheredHits(NamedTuple):
     places: Mapping[str, int] = MappingProxyType({})
     """The place of each hit in the order of time, by its id, if an account is asked for."""
     private: tuple[str, ...] = ()
-    """The private facts among as many of the order as there may be hits."""
+    """The private facts among as many of the order as there may be hits, if these are for a block."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
@@ -193,7 +193,7 @@ async def gather_hits(
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
         places=time_places(index, seen) if question.retells else {},
-        private=private_facts(hits, ranked[:limit] if len(hits) < limit else ()),
+        private=() if room is None else private_facts(hits, ranked[:limit] if len(hits) < limit else ()),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
