@@ -23,7 +23,7 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
-from elytron_core.policy.projection.sections import fills_block
+from elytron_core.policy.projection.sections import RECALLED_CHARS_MIN, RECALLED_SPARE
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
@@ -230,21 +230,25 @@ async def hits_of(
     *,
     limit: int,
     now: Instant,
-    is_signed: bool = True,
+    signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
     """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place.
 
-    Unless they are `is_signed`, those that are made here have no signals.
+    With `signed`, only the first so many of those that are made here have signals.
     """
     hits: list[RecallHit] = []
     readings = partial(ctx.folds.readings.turn, scope.space)
     start = 0
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
+        places = range(start, start + len(page))
         start += len(page)
         refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
-        made = (_ranked_hit(item, at, readings, now, is_signed=is_signed) for item in page)
+        made = (
+            _ranked_hit(item, at, readings, now, is_signed=signed is None or place < signed)
+            for place, item in zip(places, page, strict=True)
+        )
         hits += [hit for hit in made if hit is not None]
     return tuple(hits)
 
@@ -413,30 +417,6 @@ def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Itera
         yield hit if hit.score == least else hit.model_copy(update={"score": least})
 
 
-class ShownCount(NamedTuple):
-    """How many hits are made."""
-
-    limit: int
-    room: int | None
-    """The size of the block that they are for, in characters, if they are for one."""
-    is_whole: bool = True
-    """False if fewer are made where the block has no room for more."""
-
-    def is_met(self, hits: Sequence[RecallHit], /) -> bool:
-        """Return whether no more hits are needed."""
-        if len(hits) >= self.limit:
-            return True
-        # Text from outside has its share of all hits, so that these must be known.
-        if self.is_whole or self.room is None or any(map(is_outside, hits)):
-            return False
-        return fills_block((hit.text for hit in hits), self.room)
-
-    def next_page(self, made: int, /) -> int:
-        """Return how many are made at once after so many."""
-        left = self.limit - made
-        return left if self.room is None or (self.is_whole and made >= WINDOW) else min(left, WINDOW)
-
-
 async def shown_hits(
     ctx: OperationContext,
     scope: Scope,
@@ -445,15 +425,24 @@ async def shown_hits(
     search: IndexQuery | None,
     /,
     *,
-    count: ShownCount,
+    limit: int,
+    room: int | None,
     now: Instant,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best of `ranked`, `count` at least if there are that many.
+    """Return the hits of the best of `ranked`, at least `limit` if there are that many.
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
+    With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
     """
-    seen = await _best_hits(ctx, scope, ranked, count=count._replace(limit=max(count.limit, WINDOW)), now=now)
-    if search is None or not is_crowded(seen, limit=count.limit):
+    wanted = max(limit, WINDOW)
+    if room is not None:
+        count = max(_count_fitting(ranked[:wanted], index, room), WINDOW)
+        seen = await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
+        # Text from outside has its share of all hits, so that these must be known.
+        if not any(map(is_outside, seen)):
+            return seen
+    seen = await _best_hits(ctx, scope, ranked, wanted=wanted, now=now)
+    if search is None or not is_crowded(seen, limit=limit):
         return seen
     # The same for any limit: pages of one recall agree on the order.
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
@@ -461,20 +450,43 @@ async def shown_hits(
     return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
 
 
-async def _best_hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, count: ShownCount, now: Instant
-) -> tuple[RecallHit, ...]:
-    """Return the hits of the best, `count` of them; a repetition of text from outside is left out for the next.
+def _count_fitting(ranked: Sequence[RankedMemory], index: SpaceIndex, room: int) -> int:
+    """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
+    left = room + RECALLED_SPARE
+    for count, item in enumerate(ranked, 1):
+        match item.found:
+            case UnitCandidate(unit):
+                chars = index.chars_of(unit.ref, unit.part)
+            case ScoredFact():
+                chars = len(item.found.fact.content)
+            case RecallHit():
+                chars = len(item.found.text)
+        left -= min(chars, RECALLED_CHARS_MIN)
+        if left < 0:
+            return count
+    return len(ranked)
 
-    Of those for a block, hits behind the window have no signals: nobody reads them.
+
+async def _best_hits(
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    /,
+    *,
+    wanted: int,
+    now: Instant,
+    signed: int | None = None,
+) -> tuple[RecallHit, ...]:
+    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next.
+
+    With `signed`, only so many have signals.
     """
     hits: tuple[RecallHit, ...] = ()
     start = 0
-    while not count.is_met(hits) and start < len(ranked):
-        is_signed = count.room is None or len(hits) < WINDOW
-        page = ranked[start : start + count.next_page(len(hits))]
+    while len(hits) < wanted and start < len(ranked):
+        page = ranked[start : start + wanted - len(hits)]
         start += len(page)
-        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, is_signed=is_signed)))
+        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, signed=signed)))
     return hits
 
 

@@ -19,7 +19,6 @@ from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
     SearchedSpace,
-    ShownCount,
     answer_estimate,
     answer_scores,
     in_one_order,
@@ -182,9 +181,10 @@ async def gather_hits(
     route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
-    # Repeats are left out of a list, so that there may be room for any number.
-    shown = ShownCount(limit, room, is_whole=room is None or question.wants_several)
-    seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), count=shown, now=now)
+    # Repeats are left out of a list, so that it may have room for any number.
+    fitting = limits.PROJECTION_CHARS_MAX if room is not None and question.wants_several else room
+    search = searches.get(RecallPlane.TRANSCRIPT)
+    seen = await shown_hits(ctx, scope, ranked, index, search, limit=limit, room=fitting, now=now)
     hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
     return GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,

@@ -356,11 +356,6 @@ def fill_section(
     )
 
 
-def fills_block(texts: Iterable[str], budget: int, /) -> bool:
-    """Return whether a block of `budget` characters has no room for more memories than these, in any order of them."""
-    return sum(min(len(text), RECALLED_CHARS_MIN) for text in texts) > budget + RECALLED_SPARE
-
-
 def recalled_chars(place: int, budget: int, /) -> int:
     """Return the longest that the recalled message at `place`, from 1 on, is shown in a block of `budget` characters.
 
