@@ -433,10 +433,6 @@ class SpaceIndex:
         """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
         return self._state.moment_of(ref, part)
 
-    def chars_of(self, ref: DocumentRef, part: int, /) -> int:
-        """Return the length of a unit's text; 0 for an unknown one."""
-        return int(self._state.columns.chars[self._state.row_of(ref, part)])
-
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place of a document in the journal, which orders it among others of the same time; 0: unknown."""
         return self._state.sequence_of(ref)

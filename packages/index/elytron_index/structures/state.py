@@ -228,7 +228,9 @@ class IndexState:
         columns = self.columns
         numbers = (column.take(rows).tolist() for column in (columns.part, columns.order))
         times = (columns.times(rows).tolist(), columns.sequence.take(rows).tolist())
-        return list(map(_place, zip(self.refs.of(rows), *numbers, *times, strict=True)))
+        return list(
+            map(_place, zip(self.refs.of(rows), *numbers, *times, columns.chars.take(rows).tolist(), strict=True))
+        )
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""

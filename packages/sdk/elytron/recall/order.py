@@ -436,7 +436,7 @@ async def shown_hits(
     """
     wanted = max(limit, WINDOW)
     if room is not None:
-        count = max(_count_fitting(ranked[:wanted], index, room), WINDOW)
+        count = max(_count_fitting(ranked[:wanted], room), WINDOW)
         seen = await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
         # Text from outside has its share of all hits, so that these must be known.
         if not any(map(is_outside, seen)):
@@ -450,13 +450,13 @@ async def shown_hits(
     return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
 
 
-def _count_fitting(ranked: Sequence[RankedMemory], index: SpaceIndex, room: int) -> int:
+def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
     """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
     left = room + RECALLED_SPARE
     for count, item in enumerate(ranked, 1):
         match item.found:
             case UnitCandidate(unit):
-                chars = index.chars_of(unit.ref, unit.part)
+                chars = unit.chars
             case ScoredFact():
                 chars = len(item.found.fact.content)
             case RecallHit():

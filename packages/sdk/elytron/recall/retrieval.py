@@ -193,7 +193,9 @@ async def gather_hits(
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
         places=time_places(index, seen) if question.retells else {},
-        private=() if room is None else private_facts(hits, ranked[:limit] if len(hits) < limit else ()),
+        private=private_facts(hits, ranked[:limit] if len(hits) < limit else ())
+        if room is not None and RecallPlane.LONG_TERM in found
+        else (),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),

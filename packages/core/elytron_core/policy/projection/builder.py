@@ -233,6 +233,8 @@ def _fill_messages(
         places=places,
     )
     recent = fill_section(SectionName.RECENT, messages, room=left - len(first.text))
+    if not messages:
+        return recent, first
     # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
     said = {line.id for line in recent.lines if not line.clipped}
     unsaid = [line for line in items if line.id not in said][: inputs.recall_limit]

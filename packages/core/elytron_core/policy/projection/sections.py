@@ -77,6 +77,9 @@ def escape_line(text: str, /) -> str:
     Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
     images: a program that shows a model's answer would fetch one from any address that the text gives.
     """
+    # Most names: nothing here can be anything else.
+    if text.isalnum() and text.isascii():
+        return text
     text = " ".join(text.split())
     if not text.isprintable():
         kept = (char for char in text if char in JOINERS or unicodedata.category(char) not in _UNSEEN)
