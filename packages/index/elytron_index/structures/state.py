@@ -226,11 +226,9 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
-        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order))
-        times = (columns.times(rows).tolist(), columns.sequence.take(rows).tolist())
-        return list(
-            map(_place, zip(self.refs.of(rows), *numbers, *times, columns.chars.take(rows).tolist(), strict=True))
-        )
+        numbers = (columns.part, columns.order), (columns.sequence, columns.chars)
+        first, last = ([column.take(rows).tolist() for column in pair] for pair in numbers)
+        return list(map(_place, zip(self.refs.of(rows), *first, columns.times(rows).tolist(), *last, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""

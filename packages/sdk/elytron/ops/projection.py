@@ -98,9 +98,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     most = _gathered_count(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather_hits(
-        ctx, scope, request.query, request.filters, limit=most, room=max_len, private=_with_private(request)
-    )
+    gathered = await _gathered_hits(ctx, scope, request, most, room=max_len)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
@@ -153,6 +151,13 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
     )
+
+
+async def _gathered_hits(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, most: int, *, room: int
+) -> GatheredHits:
+    private = _with_private(request)
+    return await gather_hits(ctx, scope, request.query, request.filters, limit=most, room=room, private=private)
 
 
 async def _note_shown(

@@ -212,9 +212,9 @@ def _plane_of(item: RankedMemory) -> RecallPlane:
             return RecallPlane.TRANSCRIPT
 
 
-def private_facts(hits: Iterable[RecallHit], others: Iterable[RankedMemory], /) -> tuple[str, ...]:
-    """Return the ids of the private facts among `hits` and `others`, each once."""
-    found = (*hits, *(item.found for item in others))
+def private_facts(hits: Sequence[RecallHit], ranked: Sequence[RankedMemory], limit: int, /) -> tuple[str, ...]:
+    """Return the ids of the private facts among the best `limit`, of which fewer may be `hits`."""
+    found = (*hits, *(item.found for item in ranked[:limit] if len(hits) < limit))
     read = [
         each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)
     ]

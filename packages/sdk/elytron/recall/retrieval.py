@@ -136,6 +136,17 @@ class _AskedQuery(NamedTuple):
         return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
+class _SearchBounds(NamedTuple):
+    """What a recall searches: its filters, time and conversation, how many memories, and which private ones."""
+
+    filters: RecallFilters
+    now: Instant
+    key: ConversationKey | None
+    limit: int
+    diversity: HitDiversity
+    private: Container[RecallPlane]
+
+
 async def gather_hits(
     ctx: OperationContext,
     scope: Scope,
@@ -164,17 +175,8 @@ async def gather_hits(
     question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    searches = {
-        plane: asked_of_index(
-            question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
-            vector,
-            limit=_wanted_count(plane, max(limit, depth)),
-            filters=index_filters(filters, plane, now, key, include_private=plane in private),
-            diversity=diversity,
-            encoder=None if vector is None else ModelReach.ENGLISH if index.is_english else ModelReach.MANY,
-        )
-        for plane in _asked_planes(index, filters, key)
-    }
+    bounds = _SearchBounds(filters, now, key, max(limit, depth), diversity, private)
+    searches = _plane_searches(index, question, vector, bounds, grounding=grounding)
     found = {plane: index.search(search) for plane, search in searches.items()}
     reads = ctx.encoders.reads_passages(record, index)
     found |= await _closer_messages(ctx, scope.space, index, searches, found, reads_passages=reads)
@@ -193,9 +195,7 @@ async def gather_hits(
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
         places=time_places(index, seen) if question.retells else {},
-        private=private_facts(hits, ranked[:limit] if len(hits) < limit else ())
-        if room is not None and RecallPlane.LONG_TERM in found
-        else (),
+        private=() if room is None else private_facts(hits, ranked, limit),
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
@@ -211,6 +211,30 @@ async def gather_hits(
 def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:
     """Return what `query` asks for, by its labels and in its language."""
     return query_question.read_question(query, now, ctx.models.questions.classify(query), language_of(query))
+
+
+def _plane_searches(
+    index: SpaceIndex,
+    question: query_question.ReadQuestion,
+    vector: tuple[str, bytes] | None,
+    bounds: _SearchBounds,
+    /,
+    *,
+    grounding: str,
+) -> dict[RecallPlane, IndexQuery]:
+    """Return the search of each plane that is asked."""
+    filters, now, key, limit, diversity, private = bounds
+    return {
+        plane: asked_of_index(
+            question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
+            vector,
+            limit=_wanted_count(plane, limit),
+            filters=index_filters(filters, plane, now, key, include_private=plane in private),
+            diversity=diversity,
+            encoder=None if vector is None else ModelReach.ENGLISH if index.is_english else ModelReach.MANY,
+        )
+        for plane in _asked_planes(index, filters, key)
+    }
 
 
 async def _closer_messages(
