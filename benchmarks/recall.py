@@ -8,8 +8,9 @@
 
 Each side has the same texts and the same ready-made vectors, in a space (user, collection) of its own; rounds are
 interleaved in an order that changes. A cell is the median of the rounds' medians. Printed beside are the time that the
-table of text vectors takes to load, and the bytes a text in the store's files, its vector included. `--profile` prints
-where the time of a recall goes instead.
+table of text vectors takes to load, the bytes a text in the store's files, its vector included, and what a block costs
+beside a recall, in a space that has lasting wishes too and no vectors. `--profile` prints where the time of a recall
+goes instead, `--profile project` that of a block.
 """
 
 import argparse
@@ -34,6 +35,10 @@ from elytron_index.lexicon.text_vectors import TextVectors
 
 ASKED = 40
 CONVERSATION = 30
+WISHES = 64
+STATEMENTS = Path(__file__).parent / "sentences" / "statements.tsv"
+PROJECT_GOAL = 1.5
+"""How many times a recall a block may take."""
 GOALS = {1_000: 2.5, 10_000: 1.5, 100_000: 1.0}
 """How many times the floor a recall may take."""
 
@@ -60,6 +65,26 @@ def ours(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
         return await memory.recall(data.questions[number], limit=10)
 
     return ask
+
+
+def projected(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
+    """Return a block built for a question, in a conversation with recent messages."""
+
+    async def ask(number: int) -> object:
+        return await memory.project(data.questions[number], conversation="wishes")
+
+    return ask
+
+
+async def wished(path: Path, data: Corpus, /) -> elytron.MemoryRuntime:
+    """Return a memory of the corpus without vectors, and of statements of what is to hold from now on."""
+    memory = await filled(path, data, None)
+    rows = (line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines())
+    wishes = [text for label, language, text in (row for row in rows if len(row) == 3)
+              if (label, language) == ("standing", "en")]  # fmt: skip
+    for text in wishes[:WISHES]:
+        await memory.add(text, conversation="wishes")
+    return memory
 
 
 def bound(floor: Floor, /) -> Side:
@@ -110,9 +135,26 @@ async def compare(size: int, rounds: int, peers: list[Peer], folder: Path, /) ->
     found = await medians(sides, rounds)
     show(size, rounds, found, of_peers={peer.name for peer in peers})
     print(f"store: {kept / size:.0f} bytes a text")
+    await compare_blocks(folder / f"{size}-wishes.db", data, rounds)
     for peer in peers:
         await peer.stop()
     floor.close()
+    await memory.close()
+
+
+async def compare_blocks(path: Path, data: Corpus, rounds: int, /) -> None:
+    """Print what a block takes, and what a recall does in the same space."""
+    memory = await wished(path, data)
+    sides = {"recall": ours(memory, data), "project": projected(memory, data)}
+    # Long enough for the space's caches to fill.
+    await medians(sides, 1)
+    spent = await medians(sides, rounds)
+    cpus = {name: statistics.median(each.cpus) for name, each in spent.items()}
+    walls = {name: statistics.median(each.walls) for name, each in spent.items()}
+    print(
+        f"block: p50 {walls['project'] * 1e3:.2f} ms, {walls['project'] / walls['recall']:.2f} x recall; "
+        f"cpu {cpus['project'] * 1e3:.2f} ms, {cpus['project'] / cpus['recall']:.2f} x (goal: {PROJECT_GOAL})"
+    )
     await memory.close()
 
 
@@ -129,11 +171,15 @@ def show(size: int, rounds: int, found: dict[str, Spent], /, *, of_peers: set[st
     print(f"goal: at most {GOALS.get(size, 1.0)} x floor")
 
 
-async def profile(size: int, folder: Path, /) -> None:
-    """Print where the time of a recall goes."""
+async def profile(size: int, folder: Path, call: str, /) -> None:
+    """Print where the time of a recall or a block goes."""
     data = corpus(size)
-    memory = await filled(folder / f"{size}.db", data, Looked(data))
-    ask = ours(memory, data)
+    if call == "project":
+        memory = await wished(folder / f"{size}.db", data)
+        ask = projected(memory, data)
+    else:
+        memory = await filled(folder / f"{size}.db", data, Looked(data))
+        ask = ours(memory, data)
     for number in range(ASKED):
         await ask(number)
     profiler = cProfile.Profile()
@@ -150,7 +196,7 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", type=int, default=[1_000, 10_000])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peers", type=Path)
-    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--profile", nargs="?", const="recall", choices=("recall", "project"))
     told = parser.parse_args()
     began = time.process_time()
     TextVectors.load()
@@ -158,7 +204,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for size in told.sizes:
             if told.profile:
-                asyncio.run(profile(size, Path(folder)))
+                asyncio.run(profile(size, Path(folder), told.profile))
             else:
                 asyncio.run(compare(size, told.rounds, peers_in(told.peers), Path(folder)))
 

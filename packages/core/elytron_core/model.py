@@ -241,7 +241,8 @@ class VouchedMaker(Generic[ValueT]):
     def again(self, value: ValueT, /, **fields: Any) -> ValueT:
         """Return what `make` gave before, with these of its fields instead; a dict that is not among them is shared."""
         assert fields.keys() <= self._given
-        values = value.__dict__ | {name: dict[str, Any]() for name in self._dicts} | fields
+        fresh = {name: dict[str, Any]() for name in self._dicts} if self._dicts else {}
+        values = {**value.__dict__, **fresh, **fields}
         return _make_unchecked(self._kind, values, self._set)
 
 

@@ -190,6 +190,7 @@ class UnitPlace(NamedTuple):
     order: int
     at: int
     sequence: int
+    chars: int
 
 
 class UnitCandidate(NamedTuple):

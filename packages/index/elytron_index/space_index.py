@@ -12,9 +12,11 @@ loaded is written over only in copies. Their sums find damage and are cheap; for
 import json
 import struct
 import sys
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
 from threading import Thread
 from typing import Any, Final, NamedTuple
@@ -33,8 +35,16 @@ from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import TextTrait
 from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, LearntTerms, TermVocabulary
 from elytron_index.lexicon.text_vectors import LanguageVectors, table_version
-from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, UnitFilters, UnitView
-from elytron_index.search.space_search import ReadingCache, latest_units, search_space
+from elytron_index.query import (
+    DocumentChange,
+    EmbeddedDocument,
+    FoundCandidates,
+    IndexQuery,
+    UnitFilters,
+    UnitView,
+    latest_first,
+)
+from elytron_index.search.space_search import ReadingCache, latest_rows, search_space
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
 from elytron_index.structures.state import FrozenState, IndexState
@@ -289,6 +299,9 @@ def _touch_pages(memory: NDArray[np.uint8]) -> None:
     memory[::PAGESIZE] = 0
 
 
+_VERSIONS: Final = count(1)
+
+
 class SpaceIndex:
     """Units of one space, searchable. Knows no store and no plane; not for several threads at once.
 
@@ -298,8 +311,10 @@ class SpaceIndex:
     def __init__(self, analyser: TextAnalyser, /, *, labels: str = "") -> None:
         """Make an index of no units. `labels` is the version of the classifier that says what traits units have."""
         self._state = IndexState(analyser)
+        self._serial = next(_VERSIONS)
         self._labels = labels
         self._watermark = 0
+        self._versions: defaultdict[str, int] = defaultdict(_VERSIONS.__next__)
         self._reading = ReadingCache()
         self._planes: dict[str, int] | None = None
         self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
@@ -308,6 +323,10 @@ class SpaceIndex:
     def watermark(self) -> int:
         """The journal sequence up to which changes were applied."""
         return self._watermark
+
+    def version_of(self, collection: str, /) -> int:
+        """Return a number that no index had before, and that is another once a document of `collection` changes."""
+        return self._versions[collection]
 
     def apply(
         self, changes: Sequence[DocumentChange], /, *, embedded: Sequence[EmbeddedDocument] = (), watermark: int
@@ -320,6 +339,8 @@ class SpaceIndex:
         self._planes = None
         self._reading.forget()
         self._state.apply(changes, embedded)
+        for collection in {change.ref.collection for change in changes}:
+            self._versions.pop(collection, None)
         self._watermark = watermark
         # A compaction works on the state of an earlier moment and needs these changes again.
         if self._since is not None:
@@ -385,7 +406,15 @@ class SpaceIndex:
 
         Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
         """
-        return latest_units(self._state, filters, traits, limit=limit, least_trust=least_trust)
+        rows = latest_rows(self._state, filters, traits, limit=limit, least_trust=least_trust)
+        return latest_first(self._state.views(rows))[:limit]
+
+    def latest_version(
+        self, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
+    ) -> tuple[int, bytes]:
+        """Return what is another once `latest` has other units, or other texts of them."""
+        # A changed document has other rows.
+        return self._serial, latest_rows(self._state, filters, traits, limit=limit, least_trust=least_trust).tobytes()
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
@@ -505,7 +534,7 @@ class SpaceIndex:
             state.apply(changes, embedded)
         # The model may have been named after the copy was made.
         state.compared, state.is_english = self._state.compared, self._state.is_english
-        self._state, self._since = state, None
+        self._state, self._since, self._serial = state, None, next(_VERSIONS)
         self._reading.forget()
 
     @classmethod

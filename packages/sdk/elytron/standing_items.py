@@ -1,23 +1,24 @@
 """Items of every block: the speaker, private documents, beliefs, procedures, and the state of work."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Final
 
 from elytron.context import OperationContext
 from elytron.documents.planes import OF_CONVERSATIONS
-from elytron.documents.stored_values import documents_at, value_at, values_at
+from elytron.documents.stored_values import documents_at, value_at
 from elytron.indexing.units import is_standing
 from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint
 from elytron_core.evidence import TrustLevel
-from elytron_core.ids import FactId, TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import continuity, subjects
 from elytron_core.planes.continuity import GardenRole
 from elytron_core.planes.facts import FACTS, Fact, FactKind, FactPrivacy, fact_freshness
@@ -73,20 +74,17 @@ async def standing_facts(
     """
     if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
-    documents = await ctx.store.scan(scope.space, FACTS, limit=SCANNED, descending=True)
+    if await ctx.spaces.find(scope.space) is None:
+        return ()
     now = ctx.clock.now()
-    facts = [Fact.from_bytes(document.body) for document in documents]
-    here = [fact for fact in facts if fact.counts_in(key) and may_be_shown(fact, request)]
-    current = [fact for fact in here if fact_passes(fact, request.filters, now)]
-    # Of a kind beyond its budget, those stand that were confirmed last.
-    current.sort(key=lambda fact: (fact.last_confirmed_at, fact.id), reverse=True)
-    held: Counter[FactKind] = Counter()
     chosen: list[Fact] = []
-    for fact in current:
-        held[fact.kind] += 1
-        if held[fact.kind] <= BUDGETS[fact.kind]:
-            chosen.append(fact)
-    chosen.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
+    for kind, facts in groupby(await _facts_by_kind(ctx, scope.space), key=attrgetter("kind")):
+        passing = (
+            fact
+            for fact in facts
+            if fact.counts_in(key) and may_be_shown(fact, request) and fact_passes(fact, request.filters, now)
+        )
+        chosen += sorted(islice(passing, BUDGETS[kind]), key=attrgetter("topic", "id"))
     return tuple(
         StandingFact(
             id=fact.id,
@@ -101,20 +99,37 @@ async def standing_facts(
     )
 
 
+async def _facts_by_kind(ctx: OperationContext, space: SpaceId) -> Sequence[Fact]:
+    """Return the newest facts, kind by kind; of a kind those come first that were confirmed last."""
+
+    async def read() -> list[Fact]:
+        documents = await ctx.store.scan(space, FACTS, limit=SCANNED, descending=True)
+        facts = [Fact.from_bytes(document.body) for document in documents]
+        facts.sort(key=attrgetter("last_confirmed_at", "id"), reverse=True)
+        return sorted(facts, key=lambda fact: KIND_ORDER.index(fact.kind))
+
+    index = await ctx.folds.current(space)
+    return await ctx.folds.readings.listed(space, FACTS, index.version_of(FACTS), read)
+
+
 async def standing_skills(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
 ) -> tuple[StandingSkill, ...]:
     """Return the titles of the procedures there are, in an order that changes only when they do."""
     if not wants_plane(request.filters, RecallPlane.PROCEDURAL):
         return ()
-    documents = await ctx.store.scan(scope.space, SKILLS, limit=SCANNED)
-    skills = [Skill.from_bytes(document.body) for document in documents]
-    shown = sorted(
-        (skill for skill in skills if skill_passes(skill, request.filters)), key=lambda skill: (skill.topic, skill.name)
-    )
-    return tuple(
-        StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in shown[:SKILLS_STANDING]
-    )
+    if await ctx.spaces.find(scope.space) is None:
+        return ()
+
+    async def read() -> list[Skill]:
+        documents = await ctx.store.scan(scope.space, SKILLS, limit=SCANNED)
+        skills = [Skill.from_bytes(document.body) for document in documents]
+        return sorted(skills, key=attrgetter("topic", "name"))
+
+    index = await ctx.folds.current(scope.space)
+    skills = await ctx.folds.readings.listed(scope.space, SKILLS, index.version_of(SKILLS), read)
+    shown = islice((skill for skill in skills if skill_passes(skill, request.filters)), SKILLS_STANDING)
+    return tuple(StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in shown)
 
 
 async def mount_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> tuple[LabelledItem, ...]:
@@ -144,11 +159,11 @@ async def private_of(
     ctx: OperationContext,
     scope: Scope,
     request: MemoryProjectionRequest,
-    hits: Sequence[RecallHit],
+    private_facts: Sequence[str],
     *,
     is_trusted: bool,
 ) -> PrivateItems:
-    """Return the private documents that may be shown, and those of `hits` that may not be.
+    """Return the private documents that may be shown, and `private_facts` if these may not be.
 
     If the owner of the scope's conversation is not trusted, its documents are left out.
     """
@@ -163,10 +178,7 @@ async def private_of(
             for document in shown
         )
         return PrivateItems(items, documents_withheld=len(documents) - len(shown))
-    refs = [DocumentRef(FACTS, FactId(hit.id)) for hit in hits if hit.plane is RecallPlane.LONG_TERM]
-    facts = await values_at(ctx.store, scope.space, refs, Fact)
-    withheld = tuple(fact.id for fact in facts.values() if fact.privacy is FactPrivacy.PRIVATE)
-    return PrivateItems((), withheld, documents_withheld=len(documents))
+    return PrivateItems((), tuple(private_facts), documents_withheld=len(documents))
 
 
 async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> ConversationWork:
@@ -241,21 +253,25 @@ async def wishes_of(
         or not wants_plane(request.filters, RecallPlane.TRANSCRIPT)
         or await ctx.spaces.find(scope.space) is None
     ):
-        # Changes from before the oldest of these take none of them back.
         return ()
     index = await ctx.folds.current(scope.space)
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
-    standing = index.latest(filters, TextTrait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
-    if not standing:
-        return ()
-    since = standing[-1].ordered_at
-    changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
-    later = [view for view in changes if view.ordered_at >= since]
-    views = {(view.ref, view.part): view for view in (*standing, *later)}
-    latest = latest_first(views.values())
-    return standing_wishes(
-        await _said_messages(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)
-    )
+    traits = TextTrait.STANDING, TextTrait.CHANGE
+    latest = partial(index.latest, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
+    version = partial(index.latest_version, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
+
+    async def read() -> tuple[WishItem, ...]:
+        standing = latest(TextTrait.STANDING)
+        if not standing:
+            return ()
+        # Changes from before the oldest of these take none of them back.
+        later = [view for view in latest(TextTrait.CHANGE) if view.ordered_at >= standing[-1].ordered_at]
+        views = {(view.ref, view.part): view for view in (*standing, *later)}
+        messages = await _said_messages(ctx, scope, latest_first(views.values()))
+        return standing_wishes(messages, is_standing=partial(is_standing, ctx.models.statements))
+
+    kept_filters = replace(filters, as_of=None)
+    return tuple(await ctx.folds.readings.listed(scope.space, kept_filters, tuple(map(version, traits)), read))
 
 
 async def _said_messages(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[PersonMessage]:

@@ -113,4 +113,4 @@ def test_texts_that_repeat_one_before_them_are_left_out() -> None:
         "The ferry leaves at 9.",
     )
 
-    assert distinct_places(texts) == (0, 2, 3)
+    assert tuple(distinct_places(texts)) == (0, 2, 3)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -183,18 +183,16 @@ SAME_TEXT: Final = 0.9
 _NUMBERS: Final = re.compile(r"\d+")
 
 
-def distinct_places(texts: Iterable[str], /) -> tuple[int, ...]:
-    """Return the places of those of `texts` that repeat none before them."""
+def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
+    """Yield the places of those of `texts` that repeat none before them."""
     kept: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
-    places: list[int] = []
     for place, text in enumerate(map(normalise_text, texts)):
         grams, beside = text_trigrams(text), kept[tuple(_NUMBERS.findall(text))]
         # Sets of very different size cannot be that alike, so they are not compared.
         near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
         if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
             beside.append(grams)
-            places.append(place)
-    return tuple(places)
+            yield place
 
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:

@@ -340,8 +340,9 @@ def is_english(text: str, /) -> bool:
     return LanguageVectors.load().is_english(text)
 
 
+@lru_cache(maxsize=1_024)
 def language_of(text: str, /) -> str:
-    """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
+    """Return the code of the language that a query is likely to be in, by the table that ships; empty if unknown."""
     return LanguageVectors.load().language(text)
 
 

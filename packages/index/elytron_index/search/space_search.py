@@ -26,8 +26,6 @@ from elytron_index.query import (
     UnitFilters,
     UnitPlace,
     UnitSignals,
-    UnitView,
-    latest_first,
 )
 from elytron_index.search import bm25, max_score
 from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
@@ -280,30 +278,26 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     )
 
 
-def latest_units(
+def latest_rows(
     state: IndexState, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
-) -> tuple[UnitView, ...]:
-    """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
+) -> Rows:
+    """Return the rows of the last `limit` units with one of `traits`, and of all that equal the last one's time.
 
-    Units below `least_trust` are left out, in any number: an untrusted one never pushes a trusted one out. Nothing if
-    several speak and none of them is an assistant.
+    Those of assistants are left out, and units below `least_trust`, in any number: an untrusted one never pushes a
+    trusted one out. Nothing if several speak and none of them is an assistant.
     """
     seen = state.sights.of(filters).mask
     excluded = visibility.excluded_rows(filters.exclude, state.refs)
-    rows = visibility.asked_rows(filters, seen, state.columns, state.names, excluded).nonzero()[0]
-    rows = rows[fitting_rows(state.columns, traits, rows)]
+    asked = visibility.asked_rows(filters, seen, state.columns, state.names, excluded)
+    rows = (asked & ((state.columns.traits[: len(asked)] & int(traits)) != 0)).nonzero()[0]
     rows = rows[state.columns.trust[rows] >= least_trust]
     owned = owned_units(state, AnswerOwner.USER, rows)
     if owned is not None:
         rows = rows[owned]
     elif sum(map(bool, state.speaker_units)) > 1:
-        return ()
+        return rows[:0]
     at = state.columns.times(rows)
-    if len(rows) > limit:
-        # All that equal the last time stay, so that the total order below decides among them.
-        rows = rows[at >= np.partition(at, -limit)[-limit]]
-    views = state.views(rows)
-    return latest_first(views)[:limit]
+    return rows[at >= np.partition(at, -limit)[-limit]] if len(rows) > limit else rows
 
 
 def _weighed_pool(

@@ -129,6 +129,11 @@ class UnitColumns:
         at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
         return np.where((recorded_at != 0) & (recorded_at < at), recorded_at, at)
 
+    def time(self, row: int, /) -> int:
+        """Return the time of one row, as `times` does."""
+        at, recorded_at = int(self.at[row]), int(self.recorded_at[row])
+        return min(at, recorded_at) if recorded_at else at
+
     def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
         """Return which of `rows` have a text in another language than English."""
         return (self.text_length.take(rows) == 0.0) & (self.language_length.take(rows) > 0.0)

@@ -226,9 +226,9 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
-        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order))
-        times = (columns.times(rows).tolist(), columns.sequence.take(rows).tolist())
-        return list(map(_place, zip(self.refs.of(rows), *numbers, *times, strict=True)))
+        numbers = (columns.part, columns.order), (columns.sequence, columns.chars)
+        first, last = ([column.take(rows).tolist() for column in pair] for pair in numbers)
+        return list(map(_place, zip(self.refs.of(rows), *first, columns.times(rows).tolist(), *last, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""
@@ -259,7 +259,7 @@ class IndexState:
     def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
         """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
         row = self.row_of(ref, part)
-        return (int(self.columns.times(np.array([row]))[0]), int(self.columns.sequence[row])) if row else None
+        return (self.columns.time(row), int(self.columns.sequence[row])) if row else None
 
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place in the journal of the units of a document; 0 if it has none."""

@@ -4,7 +4,7 @@ The cursor of recall is "place.sequence.check", the check over query, filters an
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from elytron_core.clock import Instant, late_recording
@@ -31,6 +31,9 @@ from elytron_core.strict_json import frame_checksum
 _COMMON = ("id", "plane", "text", "score", "at", "recorded_at", "citations", "signals")
 _TURN_HITS = VouchedMaker(
     RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata", "privacy"
+)
+_EVIDENCE = VouchedMaker(
+    TranscriptEvidenceRef, "memory_space_id", "channel_id", "conversation_id", "turn_id", "message_id"
 )
 _FACT_HITS = VouchedMaker(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
@@ -63,7 +66,7 @@ def cited_hit(hit: RecallHit, space: SpaceId, /) -> RecallHit:
     if hit.plane is not RecallPlane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
         return hit
     turn, _, part = hit.id.partition("#")
-    source = TranscriptEvidenceRef(
+    source = _EVIDENCE.make(
         memory_space_id=space,
         channel_id=hit.channel,
         conversation_id=hit.conversation,
@@ -123,17 +126,22 @@ def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[st
 
 
 def with_newer(
-    question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], places: Mapping[str, int], /
+    question: ReadQuestion,
+    query: str,
+    hits: tuple[RecallHit, ...],
+    places_of: Callable[[Sequence[RecallHit]], Mapping[str, int]],
+    /,
 ) -> tuple[RecallHit, ...]:
     """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
 
-    A replaced hit names the last word; scores stay with the places. `places` are those of the hits in time.
+    A replaced hit names the last word; scores stay with the places. `places_of` gives the places of hits in time.
     """
     if question.version is AnswerVersion.FIRST or (
         question.version is AnswerVersion.ANY and not asks_how_things_are(query)
     ):
         return hits
     best = hits[:WINDOW]
+    places = places_of(best)
     told = [_speaker_told(hit, places) for hit in best]
     if sum(each is not None for each in told) < 2:
         return hits

@@ -6,11 +6,11 @@ The cache keeps parsed turns and facts, so that an unchanged one is not parsed a
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from elytron.documents.hits import turn_hit
 from elytron.documents.planes import HOMES, SHOWN, conversation_of, is_forgotten
@@ -434,11 +434,12 @@ class ReadTurn:
 
 
 ReadT = TypeVar("ReadT", ReadTurn, PreparedFact)
+ListedT = TypeVar("ListedT")
 _Shelf = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
 
 
 class ParseCache:
-    """Stores parsed values with their bytes: changed bytes are parsed again.
+    """Stores parsed values with their bytes: changed bytes are parsed again. Lists have the state that they are of.
 
     They have words, so a space's are to be dropped with its index.
     """
@@ -447,6 +448,9 @@ class ParseCache:
         self._most = most
         self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
         self._count = 0
+        self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
+        self._listed = 0
+        self._forgotten = 0
 
     def __len__(self) -> int:
         return self._count
@@ -465,9 +469,36 @@ class ParseCache:
             return known
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
+    async def listed(
+        self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
+    ) -> Sequence[ListedT]:
+        """Return what `make` returns; it is asked again only if the list `name` was last made of another state."""
+        key = space, name
+        known = self._lists.get(key)
+        if known is not None and known[0] == state:
+            self._lists.move_to_end(key)
+            return known[1]
+        forgotten = self._forgotten
+        values = await make()
+        # What was read before a space was forgotten may have words that were erased since.
+        if forgotten == self._forgotten and len(values) <= self._most:
+            self._drop_list(key)
+            self._lists[key] = state, values
+            self._listed += 1 + len(values)
+            while self._listed > self._most + len(values):
+                self._drop_list(next(iter(self._lists)))
+        return values
+
+    def _drop_list(self, key: tuple[SpaceId, Hashable]) -> None:
+        _, values = self._lists.pop(key, (None, None))
+        self._listed -= 1 + len(values) if values is not None else 0
+
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
+        self._forgotten += 1
         self._count -= len(self._shelves.pop(space, ()))
+        for key in [key for key in self._lists if key[0] == space]:
+            self._drop_list(key)
 
     def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         shelf = self._shelves.get(space)

@@ -36,12 +36,14 @@ from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPl
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import TurnId
+from elytron_core.model import VouchedMaker
 from elytron_core.planes import transcript
 from elytron_core.policy import host
 from elytron_core.policy.projection import builder
 from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MAX,
     RECALLED_CHARS_MIN,
+    RECALLED_SPARE,
     RecalledItem,
     RecentMessage,
     StandingFact,
@@ -54,6 +56,7 @@ from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places
 
 MARK_BYTES = 12
+_RECALLED = VouchedMaker(RecalledItem, *RecalledItem.model_fields)
 SHORT_CHARS = 80
 """A short message with who said it when."""
 
@@ -93,9 +96,10 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     facts = await standing_facts(ctx, scope, request, key)
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, scope, request, max(wanted, 1) + request.recent_messages_limit + len(facts))
+    most = max(wanted, 1) + request.recent_messages_limit + len(facts)
+    gathered = await _gather_recalled(ctx, scope, request, most, room=max_len)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
-    private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
+    private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
     pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = builder.build_projection(
@@ -157,8 +161,10 @@ async def _note_shown(
     built: builder.BuiltProjection,
 ) -> None:
     """Count the memories in a block as shown."""
-    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
-    if standing := [fact.id for fact in facts if built.shows(fact.id, SectionName.FACTS)]:
+    shown = {section.name: frozenset(section.included) for section in built.sections}
+    recalled, known = (shown.get(name, frozenset[str]()) for name in (SectionName.RECALLED, SectionName.FACTS))
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if hit.id in recalled])
+    if standing := [fact.id for fact in facts if fact.id in known]:
         ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
 
 
@@ -216,7 +222,7 @@ def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
 
 
 async def _gather_recalled(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int, *, room: int
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
     return await gather_hits(
@@ -225,6 +231,7 @@ async def _gather_recalled(
         request.query,
         request.filters,
         limit=min(count, limits.RECALL_MAX),
+        room=room,
         gate=request.recall_gate,
         private=_with_private(request),
     )
@@ -242,16 +249,15 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         return ()
     budget, hits = room, gathered.hits
     # Repeats would take the room of further answers.
-    if gathered.wants_several:
-        hits = [hits[place] for place in distinct_places(hit.text for hit in hits)]
-    for place, hit in enumerate(hits, 1):
+    places = distinct_places(hit.text for hit in hits) if gathered.wants_several else range(len(hits))
+    for place, hit in enumerate(map(hits.__getitem__, places), 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:
             # To look through one takes milliseconds: others have their turn before each.
             await asyncio.sleep(0)
         items.append(
-            RecalledItem(
+            _RECALLED.make(
                 id=hit.id,
                 plane=hit.plane,
                 text=hit.text,
@@ -267,7 +273,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         )
         room -= min(len(hit.text), most)
         # A few more, since those that are in the block already are left out.
-        if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
+        if room < -RECALLED_SPARE:
             break
     return tuple(items)
 
@@ -285,7 +291,7 @@ async def _recent_messages(
     is_private_shown = request.private_context is PrivateContext.ALLOWED
     messages: list[RecentMessage] = []
     for document in reversed(documents):
-        turn = transcript.Turn.from_bytes(document.body)
+        turn = ctx.folds.readings.turn(scope.space, document).turn
         messages += [
             RecentMessage(
                 id=transcript.message_id(TurnId(document.ref.key), part),

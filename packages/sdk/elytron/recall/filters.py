@@ -48,8 +48,9 @@ def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
 
 def asked_planes(filters: RecallFilters, /) -> tuple[RecallPlane, ...]:
     """Return the planes that `filters` name, else all but those that are read only if they are named."""
-    named = filters.planes or (tuple(ASKED) if filters.namespace else _UNASKED)
-    return tuple(plane for plane in named if plane is RecallPlane.RECORDS or not filters.namespace)
+    if not filters.namespace:
+        return filters.planes or _UNASKED
+    return tuple(plane for plane in filters.planes or ASKED if plane is RecallPlane.RECORDS)
 
 
 def index_filters(

@@ -23,6 +23,7 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
+from elytron_core.policy.projection.sections import RECALLED_CHARS_MIN, RECALLED_SPARE
 from elytron_core.policy.ranking import outcome, weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
@@ -270,33 +271,65 @@ def _plane_of(item: RankedMemory) -> RecallPlane:
             return RecallPlane.TRANSCRIPT
 
 
+def private_facts(hits: Sequence[RecallHit], ranked: Sequence[RankedMemory], limit: int, /) -> tuple[str, ...]:
+    """Return the ids of the private facts among the best `limit`, of which fewer may be `hits`."""
+    found = (*hits, *(item.found for item in ranked[:limit] if len(hits) < limit))
+    read = [
+        each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)
+    ]
+    told = [each for each in read if isinstance(each, facts.Fact) or each.plane is RecallPlane.LONG_TERM]
+    return tuple(dict.fromkeys(each.id for each in told if each.privacy is facts.FactPrivacy.PRIVATE))
+
+
 async def hits_of(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, limit: int, now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    /,
+    *,
+    limit: int,
+    now: Instant,
+    signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
+    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place.
+
+    With `signed`, only the first so many of those that are made here have signals.
+    """
     hits: list[RecallHit] = []
     readings = partial(ctx.folds.readings.turn, scope.space)
     start = 0
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
+        places = range(start, start + len(page))
         start += len(page)
         refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
-        hits += [hit for item in page if (hit := _ranked_hit(item, at, readings, now)) is not None]
+        made = (
+            _ranked_hit(item, at, readings, now, is_signed=signed is None or place < signed)
+            for place, item in zip(places, page, strict=True)
+        )
+        hits += [hit for hit in made if hit is not None]
     return tuple(hits)
 
 
 def _ranked_hit(
-    item: RankedMemory, at: Mapping[DocumentRef, Document], reading: Callable[[Document], ReadTurn], now: Instant
+    item: RankedMemory,
+    at: Mapping[DocumentRef, Document],
+    reading: Callable[[Document], ReadTurn],
+    now: Instant,
+    *,
+    is_signed: bool,
 ) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
         case UnitCandidate(unit):
             document = at.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
-            return scored_hit(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
+            signals = signals_of(item.found) if is_signed else {}
+            return scored_hit(hit, score=item.score, signals=signals) if hit is not None else None
         case ScoredFact():
-            return fact_hit(item.found.fact, now=now, score=item.score, signals=item.found.signals)
+            signals = item.found.signals if is_signed else None
+            return fact_hit(item.found.fact, now=now, score=item.score, signals=signals)
         case RecallHit():
             return item.found
 
@@ -452,13 +485,22 @@ async def shown_hits(
     /,
     *,
     limit: int,
+    room: int | None,
     now: Instant,
 ) -> tuple[RecallHit, ...]:
     """Return the hits of the best of `ranked`, at least `limit` if there are that many.
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
+    With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
     """
-    seen = await _best_hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
+    wanted = max(limit, WINDOW)
+    if room is not None:
+        count = max(_count_fitting(ranked[:wanted], room), WINDOW)
+        seen = await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
+        # Text from outside has its share of all hits, so that these must be known.
+        if not any(map(is_outside, seen)):
+            return seen
+    seen = await _best_hits(ctx, scope, ranked, wanted=wanted, now=now)
     if search is None or not is_crowded(seen, limit=limit):
         return seen
     # The same for any limit: pages of one recall agree on the order.
@@ -467,16 +509,43 @@ async def shown_hits(
     return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
 
 
+def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
+    """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
+    left = room + RECALLED_SPARE
+    for count, item in enumerate(ranked, 1):
+        match item.found:
+            case UnitCandidate(unit):
+                chars = unit.chars
+            case ScoredFact():
+                chars = len(item.found.fact.content)
+            case RecallHit():
+                chars = len(item.found.text)
+        left -= min(chars, RECALLED_CHARS_MIN)
+        if left < 0:
+            return count
+    return len(ranked)
+
+
 async def _best_hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, wanted: int, now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    /,
+    *,
+    wanted: int,
+    now: Instant,
+    signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next."""
+    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next.
+
+    With `signed`, only so many have signals.
+    """
     hits: tuple[RecallHit, ...] = ()
     start = 0
     while len(hits) < wanted and start < len(ranked):
         page = ranked[start : start + wanted - len(hits)]
         start += len(page)
-        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
+        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, signed=signed)))
     return hits
 
 

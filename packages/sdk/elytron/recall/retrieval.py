@@ -26,6 +26,7 @@ from elytron.recall.order import (
     in_own_order,
     looked_closer,
     placed_memory,
+    private_facts,
     ranked_facts,
     shown_hits,
     signals_of,
@@ -91,7 +92,9 @@ class GatheredHits(NamedTuple):
     order: tuple[PlacedMemory, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
     places: Mapping[str, int] = MappingProxyType({})
-    """The place of each hit in the order of time, by its id."""
+    """The place of each hit in the order of time, by its id, if an account is asked for."""
+    private: tuple[str, ...] = ()
+    """The private facts among as many of the order as there may be hits, if these are for a block."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
@@ -147,6 +150,17 @@ class _AskedQuery(NamedTuple):
         return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
+class _SearchBounds(NamedTuple):
+    """What a recall searches: its filters, time and conversation, how many memories, and which private ones."""
+
+    filters: RecallFilters
+    now: Instant
+    key: ConversationKey | None
+    limit: int
+    diversity: HitDiversity
+    private: Container[RecallPlane]
+
+
 async def gather_hits(
     ctx: OperationContext,
     scope: Scope,
@@ -156,11 +170,15 @@ async def gather_hits(
     *,
     limit: int,
     gate: RecallGate,
+    room: int | None = None,
     diversity: HitDiversity = HitDiversity.AUTO,
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits that `gate` lets through, private ones of `private`; with `depth`, the order too."""
+    """Return the best `limit` hits that `gate` lets through, private ones of `private`; with `depth`, the order too.
+
+    With `room`, the number of characters of a block, hits that find none there are left out.
+    """
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -172,28 +190,23 @@ async def gather_hits(
     question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    searches = {
-        plane: asked_of_index(
-            question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
-            vector,
-            limit=_wanted_count(plane, max(limit, depth)),
-            filters=index_filters(filters, plane, now, key, include_private=plane in private),
-            diversity=diversity,
-            encoder=_reach_of(index, vector),
-        )
-        for plane in _asked_planes(index, filters, key)
-    }
+    bounds = _SearchBounds(filters, now, key, max(limit, depth), diversity, private)
+    searches = _plane_searches(index, question, vector, bounds, grounding=grounding)
     found = await _found_candidates(ctx, scope.space, record, index, searches)
     route, spread = weights.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
-    seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
-    hits = with_newer(question, query, seen, places := time_places(index, seen))[:limit]
+    # Repeats are left out of a list, so that it may have room for any number.
+    fitting = limits.PROJECTION_CHARS_MAX if room is not None and question.wants_several else room
+    search = searches.get(RecallPlane.TRANSCRIPT)
+    seen = await shown_hits(ctx, scope, ranked, index, search, limit=limit, room=fitting, now=now)
+    hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
     gathered = GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
         tuple(map(placed_memory, ranked)) if depth else (),
-        places,
+        time_places(index, seen) if question.retells else {},
+        () if room is None else private_facts(hits, ranked, limit),
         tuple([item.score for item in ranked]),
         *answer_estimates(found, hits, query),
         alias=conversation.trust,
@@ -232,6 +245,30 @@ def _apply_gate(
 def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:
     """Return what `query` asks for, by its labels and in its language."""
     return query_question.read_question(query, now, ctx.models.questions.classify(query), language_of(query))
+
+
+def _plane_searches(
+    index: SpaceIndex,
+    question: query_question.ReadQuestion,
+    vector: tuple[str, bytes] | None,
+    bounds: _SearchBounds,
+    /,
+    *,
+    grounding: str,
+) -> dict[RecallPlane, IndexQuery]:
+    """Return the search of each plane that is asked."""
+    filters, now, key, limit, diversity, private = bounds
+    return {
+        plane: asked_of_index(
+            question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
+            vector,
+            limit=_wanted_count(plane, limit),
+            filters=index_filters(filters, plane, now, key, include_private=plane in private),
+            diversity=diversity,
+            encoder=_reach_of(index, vector),
+        )
+        for plane in _asked_planes(index, filters, key)
+    }
 
 
 async def _found_candidates(

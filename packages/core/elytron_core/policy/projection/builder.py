@@ -19,7 +19,6 @@ from elytron_core import limits
 from elytron_core.clock import as_datetime
 from elytron_core.contracts.projection import MissReason, ProjectionChecks, ProjectionSection, SectionName
 from elytron_core.contracts.recall import RecallPlane
-from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.facts import FreshnessHint
 from elytron_core.policy.projection import fence
@@ -115,10 +114,6 @@ class BuiltProjection(Value):
     miss_reason: MissReason | None = None
     checks: ProjectionChecks = ProjectionChecks()
 
-    def shows(self, memory: str, name: SectionName, /) -> bool:
-        """Return whether the section `name` shows a memory."""
-        return any(memory in section.included for section in self.sections if section.name is name)
-
 
 def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     """Return the block for `inputs`, its fence named by `mark`, which should be fresh and unguessable.
@@ -201,7 +196,7 @@ def _fill_all(
     left = max(room - sum(len(section.text) for section in stable) - fence, 0)
     beside: list[FilledSection] = []
     for name, lines in (
-        (SectionName.WISHES, map(_wish_line, inputs.wishes)),
+        (SectionName.WISHES, [wish.line for wish in inputs.wishes]),
         (SectionName.CONTINUITY, map(_labelled_line, inputs.standing)),
         (SectionName.AGENT_SKILLS, map(_labelled_line, inputs.agent_skills)),
         (SectionName.AGENT_TOOLS, map(_labelled_line, inputs.agent_tools)),
@@ -238,6 +233,8 @@ def _fill_messages(
         places=places,
     )
     recent = fill_section(SectionName.RECENT, messages, room=left - len(first.text))
+    if not messages:
+        return recent, first
     # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
     said = {line.id for line in recent.lines if not line.clipped}
     unsaid = [line for line in items if line.id not in said][: inputs.recall_limit]
@@ -291,10 +288,6 @@ def _skill_line(skill: StandingSkill) -> SectionLine:
 
 def _labelled_line(item: LabelledItem) -> SectionLine:
     return line_of(item.id, (label_of(item.label),), item.text)
-
-
-def _wish_line(wish: WishItem) -> SectionLine:
-    return line_of(wish.id, (format_minute(wish.at), label_of(wish.speaker or EvidenceRole.USER.value)), wish.text)
 
 
 def _recent_line(message: RecentMessage) -> SectionLine:

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -76,6 +77,9 @@ def escape_line(text: str, /) -> str:
     Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
     images: a program that shows a model's answer would fetch one from any address that the text gives.
     """
+    # Most names: nothing here can be anything else.
+    if text.isalnum() and text.isascii():
+        return text
     text = " ".join(text.split())
     if not text.isprintable():
         kept = (char for char in text if char in JOINERS or unicodedata.category(char) not in _UNSEEN)
@@ -211,6 +215,7 @@ def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
     return f"{before}{told} {ELLIPSIS}" if parts[-1][1] < len(text) else before + told
 
 
+@lru_cache(maxsize=4096)
 def format_minute(at: Instant | None) -> str:
     """Return a time as lines show it, nothing for none."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
@@ -279,6 +284,8 @@ PRESSURE_PERCENT: Final = {MemoryPressure.NORMAL: 100, MemoryPressure.CAUTIOUS: 
 RECALLED_CHARS_MIN: Final = 500
 RECALLED_CHARS_MAX: Final = 4_800
 """The least and the most characters in which a recalled message is shown, if it has them."""
+RECALLED_SPARE: Final = 640
+"""Characters of recalled memories beyond the room: those that are in the block already are left out."""
 BEST_SHARE: Final = 4
 """The best of them may take one part in four of the block, the next one in eight, then one in twelve, and so on."""
 
@@ -404,6 +411,12 @@ class WishItem(Value):
     """True if the message says nothing else, so that it is not recalled again."""
     speaker: str | None = None
     at: Instant | None = None
+
+    @cached_property
+    def line(self) -> SectionLine:
+        """The wish as a block shows it."""
+        who = label_of(self.speaker or EvidenceRole.USER.value)
+        return line_of(self.id, (format_minute(self.at), who), self.text)
 
 
 class RecentMessage(Value):

@@ -10,11 +10,11 @@ reader of both sees what was said when.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from operator import ge, gt, le, lt
 from typing import Final, NamedTuple, assert_never
 
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.recall import ComparisonOperator, FieldCondition, Scalar, Where
 from elytron_core.ids import is_role_name
 from elytron_core.policy.time_ranges import TimeAnchor, TimeSpan, anchor_in, spans_in, without_relative
@@ -117,8 +117,14 @@ def read_question(
 
     `labels` are what a classifier says of it, `language` is the code of its language, empty if it is English.
     """
+    # Times relative to now are counted in days.
+    return _read_question(text, Instant(now - now % DAY_MS), frozenset(labels), language)
+
+
+@lru_cache(maxsize=1_024)
+def _read_question(text: str, day: Instant, labels: frozenset[QuestionLabel], language: str) -> ReadQuestion:
     lowered = " ".join(text.lower().split())
-    forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else frozenset(labels)
+    forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else labels
     is_retold = QuestionLabel.RETELLING in labels
     several = is_retold or QuestionLabel.SEVERAL in forms
     fits = TextTrait.NOTHING
@@ -132,7 +138,7 @@ def read_question(
         fits |= TextTrait.QUOTE
     owner = AnswerOwner.ASSISTANT if QuestionLabel.ASSISTANT in labels else AnswerOwner.USER
     is_request = _has_phrase("making", lowered) and not _has_phrase("past", lowered)
-    spans = spans_in(text, now, language)
+    spans = spans_in(text, day, language)
     return ReadQuestion(
         _looked_for(text, lowered, language),
         fits,
