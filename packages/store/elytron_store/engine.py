@@ -44,6 +44,16 @@ ERASURE_REF = DocumentRef("erasure", "0")
 """Subject of an erasure's journal entry: it says that something was removed, not what."""
 
 
+def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
+    """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
+    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named)] + [
+        (JournalAction.ERASE, ERASURE_REF)
+    ]
+    return [
+        JournalEntry(sequence, erasure.at, action, ref, "") for sequence, (action, ref) in enumerate(drafts, after + 1)
+    ]
+
+
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
     return await asyncio.to_thread(work, batch) if batch.is_import else work(batch)
@@ -94,7 +104,7 @@ def require_blob(space: SpaceId, key: str, /) -> None:
 def require_erasure(erasure: ErasureTarget, /) -> None:
     """Raise InvalidInput for an unusable space, ref or blob key."""
     require_space(erasure.space)
-    require_refs(erasure.refs)
+    require_refs((*erasure.refs, *erasure.named))
     for key in erasure.blobs:
         require_blob(erasure.space, key)
 

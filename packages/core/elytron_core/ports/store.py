@@ -186,13 +186,17 @@ class CommitReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ErasureTarget:
-    """Target of an erasure: documents, blobs, or the whole space with its journal and keys."""
+    """Target of an erasure: documents, blobs, or the whole space with its journal and keys.
+
+    Each of `named` is named by a DELETE entry ahead of the ERASE entry, for those who follow the journal.
+    """
 
     space: SpaceId
     at: Instant
     refs: tuple[DocumentRef, ...] = ()
     blobs: tuple[str, ...] = ()
     whole_space: bool = False
+    named: tuple[DocumentRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +339,7 @@ class Store(Protocol):
         ...
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry.
+        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry at the end.
 
         Remains of replaced revisions and deleted documents of the space go too, also where `refs` is empty.
         Journal entries that named an erased document keep their place and lose their digest. Absent things are no

@@ -47,6 +47,7 @@ class FrozenState:
     """That model reads English alone."""
     called: dict[str, tuple[str, ...]]
     hidden: dict[DocumentRef, int]
+    moved: dict[DocumentRef, tuple[DocumentRef, int]]
 
     def compacted(self) -> "FrozenState":
         """Return the same without what is gone, terms and names included, and each thread's units side by side."""
@@ -69,7 +70,7 @@ class FrozenState:
         threaded = numbers[self.threaded]
         return FrozenState(
             columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called,
-            self.hidden,
+            self.hidden, self.moved,
         )  # fmt: skip
 
     def settled(self) -> "FrozenState":
@@ -106,6 +107,8 @@ class IndexState:
         """The names that mean one, by the key of the document that says so."""
         self.hidden: dict[DocumentRef, int] = {}
         """The places in the journal of documents without units, the latest of them."""
+        self.moved: dict[DocumentRef, tuple[DocumentRef, int]] = {}
+        """The documents with the place of one that they correct: that one, and the place that would be their own."""
         self.embeddable = 0
         self.refs = RowRefs()
         self.threads = ThreadRows(self.columns, self.refs)
@@ -116,6 +119,8 @@ class IndexState:
         self.name_terms: list[tuple[str, ...]] = [()]
         self._sums = np.zeros(0)
         self._assistants: tuple[Mask, Mask, bool] = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
+        self._is_borrowed = False
+        """Parts may belong to a checkpoint."""
         self._renew()
 
     def apply(self, changes: Iterable[DocumentChange], embedded: Iterable[EmbeddedDocument], /) -> None:
@@ -150,13 +155,7 @@ class IndexState:
                 self.called[ref.key] = change.called
         # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
         kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
-        first = {change.ref: change.sequence for change in reversed(changes)}
-        sequences: dict[DocumentRef, int] = {}
-        for ref, change in latest.items():
-            place = 0 if change.is_renewed else self.sequence_of(ref)
-            if not place and change.origin is not None:
-                place = sequences.get(change.origin) or self.sequence_of(change.origin)
-            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
+        sequences = self._take_places(latest, {change.ref: change.sequence for change in reversed(changes)})
         self._note_hidden(latest, sequences)
         for ref in latest:
             self._remove(ref)
@@ -168,6 +167,7 @@ class IndexState:
         for (ref, model), fresh in arrived.items():
             self.vectors.remove(self.rows(ref), model)
             self._embed(ref, model, fresh)
+        self._return_places({ref for ref, change in latest.items() if not change.units and not change.sequence})
         self.postings.settle(self.columns.alive)
 
     @property
@@ -187,7 +187,25 @@ class IndexState:
         return FrozenState(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
             vocabulary, segments, models, self.compared, self.is_english, self.called.copy(), self.hidden.copy(),
+            self.moved.copy(),
         )  # fmt: skip
+
+    def purge(self) -> None:
+        """Leave nothing of what is gone but rows of zeros, whose numbers stay taken until the index is compacted."""
+        if self._is_borrowed:
+            # One part that still reads a checkpoint would keep all of its bytes, and with them the words.
+            self._is_borrowed = False
+            for part in (self.refs, self.threads, self.postings, *self.vectors.models.values()):
+                part.own()
+        columns, size = self.columns, self.columns.size
+        columns.purge()
+        self.postings.purge(columns.alive)
+        for name in NAMED:
+            codes = getattr(self.names, name).purge(getattr(columns, name)[:size][columns.alive[:size]])
+            if name == "speaker":
+                self._forget_names(codes)
+        self._assistants = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
+        self._renew()
 
     @classmethod
     def of(cls, frozen: FrozenState, analyser: TextAnalyser, /) -> "IndexState":
@@ -196,7 +214,8 @@ class IndexState:
         columns = state.columns = frozen.columns
         state.names, state.refs = frozen.names, frozen.refs
         state.compared, state.is_english = frozen.compared, frozen.is_english
-        state.called, state.hidden = frozen.called.copy(), frozen.hidden.copy()
+        state.called, state.hidden, state.moved = frozen.called.copy(), frozen.hidden.copy(), frozen.moved.copy()
+        state._is_borrowed = True
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
         state.threads = ThreadRows(columns, state.refs)
@@ -295,6 +314,20 @@ class IndexState:
         self.sights = VisibleRowsCache(self.columns, self.names)
         self.scanned: ScannedQuery | MeasuredQuery | None = None
 
+    def _take_places(
+        self, latest: Mapping[DocumentRef, DocumentChange], first: Mapping[DocumentRef, int]
+    ) -> dict[DocumentRef, int]:
+        """Return the place in the journal that each document is to have; `first` says where each is first mentioned."""
+        sequences: dict[DocumentRef, int] = {}
+        for ref, change in latest.items():
+            place = 0 if change.is_renewed else self.sequence_of(ref)
+            if not place and change.origin is not None:
+                place = sequences.get(change.origin) or self.sequence_of(change.origin)
+                if place:
+                    self.moved[ref] = change.origin, first[ref]
+            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
+        return sequences
+
     def _note_hidden(self, latest: Mapping[DocumentRef, DocumentChange], sequences: Mapping[DocumentRef, int]) -> None:
         """Keep the places of documents that have no unit now, for the time when they are shown again."""
         for ref, change in latest.items():
@@ -303,6 +336,22 @@ class IndexState:
                 self.hidden[ref] = sequences[ref]
         while len(self.hidden) > _HIDDEN_MOST:
             del self.hidden[next(iter(self.hidden))]
+
+    def _return_places(self, gone: set[DocumentRef]) -> None:
+        """Give the documents that correct one of `gone` their own places, and those that correct them the same."""
+        returned: set[DocumentRef] = set()
+        # A document is moved behind the one that it corrects, so that places are handed on in this order.
+        for ref, (origin, own) in tuple(self.moved.items()) if gone else ():
+            if ref in gone or origin in gone:
+                del self.moved[ref]
+            if origin in gone or origin in returned:
+                place = own if origin in gone else self.sequence_of(origin)
+                returned.add(ref)
+                if rows := self.rows(ref):
+                    self.columns.own()
+                    self.columns.sequence[list(rows)] = place
+                elif ref in self.hidden:
+                    self.hidden[ref] = place
 
     def _vectors_of(self, ref: DocumentRef) -> dict[tuple[str, int], CodedVector]:
         if not self.vectors.models:
@@ -391,6 +440,14 @@ class IndexState:
         self.name_terms.append(terms)
         for term in terms:
             self.speakers_of.setdefault(term, []).append(code)
+
+    def _forget_names(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            for term in self.name_terms[code]:
+                self.speakers_of[term].remove(code)
+                if not self.speakers_of[term]:
+                    del self.speakers_of[term]
+            self.name_terms[code] = ()
 
 
 def _text_informativeness(text: str) -> float:

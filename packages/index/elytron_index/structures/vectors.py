@@ -302,6 +302,10 @@ class ModelVectors:
         kept.blocks, kept.peaks, kept.count = self.blocks.copy(), self.peaks.copy(), self.count
         return kept
 
+    def own(self) -> None:
+        """Copy what belongs to a checkpoint."""
+        self.blocks = [block.writable() for block in self.blocks]
+
     def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
         """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
         self.blocks = [

@@ -513,7 +513,7 @@ async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_Er
     late |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
     if late:
         erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
-    ctx.folds.drop(scope.space)
+    await ctx.folds.settle_erasure(scope.space)
     ctx.heads.drop_space(scope.space)
     return erased
 

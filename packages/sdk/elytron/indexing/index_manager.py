@@ -16,6 +16,7 @@ from elytron.indexing import checkpoints
 from elytron.indexing.checkpoints import CatchingUp, CheckpointPolicy, IndexCheckpoint, Progress, end_of
 from elytron.indexing.units import (
     CHOICE,
+    COVERED,
     INDEXED,
     ParseCache,
     covered_unit,
@@ -39,7 +40,7 @@ from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach, 
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
-from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, scan_documents
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 from elytron_index.cache import IndexCache
@@ -209,15 +210,20 @@ class _HeldIndex:
     """The watermark at which its size was counted last."""
     asked: int = 0
     """The watermark at which it was last to be stored while it goes on."""
-    erased: int = 0
-    """The last erasure folded into it."""
     clean: int = 0
-    """The last entry when it was begun: no word of what was erased by then is in it."""
+    """The last entry of which it is known that no word of what was erased by then is in it."""
+    is_clean: bool = True
+    """False while words of what was erased behind that entry may be in it."""
+    due: asyncio.TimerHandle | None = None
+    """Until its checkpoint, which an erasure removed, is written again."""
+    rests_until: float = 0.0
+    """It is not written again before this time of the event loop."""
 
-    @property
-    def is_clean(self) -> bool:
-        """True if erased text has left no word in it."""
-        return self.erased <= self.clean
+    def cancel(self) -> None:
+        """Leave its checkpoint unwritten."""
+        if self.due is not None:
+            self.due.cancel()
+            self.due = None
 
     @property
     def is_due(self) -> bool:
@@ -380,7 +386,25 @@ class SpaceIndexes:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
             if self._held.get(space) is held:
+                now = asyncio.get_running_loop().time
+                began = now()
                 await self._store_quietly(space, held, _checkpoint_of(held))
+                held.rests_until = now() + checkpoints.RESTS * (now() - began)
+
+    def _store_again(self, space: SpaceId, held: _HeldIndex) -> None:
+        """Have the checkpoint written again that an erasure removed, in a while and once for many erasures."""
+        held.saved = 0
+        is_small = held.index.units < checkpoints.ASIDE_LEAST
+        if self._storing is not CheckpointPolicy.AS_THEY_GROW or held.due is not None or is_small:
+            return
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            held.due = None
+            if self._held.get(space) is held:
+                self._start(self._store_aside(space, held))
+
+        held.due = loop.call_at(max(held.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
 
     async def _store_quietly(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
@@ -397,24 +421,47 @@ class SpaceIndexes:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
         held = await self._fold(space, held)
-        while not held.is_clean:
+        if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             self.readings.forget(space)
-            held = await self._fold(space, _HeldIndex(self._empty()))
+            await self._cover_again(space, held.index)
+            held.index.purge()
+            held.is_clean = True
+            self._store_again(space, held)
         self._keep(space, held)
         return held.index
+
+    async def _cover_again(self, space: SpaceId, index: "SpaceIndex") -> None:
+        """Fold all overrides again: those of what was erased have no words any more."""
+        if index.planes().get(COVERED):
+            edits = {document.ref: document async for document in scan_documents(self._store, space, EDITS)}
+            index.apply(await self._covered(space, edits), watermark=index.watermark)
+
+    async def settle_erasure(self, space: SpaceId, /) -> None:
+        """Leave no word of what was just erased in the index of `space`, if it is in memory."""
+        if self._held.get(space) is None and space not in self._leaving and not self._is_locked(space):
+            self.drop(space)
+            return
+        try:
+            await self.current(space)
+        except BaseException:
+            self.drop(space)
+            raise
 
     def drop(self, space: SpaceId, /) -> None:
         """Drop the index of `space`; the next use makes it again."""
         self.readings.forget(space)
         self._cache.drop(space)
-        self._held.pop(space, None)
+        if (held := self._held.pop(space, None)) is not None:
+            held.cancel()
         self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
     async def checkpoint(self, /) -> int:
         """Store every held index that has grown since it was stored; return how many were, by what is under way too."""
         before = {space: held.saved for space, held in self._held.items()}
+        for held in self._held.values():
+            held.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         for space, held in tuple(self._held.items()):
@@ -434,7 +481,7 @@ class SpaceIndexes:
         if found is None:
             return _HeldIndex(self._empty())
         index, mark = found
-        return _HeldIndex(index, mark, index.watermark)
+        return _HeldIndex(index, mark, index.watermark, clean=index.watermark)
 
     async def _fold(self, space: SpaceId, held: _HeldIndex) -> _HeldIndex:
         """Return `held` caught up with the journal, or a new one if its space began again."""
@@ -457,12 +504,17 @@ class SpaceIndexes:
                 held.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
             await catching_up.at(after, entries[-1].sequence if entries else after, is_all=is_all)
             if not entries:
+                held.clean = after
                 return held
+            unseen = [entry for entry in entries if entry.sequence > held.clean]
+            if any(entry.covers > 1 for entry in unseen):
+                # What was erased in a compacted run is named no more.
+                self.readings.forget(space)
+                held = _HeldIndex(self._empty())
+                continue
             await self._apply(space, held.index, entries)
             held.mark = entries[-1]
-            held.erased = max(
-                [held.erased, *(entry.sequence for entry in entries if entry.action is JournalAction.ERASE)]
-            )
+            held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
 
     async def _apply(self, space: SpaceId, index: "SpaceIndex", entries: Sequence[JournalEntry]) -> None:
         named: dict[DocumentRef, int] = {}

@@ -26,7 +26,7 @@ from elytron_core.planes.embedding import EMBEDDING, KEY, VECTORS
 from elytron_core.planes.facts import Fact
 from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.planes.subjects import Subject, SubjectVisibility
+from elytron_core.planes.subjects import SUBJECTS, Subject, SubjectVisibility
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.ranking.excerpts import ScoredSentence, pieces_of
 from elytron_core.policy.ranking.facts import PreparedFact, prepare_fact
@@ -300,6 +300,10 @@ INDEXED: dict[str, type[Value]] = {
     **{name: home.kind for name, home in SHOWN.items()},
 }
 """The collections that are recalled, and the kind of their documents."""
+
+
+FOLDED = frozenset({*INDEXED, SUBJECTS, EDITS, VECTORS, EMBEDDING})
+"""All collections from which an index is made: an erasure names what it takes of these in the journal."""
 
 
 COVERED = "covered"

@@ -18,7 +18,6 @@ from elytron_core.ports.store import (
     DocumentRef,
     EntryDraft,
     ErasureTarget,
-    JournalAction,
     JournalEntry,
 )
 from elytron_store import engine
@@ -284,9 +283,13 @@ def left_by(
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
     kept = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
-    told = JournalEntry(ledger.last + 1, erasure.at, JournalAction.ERASE, engine.ERASURE_REF, "")
-    ending = entries_frame(told.sequence, (told,))
-    return ErasureRemainder(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
+    entries = engine.erasure_entries(erasure, after=ledger.last)
+    ending = (
+        entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
+        for start in range(0, len(entries), _FRAME_ITEMS)
+    )
+    documents = sum(ledger.find(ref) is not None for ref in refs)
+    return ErasureRemainder(chain(kept, ending), documents, entries[-1].sequence)
 
 
 def judge_batches(

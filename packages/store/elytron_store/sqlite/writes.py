@@ -31,11 +31,10 @@ from elytron_core.ports.store import (
     EntryDraft,
     ErasureReceipt,
     ErasureTarget,
-    JournalAction,
     PutChange,
 )
 from elytron_store import limits as store_limits
-from elytron_store.engine import ERASURE_REF
+from elytron_store.engine import erasure_entries
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
@@ -132,8 +131,9 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
         scrubbed += _scrub_digests(raw, space, refs[start : start + _REFS_AT_ONCE])
     removed = sum(_erase_blob(raw, space, key) for key in dict.fromkeys(erasure.blobs))
     appending = JournalAppending(raw)
-    entry = EntryDraft(action=JournalAction.ERASE, ref=ERASURE_REF)
-    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=(entry,)))
+    entries = erasure_entries(erasure, after=0)
+    drafts = tuple(EntryDraft(entry.action, entry.ref) for entry in entries)
+    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=drafts))
     appending.finish()
     return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=scrubbed, sequence=sequence)
 
