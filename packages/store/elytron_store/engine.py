@@ -102,9 +102,11 @@ def require_blob(space: SpaceId, key: str, /) -> None:
 
 
 def require_erasure(erasure: ErasureTarget, /) -> None:
-    """Raise InvalidInput for an unusable space, ref or blob key."""
+    """Raise InvalidInput for an unusable space, ref or blob key, and for a name of what is not erased."""
     require_space(erasure.space)
-    require_refs((*erasure.refs, *erasure.named))
+    require_refs(erasure.refs)
+    if erasure.named and not set(erasure.named).issubset(erasure.refs):
+        raise InvalidInput(field="named", problem="has a document that is not among those to be erased")
     for key in erasure.blobs:
         require_blob(erasure.space, key)
 
