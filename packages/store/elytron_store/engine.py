@@ -46,7 +46,7 @@ ERASURE_REF = DocumentRef("erasure", "0")
 
 def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
     """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
-    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named)] + [
+    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
         (JournalAction.ERASE, ERASURE_REF)
     ]
     return [

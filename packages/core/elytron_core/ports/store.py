@@ -188,7 +188,8 @@ class CommitReceipt:
 class ErasureTarget:
     """Target of an erasure: documents, blobs, or the whole space with its journal and keys.
 
-    Each of `named` is named by a DELETE entry ahead of the ERASE entry, for those who follow the journal.
+    Each of `named`, some of `refs`, is named by a DELETE entry ahead of the ERASE entry, for those who follow the
+    journal. None leaves it to the runtime to say which; an engine then names none.
     """
 
     space: SpaceId
@@ -196,7 +197,7 @@ class ErasureTarget:
     refs: tuple[DocumentRef, ...] = ()
     blobs: tuple[str, ...] = ()
     whole_space: bool = False
-    named: tuple[DocumentRef, ...] = ()
+    named: tuple[DocumentRef, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

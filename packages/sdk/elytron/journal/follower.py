@@ -85,7 +85,9 @@ class AnnouncingStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
-            named = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
+            named = erasure.named
+            if named is None:
+                named = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
             receipt = await self._inner.erase(replace(erasure, named=named))
             self.commits.note(erasure.space, receipt.sequence - len(named), receipt.sequence, erasure.at)
             return receipt
