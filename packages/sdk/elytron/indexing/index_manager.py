@@ -423,7 +423,6 @@ class SpaceIndexes:
         held = await self._fold(space, held)
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
-            self.readings.forget(space)
             await self._cover_again(space, held.index)
             held.index.purge()
             held.is_clean = True
@@ -513,6 +512,7 @@ class SpaceIndexes:
                 held = _HeldIndex(self._empty())
                 continue
             await self._apply(space, held.index, entries)
+            self.readings.drop(space, [entry.ref for entry in unseen])
             held.mark = entries[-1]
             held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
 

@@ -6,7 +6,7 @@ The cache keeps parsed turns and facts, so that an unchanged one is not parsed a
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -472,6 +472,11 @@ class ParseCache:
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
         self._count -= len(self._shelves.pop(space, ()))
+
+    def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /) -> None:
+        """Keep nothing of some documents of `space`."""
+        shelf = self._shelves.get(space, _Shelf())
+        self._count -= sum(shelf.pop(ref, None) is not None for ref in refs)
 
     def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         shelf = self._shelves.get(space)
