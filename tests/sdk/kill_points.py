@@ -10,11 +10,15 @@ from typing import Any, ParamSpec, TypeVar
 from tests.sdk.turns import finish
 
 import elytron
+from elytron.erasure import removal
+from elytron.indexing.index_manager import SpaceIndexes
+from elytron.journal.follower import AnnouncingStore
 from elytron.journal.upkeep import compact_space
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
 from elytron_store import engine
+from elytron_store.sqlite import writes
 from elytron_store.sqlite.schema import JournalAppending
 
 P = ParamSpec("P")
@@ -22,6 +26,10 @@ T = TypeVar("T")
 
 ADA = SpaceId("ada")
 POINTS = {
+    "begun": (AnnouncingStore, "erase"),
+    "ended": (removal, "end_erasing"),
+    "finished": (SpaceIndexes, "settle_erasure"),
+    "purge": (writes, "purge_file"),
     "fsync": (os, "fsync"),
     "journal": (JournalAppending, "finish"),
     "replace": (os, "replace"),
@@ -54,6 +62,14 @@ async def compacting(url: str, point: str, number: int) -> None:
         await memory.inspect()
         _die_at(point, number)
         await compact_space(memory.context.store, ADA)
+
+
+async def erasing(url: str, point: str, number: int, *ids: str) -> None:
+    """Erase memories; die as `compacting` does."""
+    async with elytron.open(url, space=ADA) as memory:
+        await memory.recall("tea")
+        _die_at(point, number)
+        await memory.erase(elytron.MemoryEraseRequest(ids=ids))
 
 
 async def importing(url: str, archive: str, point: str, number: int) -> None:

@@ -171,7 +171,7 @@ async def test_what_is_erased_while_an_index_is_stored_stands_in_no_checkpoint(m
     assert WORD not in (await store.checkpoint() or WORD)
 
 
-async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_begun_anew(
+async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_stored_without_a_word_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(index_manager, "PAGE", 6)
@@ -189,7 +189,8 @@ async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_begun_anew(
         await one.recall("tea")
     store.reads = None
     assert await one.context.folds.checkpoint() == 0, "a word of what was erased may be in it"
-    assert await one.context.folds.current(ADA) is not with_it
+    assert await one.context.folds.current(ADA) is with_it
+    assert WORD not in with_it.to_bytes()
     await one.context.folds.checkpoint()
     assert WORD not in (await store.checkpoint() or WORD)
 

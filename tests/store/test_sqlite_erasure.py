@@ -14,7 +14,7 @@ from elytron_core.ports.store import BatchKey, DocumentRef, ErasureReceipt, Eras
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, setup, writes
-from elytron_store.sqlite.driver import FileAccess, sqlite_library
+from elytron_store.sqlite.driver import FileAccess, Raw, sqlite_library
 
 pytestmark = pytest.mark.anyio
 
@@ -138,6 +138,47 @@ async def test_an_erasure_says_so_while_a_reader_holds_the_old_state(store: Sqli
     assert remains(tmp_path, canary(1)) == set()
 
 
+@pytest.mark.usefixtures("rebuilding")
+@pytest.mark.parametrize("whole_space", [False, True])
+async def test_the_next_opening_takes_what_an_erasure_that_was_cut_short_left(
+    store: SqliteStore, tmp_path: Path, *, whole_space: bool
+) -> None:
+    living = await crowd(store, seed=5)
+    gone = sorted(living) if whole_space else sorted(living)[::2]
+    erasure = ErasureTarget(space=ADA, at=AT, refs=() if whole_space else tuple(gone), whole_space=whole_space)
+    every = [canary(number) for number in range(1, ROUNDS * 52 + 1)]
+    kept = {canary(number) for ref, number in living.items() if ref not in set(gone)}
+    access = FileAccess("wal", busy_wait_s=1.0)
+    with closing(setup.connect_writer(sqlite_library(), tmp_path / "m.db")) as dying:
+        dying.execute("PRAGMA secure_delete = ON")
+        writes.erase_rows(dying, access, erasure)
+    assert remains(tmp_path, *every) > kept
+    await (await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)).close()
+    assert remains(tmp_path, *every) == kept
+    assert look(tmp_path / "m.db", "SELECT name FROM manifest") == [("store",)]
+
+
+async def test_a_purge_leaves_the_mark_of_an_erasure_that_came_after_it_began(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(store, fact(1), canary(1))
+    access, path = FileAccess("wal", busy_wait_s=1.0), tmp_path / "m.db"
+    with (
+        closing(setup.connect_writer(sqlite_library(), path)) as ours,
+        closing(setup.connect_writer(sqlite_library(), path)) as theirs,
+    ):
+        writes.erase_rows(ours, access, ErasureTarget(space=ADA, at=AT))
+        sized = writes.page_bytes
+
+        def meanwhile(raw: Raw) -> int:
+            writes.erase_rows(theirs, access, ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+            return sized(raw)
+
+        monkeypatch.setattr(writes, "page_bytes", meanwhile)
+        writes.purge_file(ours, access)
+    assert sorted(look(path, "SELECT name FROM manifest")) == [("remains",), ("store",)]
+
+
 async def test_every_table_of_a_space_is_emptied_by_its_erasure(store: SqliteStore, tmp_path: Path) -> None:
     await put(store, fact(1))
     await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
@@ -152,7 +193,7 @@ async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path:
     with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
         theirs.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreBusy):
-            writes.purge_file(ours, FileAccess("delete", busy_wait_s=0.0), ErasureTarget(space=ADA, at=AT))
+            writes.purge_file(ours, FileAccess("delete", busy_wait_s=0.0))
 
 
 async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(

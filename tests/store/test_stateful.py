@@ -23,6 +23,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    ERASURE_REF,
     Batch,
     BatchKey,
     CheckReport,
@@ -40,7 +41,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_store.conformance.examples import AT, blob, source
-from elytron_store.engine import ERASURE_REF
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 
@@ -108,6 +108,8 @@ class ModelSpace:
         blobs = [self.blobs.pop(key) for key in keys if key in self.blobs]
         scrubbed = [entry for entry in self.journal if entry.ref in refs and entry.digest]
         self.journal = [replace(entry, digest="") if entry.ref in refs else entry for entry in self.journal]
+        for ref in dict.fromkeys(erasure.named or ()):
+            self.tell(erasure.at, JournalAction.DELETE, ref, "")
         self.tell(erasure.at, JournalAction.ERASE, ERASURE_REF, "")
         return ErasureReceipt(len(gone), len(blobs), len(scrubbed), len(self.journal))
 
@@ -231,7 +233,8 @@ class Engines(RuleBasedStateMachine):
 
     @rule(space=SPACES, refs=st.lists(REFS, max_size=3), keys=st.lists(BLOB_KEYS, max_size=2))
     def erase(self, space: SpaceId, refs: list[DocumentRef], keys: list[str]) -> None:
-        erasure = ErasureTarget(space=space, at=self.at, refs=tuple(refs), blobs=tuple(keys))
+        named = tuple(refs[::2])
+        erasure = ErasureTarget(space=space, at=self.at, refs=tuple(refs), blobs=tuple(keys), named=named)
         self.all_do(lambda store: store.erase(erasure), lambda: self.space(space).erase(erasure))
 
     @rule(space=SPACES, whole=st.sampled_from([False, False, True]))

@@ -47,13 +47,13 @@ from elytron_index.query import (
 from elytron_index.search.space_search import ReadingCache, latest_rows, search_space
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
-from elytron_index.structures.state import FrozenState, IndexState
+from elytron_index.structures.state import FrozenState, IndexState, JournalPlaces
 from elytron_index.structures.vectors import ModelVectors
 from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 17
+FORMAT = 18
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -89,7 +89,8 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         "compared": frozen.compared,
         "english": frozen.is_english,
         "called": frozen.called,
-        "hidden": [(*ref, sequence) for ref, sequence in frozen.hidden.items()],
+        "hidden": [(*ref, sequence) for ref, sequence in frozen.places.hidden.items()],
+        "moved": [(*ref, *origin, own) for ref, (origin, own) in frozen.places.moved.items()],
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
@@ -156,9 +157,13 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     called = {key: tuple(each) for key, each in told["called"].items()}
     compared, is_english = told["compared"], told.get("english", False)
     hidden = {DocumentRef(collection, key): sequence for collection, key, sequence in told["hidden"]}
+    moved = {
+        DocumentRef(collection, key): (DocumentRef(*origin), own) for collection, key, *origin, own in told["moved"]
+    }
     frozen = FrozenState(
-        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called, hidden
-    )
+        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called,
+        JournalPlaces(hidden, moved),
+    )  # fmt: skip
     return IndexState.of(frozen, analyser), told["watermark"]
 
 
@@ -318,6 +323,7 @@ class SpaceIndex:
         self._reading = ReadingCache()
         self._planes: dict[str, int] | None = None
         self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
+        self._is_purged_since = False
 
     @property
     def watermark(self) -> int:
@@ -348,6 +354,13 @@ class SpaceIndex:
         elif self._state.is_overgrown:
             # The caller did not compact in time, so memory is bounded here, at the price of a pause.
             self.finish_compacting(self.begin_compacting().compacted())
+
+    def purge(self) -> None:
+        """Leave no word, name, number or vector of units that are gone. Of what was frozen before, see its holder."""
+        self._planes = None
+        self._reading.forget()
+        self._state.purge()
+        self._is_purged_since = self._since is not None
 
     def learnt(self) -> LearntTerms:
         """Return a counter for the terms of a long text, some at a time, before the text is applied with it.
@@ -520,7 +533,7 @@ class SpaceIndex:
 
     def begin_compacting(self) -> FrozenState:
         """Return what another thread is to compact; until `finish_compacting` what is applied is noted."""
-        self._since = []
+        self._since, self._is_purged_since = [], False
         return self._state.freeze()
 
     def abandon_compacting(self) -> None:
@@ -532,6 +545,8 @@ class SpaceIndex:
         state = IndexState.of(compacted, self._state.analyser)
         for changes, embedded in self._since or ():
             state.apply(changes, embedded)
+        if self._is_purged_since:
+            state.purge()
         # The model may have been named after the copy was made.
         state.compared, state.is_english = self._state.compared, self._state.is_english
         self._state, self._since, self._serial = state, None, next(_VERSIONS)

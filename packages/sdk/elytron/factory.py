@@ -3,11 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from os import PathLike, fspath
 
 from elytron.api import calls
 from elytron.context import OperationContext, RuntimeModels
+from elytron.erasure.removal import finish_erasure
 from elytron.indexing.checkpoints import CheckpointPolicy, Progress
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.intake import bound_store, capacity_of
@@ -186,7 +188,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             spaces.forget(space)
             heads.drop_space(space)
 
-        return OperationContext(
+        ctx = OperationContext(
             store=store,
             secrets=secrets,
             credential_key=CredentialKey(store, options.credential_secret),
@@ -217,6 +219,8 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             default_scope=options.scope,
             notes_projections=options.projection_events,
         )
+        spaces.ender = partial(finish_erasure, ctx)
+        return ctx
 
     def sync(self) -> SyncMemoryRuntime:
         """Open the runtime behind blocking calls; the caller closes it.

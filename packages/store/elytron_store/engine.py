@@ -40,9 +40,6 @@ from elytron_core.strict_json import frame_checksum
 P = TypeVar("P")
 T = TypeVar("T")
 
-ERASURE_REF = DocumentRef("erasure", "0")
-"""Subject of an erasure's journal entry: it says that something was removed, not what."""
-
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
@@ -92,9 +89,11 @@ def require_blob(space: SpaceId, key: str, /) -> None:
 
 
 def require_erasure(erasure: ErasureTarget, /) -> None:
-    """Raise InvalidInput for an unusable space, ref or blob key."""
+    """Raise InvalidInput for an unusable space, ref or blob key, and for a name of what is not erased."""
     require_space(erasure.space)
     require_refs(erasure.refs)
+    if erasure.named and not set(erasure.named).issubset(erasure.refs):
+        raise InvalidInput(field="named", problem="has a document that is not among those to be erased")
     for key in erasure.blobs:
         require_blob(erasure.space, key)
 

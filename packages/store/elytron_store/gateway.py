@@ -237,7 +237,9 @@ async def _serve_spaces(store: Store, wall: SpaceWall, call: SpacesCall) -> Wire
 
 async def _serve_erase(store: Store, wall: SpaceWall, call: EraseCall) -> WireValue:
     wall.opened(call.erasure.space)
-    return EraseAnswer(erased=await store.erase(await _walled_erasure(wall, call.erasure)))
+    # What is named is the caller's to say: behind the server stands the caller's runtime.
+    erasure = replace(call.erasure, named=call.erasure.named or ())
+    return EraseAnswer(erased=await store.erase(await _walled_erasure(wall, erasure)))
 
 
 async def _walled_erasure(wall: SpaceWall, erasure: ErasureTarget) -> ErasureTarget:

@@ -16,8 +16,8 @@ from elytron_core.ports.store import (
     DocumentRef,
     ErasureReceipt,
     ErasureTarget,
-    JournalAction,
     JournalEntry,
+    erasure_entries,
     number_entries,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
@@ -68,8 +68,8 @@ class _MemorySpace:
         named = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
         for place in named:
             self.journal[place] = replace(self.journal[place], digest="")
-        self.ledger.last += 1
-        self.journal.append(JournalEntry(self.ledger.last, erasure.at, JournalAction.ERASE, engine.ERASURE_REF, ""))
+        self.journal += erasure_entries(erasure, after=self.ledger.last)
+        self.ledger.last = self.journal[-1].sequence
         return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 
     def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:

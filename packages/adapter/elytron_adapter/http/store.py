@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from elytron.erasure.removal import every_copy
+from elytron.erasure.dependants import every_copy
 from elytron_adapter.access_keys import OPERATORS, Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import encode_value, reject_error

@@ -92,6 +92,20 @@ class ErasedImport(Value):
     count: int = 1
 
 
+class MemoryPlace(NamedTuple):
+    """A document, or one message of a turn."""
+
+    collection: str
+    key: str
+    part: int | None = None
+
+
+class UnfinishedErasure(Value):
+    """The memories of a space whose erasure has begun: their places, and no word of them."""
+
+    memories: tuple[MemoryPlace, ...]
+
+
 class SpaceCollection(NamedTuple):
     """One collection of a space, and what follows from its name alone."""
 

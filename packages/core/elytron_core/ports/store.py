@@ -186,13 +186,32 @@ class CommitReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ErasureTarget:
-    """Target of an erasure: documents, blobs, or the whole space with its journal and keys."""
+    """Target of an erasure: documents, blobs, or the whole space with its journal and keys.
+
+    Each of `named`, some of `refs`, is named by a DELETE entry ahead of the ERASE entry, for those who follow the
+    journal. None leaves it to the runtime to say which; an engine then names none.
+    """
 
     space: SpaceId
     at: Instant
     refs: tuple[DocumentRef, ...] = ()
     blobs: tuple[str, ...] = ()
     whole_space: bool = False
+    named: tuple[DocumentRef, ...] | None = None
+
+
+ERASURE_REF = DocumentRef("erasure", "0")
+"""Subject of an erasure's journal entry: it says that something was removed, not what."""
+
+
+def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
+    """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
+    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
+        (JournalAction.ERASE, ERASURE_REF)
+    ]
+    return [
+        JournalEntry(sequence, erasure.at, action, ref, "") for sequence, (action, ref) in enumerate(drafts, after + 1)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +354,7 @@ class Store(Protocol):
         ...
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry.
+        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry at the end.
 
         Remains of replaced revisions and deleted documents of the space go too, also where `refs` is empty.
         Journal entries that named an erased document keep their place and lose their digest. Absent things are no

@@ -157,6 +157,10 @@ class TextAnalyser:
             found += self._learn(token) if terms is None else terms
         return found or self._bare(text)
 
+    def forget(self) -> None:
+        """Let go of the tokens seen so far."""
+        self._kept.clear()
+
     def steps(self, text: str, /) -> Iterator[list[str]]:
         """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""
         terms = chain.from_iterable(map(self._each, _tokens_of(text)))

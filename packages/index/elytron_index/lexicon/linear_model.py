@@ -24,6 +24,7 @@ from zlib import crc32, decompress
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.lexicon.terms import related_stems
 from elytron_index.lexicon.text_vectors import DIMENSIONS, LanguageVectors, TextVectors
 
 TOKENS_MAX: Final = 64
@@ -156,3 +157,11 @@ def _token_hashes(token: str) -> Sequence[int]:
 @lru_cache(maxsize=16_384)
 def _english_rows(token: str) -> Sequence[int]:
     return TextVectors.load().vocabulary.rows(token)
+
+
+def forget_tokens() -> None:
+    """Let go of the tokens of texts that this process has met."""
+    TextVectors.load().vocabulary.forget_tokens()
+    LanguageVectors.load().vocabulary.forget_tokens()
+    for cached in (_token_hashes, _english_rows, related_stems):
+        cached.cache_clear()

@@ -53,6 +53,19 @@ class KeptTerms(NamedTuple):
         text, bounds = self.text.tobytes(), self.bounds.tolist()
         return [text[start:end].decode(*_CODEC) for start, end in pairwise(bounds)]
 
+    def term(self, number: int, /) -> str:
+        """Return the term of a number."""
+        return self.text[self.bounds[number] : self.bounds[number + 1]].tobytes().decode(*_CODEC)
+
+    def purged(self, gone: Sequence[int], /) -> "KeptTerms":
+        """Return a copy with zeros in place of the terms whose numbers are `gone`, and without their checksums."""
+        text, held = self.text.copy(), np.ones(self.size, np.bool_)
+        for number in gone:
+            text[self.bounds[number] : self.bounds[number + 1]] = 0
+            held[number] = False
+        kept = held[self.order]
+        return KeptTerms(text, self.bounds.copy(), self.checks[kept], self.order[kept])
+
     @property
     def size_bytes(self) -> int:
         return self.text.nbytes + self.bounds.nbytes + self.checks.nbytes + self.order.nbytes
@@ -147,6 +160,24 @@ class TermVocabulary:
         frozen = TermVocabulary(self._kept)
         frozen._fresh = self._fresh.copy()
         return frozen
+
+    def purged(self, held: NDArray[np.bool_], /) -> "TermVocabulary":
+        """Return the terms that are `held`, under their numbers, without those that are not; this one is at its end.
+
+        What was learnt of this one finds by its identity that its numbers no longer hold.
+        """
+        gone: list[int] = np.flatnonzero(~held).tolist()
+        kept, first = self._kept, self._first
+        for number in gone:
+            if kept is not None and number < first:
+                self.known.pop(kept.term(number), None)
+            else:
+                self.known.pop(self._fresh[number - first], None)
+                self._fresh[number - first] = ""
+        purged = TermVocabulary(kept.purged([number for number in gone if number < first]) if kept else None)
+        purged.known, purged._fresh = self.known, self._fresh
+        self.known, self._fresh = {}, []
+        return purged
 
     @property
     def size_bytes(self) -> int:

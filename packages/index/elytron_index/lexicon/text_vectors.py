@@ -53,6 +53,10 @@ class PieceVocabulary:
         # A cache per instance: one on the method would keep every vocabulary alive.
         self._pieces = lru_cache(maxsize=16_384)(self._cut)
 
+    def forget_tokens(self) -> None:
+        """Let go of the words that were cut so far."""
+        self._pieces.cache_clear()
+
     def rows(self, text: str, /) -> list[int]:
         """Return the place of each token of `text`, in order."""
         if not text.isascii():
@@ -201,6 +205,10 @@ class LanguageVocabulary:
         self._buckets: Final = buckets
         self._read: Final[dict[str, Mapping[str, int]]] = {}
         self._pieces = lru_cache(maxsize=16_384)(self._cut)
+
+    def forget_tokens(self) -> None:
+        """Let go of the words that were cut so far."""
+        self._pieces.cache_clear()
 
     @classmethod
     def of(cls, tokens: Iterable[str], /) -> "LanguageVocabulary":

@@ -71,6 +71,7 @@ class UnitColumns:
         self.size = 1
         self.dead = 0
         self._is_borrowed = False
+        self._is_shared = False
         for name, dtype in DTYPES.items():
             setattr(self, name, np.zeros(capacity, dtype))
         self.before = np.zeros(capacity, np.int32)
@@ -97,6 +98,7 @@ class UnitColumns:
         kept = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
         kept.alive = self.alive[: self.size].copy()
         kept.dead = self.dead
+        self._is_shared = True
         return kept
 
     def own(self) -> None:
@@ -104,6 +106,16 @@ class UnitColumns:
         if self._is_borrowed:
             self._is_borrowed = False
             self._grow(self.size + max(64, self.size // 4))
+
+    def purge(self) -> None:
+        """Leave zeros in all columns of the rows that are gone; what was frozen before does not change."""
+        self._is_borrowed |= self._is_shared
+        self._is_shared = False
+        self.own()
+        gone = np.flatnonzero(~self.alive[: self.size])
+        for name in (*DTYPES, "before", "after"):
+            column = getattr(self, name)
+            column[gone] = np.zeros((), column.dtype)
 
     def append(self, records: Sequence[tuple[Any, ...]], /) -> int:
         """Add one row per record (values as `DTYPES` orders them) and return the first row's number."""
@@ -184,6 +196,10 @@ class StoredRefs:
         self.keys = keys
         self.order = order
 
+    def copy(self) -> "StoredRefs":
+        """Return the same in memory of its own."""
+        return StoredRefs(self.collections, self.kinds.copy(), self.keys.copy(), self.order.copy())
+
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -260,6 +276,10 @@ class RowRefs:
             self._rows.pop(ref, None)
         return rows
 
+    def own(self) -> None:
+        """Copy what belongs to a checkpoint."""
+        self._kept = self._kept.copy() if self._kept is not None else None
+
     def taken(self, rows: Rows, /) -> "RowRefs":
         """Return the refs of `rows`, which are all the living ones, numbered from 1 on."""
         return RowRefs(*pack_refs([self[row] for row in whole_numbers(rows)]))
@@ -329,6 +349,17 @@ class ValueInterner(Generic[Value]):
         self.values = [self.values[code] for code in used.tolist()]
         self._codes = {value: code for code, value in enumerate(self.values)}
         return renumbered[:-1].astype(np.int32)
+
+    def purge(self, column: Codes, /) -> list[int]:
+        """Leave the empty value under each code that is not in `column`; return these codes, which stay taken."""
+        held = np.zeros(len(self.values), np.bool_)
+        held[column] = held[0] = True
+        empty = self.values[0]
+        gone = [code for code in whole_numbers(np.flatnonzero(~held)) if self.values[code] != empty]
+        for code in gone:
+            del self._codes[self.values[code]]
+            self.values[code] = empty
+        return gone
 
     def load(self, values: Sequence[Value], /) -> None:
         """Take over `values` in the order of their codes."""

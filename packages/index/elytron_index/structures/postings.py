@@ -114,6 +114,10 @@ class PostingSegment(NamedTuple):
     def size_bytes(self) -> int:
         return self.codes.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
+    def copy(self) -> "PostingSegment":
+        """Return the same in memory of its own."""
+        return PostingSegment(self.codes.copy(), self.starts.copy(), self.rows.copy(), self.counts.copy())
+
     def packed(self) -> Packed:
         """Return the postings as sorted numbers."""
         spread = np.repeat(self.codes.astype(np.uint64) << np.uint64(_CODE_SHIFT), np.diff(self.starts))
@@ -190,6 +194,23 @@ class SpacePostings:
         if len(self._live) < _LIVE_MAX:
             return
         self._take(merge_segments([*self._segments, self._sealed()], alive))
+
+    def own(self) -> None:
+        """Copy what belongs to a checkpoint."""
+        self._segments = [segment.copy() for segment in self._segments]
+
+    def purge(self, alive: NDArray[np.bool_], /) -> None:
+        """Leave no posting of a row that is gone, and no term that no other row holds."""
+        self.frequent.clear()
+        live = np.frombuffer(self._live, np.uint64)
+        living = alive[(live >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)]
+        self._live, self._live_segment = array("Q", live[living].tobytes()), None
+        segments = [_living_rows(segment, alive) for segment in self._segments]
+        self._segments = [segment for segment in segments if len(segment.rows)]
+        held = np.zeros(len(self.vocabulary), np.bool_)
+        for segment in self.segments:
+            held[segment.codes >> 1] = True
+        self.vocabulary = self.vocabulary.purged(held)
 
     def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""

@@ -352,6 +352,7 @@ class ThreadRows:
         if self._rows:
             changed = np.zeros(1 + int(self._columns.thread[loaded].max(initial=0)), np.bool_)
             changed[[thread for thread in self._rows if thread < len(changed)]] = True
+            changed[0] = True  # a row that was purged
             loaded = loaded[~changed[self._columns.thread[loaded]]]
         return np.concatenate((loaded, np.array(joined, np.int32)))
 
@@ -364,6 +365,10 @@ class ThreadRows:
         self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~joined)))
         columns.before[rows[1:]] = rows[:-1] * joined
         columns.after[rows[:-1]] = rows[1:] * joined
+
+    def own(self) -> None:
+        """Copy what belongs to a checkpoint."""
+        self._loaded = self._loaded.copy()
 
     @property
     def size_bytes(self) -> int:

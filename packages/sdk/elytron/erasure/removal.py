@@ -4,23 +4,22 @@ What came through one origin is erased through all planes, after a dry run has n
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, id_of, is_forgotten, touched_planes
+from elytron.documents.planes import KeptMemory, by_plane, id_of, touched_planes
 from elytron.documents.stored_values import ChangeSet, documents_under, key_of, read_slot, values_at
+from elytron.erasure.dependants import copies_of, space_dependants, vectors_of
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron.indexing.units import vectors_prefix
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.links import links_of_memory
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, hit_of, stored_at
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
-from elytron.state.spaces import LostRaces, opening_changes
+from elytron.state.spaces import REF, LostRaces, end_erasing, erasing_places, erasing_put, opening_changes
 from elytron.writes.imports import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
@@ -34,19 +33,9 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import skills, subjects, tools, transcript
-from elytron_core.planes.embedding import VECTORS
-from elytron_core.planes.facts import FACT_USES, FACTS, Fact, FactSlot
-from elytron_core.planes.records import (
-    COPIES_OF_BLOCKS,
-    RECORDS,
-    RUNTIME_RECORDS,
-    Record,
-    copies_of_conversation,
-    copies_of_turn,
-    is_copy,
-)
-from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, SpaceRecord
+from elytron_core.planes import subjects, tools, transcript
+from elytron_core.planes.facts import FACT_USES, Fact, FactSlot
+from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, MemoryPlace, SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
     TURN_ATTRIBUTES,
@@ -64,94 +53,9 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalAction,
-    Store,
 )
 from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import ConversationKey, Scope
-
-
-async def copies_of(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
-) -> dict[DocumentRef, int]:
-    """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
-    prefixes: set[str] = set()
-    for memory in memories:
-        if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
-            continue
-        prefixes.add(_namespace_prefix(record, COPIES_OF_BLOCKS))
-        if isinstance(memory, TurnMemory):
-            prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
-            if memory.turn.host_id is not None:
-                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
-                # Earlier builds named a run by its id alone.
-                prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
-    # Builds before the runtime had a collection of its own stored copies in the host's.
-    found = [
-        document
-        for collection in (RUNTIME_RECORDS, RECORDS)
-        for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
-    ]
-    return {document.ref: document.revision for document in found}
-
-
-async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
-    """Return where all copies of turns, conversations and blocks of a space stand."""
-    documents = store.scan_documents(ctx.store, space, RUNTIME_RECORDS)
-    return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
-
-
-async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef], /) -> dict[DocumentRef, int]:
-    """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
-    # Most spaces have no vectors: one small look saves a scan for each source.
-    if not await store.scan(space, VECTORS, limit=1):
-        return {}
-    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
-    return {document.ref: document.revision for document in found}
-
-
-def _namespace_prefix(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
-    """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
-    return record.namespace_key(namespace).partition(".")[0] + "."
-
-
-class DependantMemory(NamedTuple):
-    """A memory that may rest on others."""
-
-    id: str
-    ref: DocumentRef
-    citations: frozenset[str]
-    conversation: str | None = None
-    """Tag of the conversation that it was drawn from as a whole."""
-    is_hidden: bool = False
-    """True if recall gives it for no time."""
-    is_belief: bool = False
-    """True of a fact or skill."""
-
-    def rests_on(self, names: Collection[str], /) -> bool:
-        """Return whether it cites one of these turns or messages, or was drawn from the conversation of one."""
-        if self.conversation is not None:
-            # A name with a colon is no turn's.
-            return any(transcript.tag_of(TurnId(name)) == self.conversation for name in names if ":" not in name)
-        return not self.citations.isdisjoint(names)
-
-
-async def space_dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[DependantMemory]:
-    """Yield the memories of a space that may rest on others, in storing order."""
-    async for document in store.scan_documents(ctx.store, space, FACTS):
-        fact = Fact.from_bytes(document.body)
-        cited = frozenset(fact.citations)
-        yield DependantMemory(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
-    async for document in store.scan_documents(ctx.store, space, skills.SKILLS):
-        skill = skills.Skill.from_bytes(document.body)
-        cited = frozenset(skill.citations)
-        yield DependantMemory(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
-    for collection, home in HOMES.items():
-        async for document in store.scan_documents(ctx.store, space, collection):
-            value = home.kind.from_bytes(document.body)
-            tag = document.ref.key if home.is_of_all else None
-            cited = frozenset(citations_of(value))
-            yield DependantMemory(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))
-
 
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
@@ -175,6 +79,7 @@ class _ErasurePlan:
     sources: set[DocumentRef] = field(default_factory=set[DocumentRef])
     """The documents that are erased or cut: tags of their texts are removed too."""
     citations: set[str] = field(default_factory=set[str])
+    places: set[MemoryPlace] = field(default_factory=set[MemoryPlace])
     has_remains: bool = False
     """True if a message was emptied before, perhaps by an erasure that did not remove its bytes."""
 
@@ -189,12 +94,14 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
 
     First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list) and
     turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
-    Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
+    Killed in between, the same request finishes the work, or whoever comes to the space next (`finish_erasure`): what
+    was emptied is found again, and not counted out twice.
     """
-    report, plan = await _empty_space(ctx, scope, request)
-    if plan is None:
-        return report
-    erased = await _remove_plans(ctx, scope, (plan,))
+    with ctx.spaces.erasing(scope.space):
+        report, plan = await _empty_space(ctx, scope, request)
+        if plan is None:
+            return report
+        erased = await _remove_plans(ctx, scope, (plan,))
     return report.model_copy(update={"sequence": erased.sequence, "layers": erased.layers})
 
 
@@ -206,14 +113,34 @@ async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /)
     gone = 0
     for part in range(0, len(ids), _REMOVED_AT_ONCE):
         plans: list[_ErasurePlan] = []
-        for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
-            some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-            report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
-            gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
-            plans += [plan] if plan is not None else []
-        if plans:
-            await _remove_plans(ctx, scope, plans)
+        with ctx.spaces.erasing(scope.space):
+            for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
+                some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+                report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
+                gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
+                plans += [plan] if plan is not None else []
+            if plans:
+                await _remove_plans(ctx, scope, plans)
     return gone
+
+
+async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
+    """End the erasures of `space` that were cut short, down to the last byte."""
+    places = await erasing_places(ctx.store, space)
+    scope, now = Scope(space=space), ctx.clock.now()
+    found = await stored_at(ctx, scope, {DocumentRef(place.collection, place.key): None for place in places})
+    ids: list[str] = []
+    for collection, key, part in places:
+        memory = found.get(DocumentRef(collection, key))
+        if isinstance(memory, TurnMemory):
+            ids.append(transcript.message_id(TurnId(key), part or 0))
+        elif memory is not None:
+            ids.append(hit_of(memory, now).id)
+    await erase_many(ctx, scope, ids)
+    # The rows may have been gone already, and not their bytes.
+    await ctx.store.erase(ErasureTarget(space=space, at=now, blobs=(CHECKPOINT,)))
+    await ctx.folds.settle_erasure(space)
+    await end_erasing(ctx.store, space, places, at=now)
 
 
 async def _empty_space(
@@ -276,6 +203,7 @@ async def _plan_erasure(
     plan = _ErasurePlan(record, names=await _host_id_places(ctx, scope, record, memories))
     for memory in memories:
         plan.sources.add(memory.ref)
+        plan.places.add(MemoryPlace(*memory.ref, memory.part if isinstance(memory, TurnMemory) else None))
         await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
@@ -490,8 +418,6 @@ async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasureP
 
 
 async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> None:
-    if not plan.changes:
-        return
     changes = ChangeSet(plan.record)
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=JournalAction.DELETE)
@@ -499,8 +425,10 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
         changes.put(ref, mark, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
-    told = (each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries)
-    batch = Batch(scope.space, ctx.clock.now(), tuple(told), changes.puts, requires=requires, takes_back=True)
+    told = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
+    begun = EntryDraft(JournalAction.MAINTENANCE, REF)
+    puts = (*changes.puts, await erasing_put(ctx.store, scope.space, plan.places))
+    batch = Batch(scope.space, ctx.clock.now(), (*told, begun), puts, requires=requires, takes_back=True)
     await ctx.store.commit(batch)
     ctx.heads.drop_space(scope.space)
 
@@ -513,8 +441,10 @@ async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_Er
     late |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
     if late:
         erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
-    ctx.folds.drop(scope.space)
+    await ctx.folds.settle_erasure(scope.space)
     ctx.heads.drop_space(scope.space)
+    places = {place for plan in plans for place in plan.places}
+    await end_erasing(ctx.store, scope.space, places, at=ctx.clock.now())
     return erased
 
 

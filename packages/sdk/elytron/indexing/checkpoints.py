@@ -112,6 +112,10 @@ ASIDE_LEAST = 1_000
 """An open index is stored after this many entries since its checkpoint, and no fewer than it has units
 by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
 ASIDE_UNITS = 2
+SETTLED_S = 1.0
+"""A checkpoint that an erasure removed is written again so long after it, that others may come first,"""
+RESTS = 19
+"""and so many times as long as the last one took after that: erasures add a twentieth to what else is done."""
 
 
 class CheckpointPolicy(StrEnum):

@@ -6,7 +6,7 @@ The cache keeps parsed turns and facts, so that an unchanged one is not parsed a
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -26,7 +26,7 @@ from elytron_core.planes.embedding import EMBEDDING, KEY, VECTORS
 from elytron_core.planes.facts import Fact
 from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.planes.subjects import Subject, SubjectVisibility
+from elytron_core.planes.subjects import SUBJECTS, Subject, SubjectVisibility
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.ranking.excerpts import ScoredSentence, pieces_of
 from elytron_core.policy.ranking.facts import PreparedFact, prepare_fact
@@ -302,6 +302,10 @@ INDEXED: dict[str, type[Value]] = {
 """The collections that are recalled, and the kind of their documents."""
 
 
+FOLDED = frozenset({*INDEXED, SUBJECTS, EDITS, VECTORS, EMBEDDING})
+"""All collections from which an index is made: an erasure names what it takes of these in the journal."""
+
+
 COVERED = "covered"
 """The plane, beside those of recall."""
 SESSION = "session"
@@ -493,12 +497,21 @@ class ParseCache:
         _, values = self._lists.pop(key, (None, None))
         self._listed -= 1 + len(values) if values is not None else 0
 
-    def forget(self, space: SpaceId, /) -> None:
-        """Keep nothing of `space`."""
+    def _forget_lists(self, space: SpaceId) -> None:
         self._forgotten += 1
-        self._count -= len(self._shelves.pop(space, ()))
         for key in [key for key in self._lists if key[0] == space]:
             self._drop_list(key)
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Keep nothing of `space`."""
+        self._count -= len(self._shelves.pop(space, ()))
+        self._forget_lists(space)
+
+    def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /) -> None:
+        """Keep nothing of some documents of `space`, and no list, which may have their words."""
+        self._forget_lists(space)
+        shelf = self._shelves.get(space, _Shelf())
+        self._count -= sum(shelf.pop(ref, None) is not None for ref in refs)
 
     def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         shelf = self._shelves.get(space)

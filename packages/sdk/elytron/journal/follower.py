@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
+from elytron.indexing.units import FOLDED
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import SequenceAhead
@@ -65,7 +67,10 @@ class CommitWaiters:
 
 
 class AnnouncingStore(PassingStore):
-    """A store that notifies `commits` of each commit and erasure through it."""
+    """A store that notifies `commits` of each commit and erasure through it.
+
+    An erasure names in the journal all that indexes are made from, so that none keeps a word of it.
+    """
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
@@ -80,8 +85,11 @@ class AnnouncingStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
-            receipt = await self._inner.erase(erasure)
-            self.commits.note(erasure.space, receipt.sequence, receipt.sequence, erasure.at)
+            named = erasure.named
+            if named is None:
+                named = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
+            receipt = await self._inner.erase(replace(erasure, named=named))
+            self.commits.note(erasure.space, receipt.sequence - len(named), receipt.sequence, erasure.at)
             return receipt
         finally:
             self.commits.tell(erasure.space)

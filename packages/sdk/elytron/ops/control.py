@@ -20,7 +20,8 @@ from elytron.documents.stored_values import (
     slot_ref,
     versions_of,
 )
-from elytron.erasure.removal import erase_memories, erase_origin, erase_space, space_dependants
+from elytron.erasure.dependants import space_dependants
+from elytron.erasure.removal import erase_memories, erase_origin, erase_space
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import audit_trails, event_of, note_events, with_trail
 from elytron.memories.lookup import (

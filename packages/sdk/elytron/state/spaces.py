@@ -5,8 +5,10 @@ before each. A change that lost a race is retried in bounded attempts with growi
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import wraps
 from itertools import accumulate
 from time import monotonic
@@ -15,12 +17,14 @@ from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import Conflict, SpaceIncomplete
+from elytron_core.errors import Conflict, SpaceIncomplete, StoreFull, StoreReadOnly
 from elytron_core.ids import ConversationTag, FactId, IdSource, SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes import transcript
-from elytron_core.planes.space import KEY, SPACE, SpaceRecord
+from elytron_core.planes.space import KEY, SPACE, MemoryPlace, SpaceRecord, UnfinishedErasure
 from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
     DocumentRef,
     EntryDraft,
     JournalAction,
@@ -36,9 +40,15 @@ ResultT = TypeVar("ResultT")
 REF = DocumentRef(SPACE, KEY)
 FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
+ERASING = DocumentRef(SPACE, "2")
+"""The memories whose erasure has begun: if its process dies, the next that comes to the space ends it."""
 SPACES_KEPT = 65_536
 FRESH_S = 0.005
 """Time for which a record that was compared with a store of many nodes is not compared again."""
+
+
+_ENDS: ContextVar[SpaceId | None] = ContextVar("elytron_ends", default=None)
+"""The space in which this task ends an erasure."""
 
 
 class _KnownRecord(NamedTuple):
@@ -62,13 +72,22 @@ class SpaceRecords:
         self._ids = ids
         self._has_nodes = store.capabilities.nodes
         self._known: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
+        self._erasing: Counter[SpaceId] = Counter()
+        self._ending: dict[SpaceId, asyncio.Event] = {}
+        self.ender: Callable[[SpaceId], Awaitable[None]] | None = None
+        """Ends the erasures of a space that were cut short."""
 
     async def find(self, space: SpaceId, /) -> SpaceRecord | None:
-        """Return the record of `space`, or None if nothing was ever written."""
+        """Return the record of `space`, or None if nothing was ever written.
+
+        Erasures that were cut short are ended first, so that nobody sees them undone.
+        """
+        if space in self._ending and _ENDS.get() != space:
+            await self._ending[space].wait()
         known = self._known.get(space)
         if known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S):
             return known.record
-        (document,) = await self._store.get(space, (REF,))
+        document, erasing = await self._store.get(space, (REF, ERASING))
         if document is None:
             self.forget(space)
             return None
@@ -78,7 +97,38 @@ class SpaceRecords:
         else:
             record = SpaceRecord.from_bytes(document.body)
         self._known[space] = _KnownRecord(record, document.body, monotonic())
+        # Only at the first look: later marks are of processes that live.
+        if known is None and erasing is not None and space not in self._erasing and _ENDS.get() != space:
+            await self._end(space)
         return record
+
+    @contextmanager
+    def erasing(self, space: SpaceId, /) -> Generator[None]:
+        """Erase in the block: what it marks as begun is its own to end."""
+        self._erasing[space] += 1
+        try:
+            yield
+        finally:
+            self._erasing[space] -= 1
+            if not self._erasing[space]:
+                del self._erasing[space]
+
+    async def _end(self, space: SpaceId) -> None:
+        if self.ender is None:
+            return
+        over = self._ending[space] = asyncio.Event()
+        token = _ENDS.set(space)
+        try:
+            # What cannot be written to is still read: whoever opens it to write ends the erasure.
+            with suppress(StoreReadOnly, StoreFull):
+                await self.ender(space)
+        except BaseException:
+            self.forget(space)
+            raise
+        finally:
+            _ENDS.reset(token)
+            del self._ending[space]
+            over.set()
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
         """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
@@ -115,6 +165,44 @@ def opening_changes(
         (RequireRevision(FILLING, 0),),
         (EntryDraft(JournalAction.LIFECYCLE, REF, record.digest(body)),),
     )
+
+
+async def erasing_put(store: Store, space: SpaceId, places: Iterable[MemoryPlace], /) -> PutChange:
+    """Return the change that marks the erasure of the memories at `places` as begun, beside others."""
+    known, revision = await _read_erasing(store, space)
+    body = UnfinishedErasure(memories=tuple(dict.fromkeys((*known, *places)))).to_bytes()
+    return PutChange(ERASING, body, revision)
+
+
+async def end_erasing(store: Store, space: SpaceId, places: Collection[MemoryPlace], /, *, at: Instant) -> None:
+    """Commit that the memories at `places` are erased."""
+    race = LostRaces()
+    while True:
+        known, revision = await _read_erasing(store, space)
+        if not revision:
+            return
+        left = tuple(place for place in known if place not in places)
+        change = PutChange(ERASING, UnfinishedErasure(memories=left).to_bytes(), revision)
+        puts, deletes = ((change,), ()) if left else ((), (DeleteChange(ERASING, revision),))
+        entries = (EntryDraft(JournalAction.MAINTENANCE, REF),)
+        try:
+            await store.commit(Batch(space, at, entries, puts, deletes, (RequireRevision(REF, 1),), takes_back=True))
+        except Conflict as conflict:
+            await race.lost(conflict)
+        else:
+            return
+
+
+async def erasing_places(store: Store, space: SpaceId, /) -> tuple[MemoryPlace, ...]:
+    """Return where the memories are whose erasure has begun and not ended."""
+    return (await _read_erasing(store, space))[0]
+
+
+async def _read_erasing(store: Store, space: SpaceId) -> tuple[tuple[MemoryPlace, ...], int]:
+    (document,) = await store.get(space, (ERASING,))
+    if document is None:
+        return (), 0
+    return UnfinishedErasure.from_bytes(document.body).memories, document.revision
 
 
 _DocumentPlace = tuple[SpaceId, DocumentRef]

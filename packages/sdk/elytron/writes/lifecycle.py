@@ -189,7 +189,7 @@ async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _Touched
     ]
     erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
     touched.sequence = (await ctx.store.erase(erasure)).sequence
-    ctx.folds.drop(scope.space)
+    await ctx.folds.settle_erasure(scope.space)
 
 
 async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _TouchedTurns) -> None:

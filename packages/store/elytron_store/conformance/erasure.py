@@ -3,8 +3,9 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, NotFound
+from elytron_core.errors import Conflict, InvalidInput, NotFound
 from elytron_core.ports.store import (
+    ERASURE_REF,
     BatchKey,
     CommitReceipt,
     DeleteChange,
@@ -34,7 +35,6 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.engine import ERASURE_REF
 
 LATER = Instant(AT + 1)
 ONCE = BatchKey(key="k", digest="d", answer=b"answer")
@@ -55,6 +55,19 @@ class ErasureClaims(Claims):
             JournalEntry(3, AT, JournalAction.WRITE, fact(1), ""),
             JournalEntry(4, LATER, JournalAction.ERASE, ERASURE_REF, ""),
         ]
+
+    async def test_an_erasure_names_in_the_journal_what_it_is_to_name(self, store: Store) -> None:
+        await store.commit(batch(*(PutChange(fact(number), b"", 0) for number in range(3))))
+        refs, named = (fact(0), fact(1), fact(2)), (fact(2), fact(0))
+        erased = await store.erase(ErasureTarget(space=ADA, at=LATER, refs=refs, named=named))
+        assert erased == ErasureReceipt(documents=3, blobs=0, entries_scrubbed=3, sequence=6)
+        assert (await journal(store))[3:] == [
+            JournalEntry(4, LATER, JournalAction.DELETE, fact(2), ""),
+            JournalEntry(5, LATER, JournalAction.DELETE, fact(0), ""),
+            JournalEntry(6, LATER, JournalAction.ERASE, ERASURE_REF, ""),
+        ]
+        with pytest.raises(InvalidInput):
+            await store.erase(ErasureTarget(space=ADA, at=LATER, refs=(fact(0),), named=(fact(1),)))
 
     async def test_a_deleted_document_can_still_be_erased_from_the_journal(self, store: Store) -> None:
         await put(store, fact(1))

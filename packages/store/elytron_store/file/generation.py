@@ -18,8 +18,8 @@ from elytron_core.ports.store import (
     DocumentRef,
     EntryDraft,
     ErasureTarget,
-    JournalAction,
     JournalEntry,
+    erasure_entries,
 )
 from elytron_store import engine
 from elytron_store.engine import LedgerStage
@@ -51,6 +51,7 @@ from elytron_store.file.log import (
 from elytron_store.group_commit import Outcome
 
 _FRAME_BODIES_BYTES = 1024 * 1024
+_READ_BYTES = 4 * _FRAME_BODIES_BYTES
 _FRAME_ITEMS = 1_000
 """Bounds of a frame of a rewritten log, which is in memory as a whole."""
 
@@ -237,8 +238,16 @@ def _documents_frame(log: GenerationLog, documents: Sequence[KeptDocument], span
 
 
 def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[bytes]:
+    start = min((span.at for span in spans), default=0)
+    size = max((span.at + CHECKSUM_BYTES + span.size for span in spans), default=0) - start
+    # What lies together is read at once: a rewrite reads every body of the space.
+    near = log.read(start, size) if size <= _READ_BYTES else None
+    found = (
+        read_sealed(log, span) if near is None else near[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
+        for span in spans
+    )
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
-    return [read_sealed(log, span).ljust(CHECKSUM_BYTES + span.size, b"\0") for span in spans]
+    return [body.ljust(CHECKSUM_BYTES + span.size, b"\0") for body, span in zip(found, spans, strict=True)]
 
 
 class DigestScrub:
@@ -284,9 +293,13 @@ def left_by(
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
     kept = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
-    told = JournalEntry(ledger.last + 1, erasure.at, JournalAction.ERASE, engine.ERASURE_REF, "")
-    ending = entries_frame(told.sequence, (told,))
-    return ErasureRemainder(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
+    entries = erasure_entries(erasure, after=ledger.last)
+    ending = (
+        entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
+        for start in range(0, len(entries), _FRAME_ITEMS)
+    )
+    documents = sum(ledger.find(ref) is not None for ref in refs)
+    return ErasureRemainder(chain(kept, ending), documents, entries[-1].sequence)
 
 
 def judge_batches(

@@ -15,13 +15,12 @@ from elytron_core.ports.store import (
     CompactedRun,
     ErasureReceipt,
     ErasureTarget,
-    JournalAction,
     JournalEntry,
+    erasure_entries,
 )
 from elytron_core.profiles import ErasureLayer, ErasurePlace, ErasureState
 from elytron_store import engine
 from elytron_store import limits as store_limits
-from elytron_store.engine import ERASURE_REF
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE
 from elytron_store.postgres.commits import entry_arrays, entry_checksum
@@ -120,15 +119,16 @@ async def _remove_named(connection: Connection, own: PartitionStatements, erasur
     blobs = 0
     for key in dict.fromkeys(erasure.blobs):
         blobs += await _remove_blob(connection, own, space, key)
-    entry = JournalEntry(head + 1, erasure.at, JournalAction.ERASE, ERASURE_REF, "")
+    added = erasure_entries(erasure, after=head)
+    end = added[-1].sequence
     await run_pipeline(
         connection,
         [
-            (own.of(statements.MOVE_HEAD), (wide_number(head + 1), space)),
-            (own.of(statements.APPEND), (space, *entry_arrays(space, [entry]))),
+            (own.of(statements.MOVE_HEAD), (wide_number(end), space)),
+            (own.of(statements.APPEND), (space, *entry_arrays(space, added))),
         ],
     )
-    return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=scrubbed, sequence=head + 1)
+    return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=scrubbed, sequence=end)
 
 
 async def _clear_digests(

@@ -308,7 +308,7 @@ class SealedSpaces(PassingStore):
     async def _erase_named(self, erasure: ErasureTarget) -> ErasureReceipt:
         while True:
             vault = await self._vaults.fresh(erasure.space)
-            named = ErasureTarget(space=vault.inner, at=erasure.at, refs=erasure.refs, blobs=erasure.blobs)
+            named = replace(erasure, space=vault.inner)
             erased = await self._inner.erase(named)
             if await self._vaults.lives(erasure.space, vault):
                 return erased

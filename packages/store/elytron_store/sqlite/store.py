@@ -120,9 +120,10 @@ class SqliteStore(Engine):
             return await cls._opened(wanted, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
-        """Have the store say that it was opened at `at`, and sweep out what died long before; what is read is left."""
+        """Have the store say that it was opened at `at`, and sweep out what died before; what is read is left."""
         if self._writer.takes_writes:
             await self._write(setup.note_opening, self._access, at)
+            await self._write(writes.purge_remains, self._access)
 
     @classmethod
     async def _opened(cls, wanted: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
@@ -228,7 +229,7 @@ class SqliteStore(Engine):
         # Between the two: if the second fails, no erased document is answered from memory.
         if self._memo is not None:
             self._memo.forget()
-        await self._write(writes.purge_file, self._access, erasure)
+        await self._write(partial(writes.purge_file, whole_space=erasure.whole_space), self._access)
         return erased
 
     async def _check(self) -> CheckReport:

@@ -7,6 +7,7 @@ a time, and their preconditions are checked by writing. If one does not hold, no
 and its batches are applied again one after the other, each checked first.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
@@ -18,9 +19,11 @@ from elytron_core.errors import (
     ElytronError,
     IdempotencyConflict,
     InvalidInput,
+    StoreBusy,
     StoreClosed,
     StoreCorrupt,
     StoreFailed,
+    StoreFull,
     StoreReadOnly,
 )
 from elytron_core.ports.store import (
@@ -31,11 +34,10 @@ from elytron_core.ports.store import (
     EntryDraft,
     ErasureReceipt,
     ErasureTarget,
-    JournalAction,
     PutChange,
+    erasure_entries,
 )
 from elytron_store import limits as store_limits
-from elytron_store.engine import ERASURE_REF
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
@@ -56,36 +58,53 @@ _NAMED = (
 )
 # Two parameters each, well below the 32,766 that a statement may have.
 _REFS_AT_ONCE = 5_000
+_REMAINS = "SELECT body FROM manifest WHERE name = 'remains'"
+"""Mark of an erasure whose remains are still to be taken: a process that dies in between leaves them to the next."""
 _SCRUB = "UPDATE journal SET digest = '', \"check\" = ? WHERE space = ? AND sequence = ?"
 
 
 def erase_rows(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> ErasureReceipt:
-    """Remove what `erasure` names in one transaction; `purge_file` then takes its remains.
+    """Remove what `erasure` names in one transaction; `purge_file` then takes its remains, at the next opening at last.
 
     Raises StoreCorrupt where the space's head cannot be read.
     """
     with write_transaction(raw, access):
+        raw.execute("INSERT OR REPLACE INTO manifest VALUES ('remains', ?)", (os.urandom(16),))
         return _erase_space(raw, erasure.space) if erasure.whole_space else _erase_named(raw, erasure)
 
 
-def purge_file(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> None:
+def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> None:
     """Leave no byte in the file that no row holds. Raises StoreBusy while a reader holds an older state.
 
     `secure_delete` alone does not: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind in
     the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
     memory if the file has up to `VACUUM_BYTES`, else in the file. Of the latter's tables those with blobs are left out
-    unless a whole space goes: their bytes are on separate pages, which are overwritten as they are freed.
+    unless a whole space went: their bytes are on separate pages, which are overwritten as they are freed.
     """
+    remains = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
     # Even a look at the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = retry_while_held(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
     if pages * page_bytes(raw) <= store_limits.VACUUM_BYTES:
         retry_while_held(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
-        kept: set[str] = set() if erasure.whole_space else {"chunks", "quarantine"}
+        kept: set[str] = set() if whole_space else {"chunks", "quarantine"}
         for name in (name for name in OF_SPACE if name not in kept):
             with write_transaction(raw, access):
                 _rebuild_table(raw, name)
+    if remains is not None:
+        with write_transaction(raw, access):  # the mark of a later erasure is another one, and stays
+            raw.execute("DELETE FROM manifest WHERE name = 'remains' AND body = ?", remains)
     truncate_wal(raw, wait_s=access.busy_wait_s)
+
+
+def purge_remains(raw: Raw, access: FileAccess, /) -> None:
+    """Do what is left of an erasure that was cut short; the next opening does it if others hold the file now."""
+    with suppress(StoreBusy, StoreFull):
+        try:
+            if raw.execute(_REMAINS).fetchone() is not None:
+                purge_file(raw, access)
+        except ERRORS as error:
+            raise translate_error(error, doing="opening") from error
 
 
 def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
@@ -132,8 +151,9 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
         scrubbed += _scrub_digests(raw, space, refs[start : start + _REFS_AT_ONCE])
     removed = sum(_erase_blob(raw, space, key) for key in dict.fromkeys(erasure.blobs))
     appending = JournalAppending(raw)
-    entry = EntryDraft(action=JournalAction.ERASE, ref=ERASURE_REF)
-    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=(entry,)))
+    entries = erasure_entries(erasure, after=0)
+    drafts = tuple(EntryDraft(entry.action, entry.ref) for entry in entries)
+    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=drafts))
     appending.finish()
     return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=scrubbed, sequence=sequence)
 

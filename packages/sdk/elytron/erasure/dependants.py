@@ -1,0 +1,109 @@
+"""What hangs on memories: copies of their words, their vectors, and other memories that may rest on them."""
+
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import NamedTuple
+
+from elytron.context import OperationContext
+from elytron.documents.planes import HOMES, KeptMemory, citations_of, id_of, is_forgotten
+from elytron.documents.stored_values import documents_under
+from elytron.indexing.units import vectors_prefix
+from elytron.memories.lookup import Memory, TurnMemory
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import skills, transcript
+from elytron_core.planes.embedding import VECTORS
+from elytron_core.planes.facts import FACTS, Fact
+from elytron_core.planes.records import (
+    COPIES_OF_BLOCKS,
+    RECORDS,
+    RUNTIME_RECORDS,
+    Record,
+    copies_of_conversation,
+    copies_of_turn,
+    is_copy,
+)
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store
+from elytron_core.ports.store import DocumentRef, Store
+
+
+async def copies_of(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
+) -> dict[DocumentRef, int]:
+    """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
+    prefixes: set[str] = set()
+    for memory in memories:
+        if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
+            continue
+        prefixes.add(_namespace_prefix(record, COPIES_OF_BLOCKS))
+        if isinstance(memory, TurnMemory):
+            prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
+            if memory.turn.host_id is not None:
+                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
+                # Earlier builds named a run by its id alone.
+                prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
+    # Builds before the runtime had a collection of its own stored copies in the host's.
+    found = [
+        document
+        for collection in (RUNTIME_RECORDS, RECORDS)
+        for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
+    ]
+    return {document.ref: document.revision for document in found}
+
+
+async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
+    """Return where all copies of turns, conversations and blocks of a space stand."""
+    documents = store.scan_documents(ctx.store, space, RUNTIME_RECORDS)
+    return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
+
+
+async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef], /) -> dict[DocumentRef, int]:
+    """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
+    # Most spaces have no vectors: one small look saves a scan for each source.
+    if not await store.scan(space, VECTORS, limit=1):
+        return {}
+    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
+    return {document.ref: document.revision for document in found}
+
+
+def _namespace_prefix(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
+    """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
+    return record.namespace_key(namespace).partition(".")[0] + "."
+
+
+class DependantMemory(NamedTuple):
+    """A memory that may rest on others."""
+
+    id: str
+    ref: DocumentRef
+    citations: frozenset[str]
+    conversation: str | None = None
+    """Tag of the conversation that it was drawn from as a whole."""
+    is_hidden: bool = False
+    """True if recall gives it for no time."""
+    is_belief: bool = False
+    """True of a fact or skill."""
+
+    def rests_on(self, names: Collection[str], /) -> bool:
+        """Return whether it cites one of these turns or messages, or was drawn from the conversation of one."""
+        if self.conversation is not None:
+            # A name with a colon is no turn's.
+            return any(transcript.tag_of(TurnId(name)) == self.conversation for name in names if ":" not in name)
+        return not self.citations.isdisjoint(names)
+
+
+async def space_dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[DependantMemory]:
+    """Yield the memories of a space that may rest on others, in storing order."""
+    async for document in store.scan_documents(ctx.store, space, FACTS):
+        fact = Fact.from_bytes(document.body)
+        cited = frozenset(fact.citations)
+        yield DependantMemory(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
+    async for document in store.scan_documents(ctx.store, space, skills.SKILLS):
+        skill = skills.Skill.from_bytes(document.body)
+        cited = frozenset(skill.citations)
+        yield DependantMemory(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
+    for collection, home in HOMES.items():
+        async for document in store.scan_documents(ctx.store, space, collection):
+            value = home.kind.from_bytes(document.body)
+            tag = document.ref.key if home.is_of_all else None
+            cited = frozenset(citations_of(value))
+            yield DependantMemory(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))

@@ -1,0 +1,144 @@
+"""Erasures in an index that lives on: what it answers is what one made from the journal answers, on every store."""
+
+import asyncio
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.sdk.encoders import DIMENSIONS, WordEmbedder
+from tests.sdk.told import believe, learn
+
+import elytron
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import ElytronError
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ports.store import Store
+from elytron_index import IndexQuery
+from elytron_store.memory import MemoryStore
+
+SPACE = SpaceId("ada")
+WORDS = ("tea", "milk", "lemon", "porto", "bicycle", "garden")
+TOPICS = ("drink", "home")
+SPEAKERS = ("Ada", "Ben")
+
+CHANGES = ("correct", "forget", "erase")
+STEP_NAMES = [*CHANGES, "add", "add", "talk", "fact", "skill", "correct", "erase", "erase", "ask", "stored", "reopen"]
+Step = tuple[str, int, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(STEP_NAMES),
+        st.integers(0, 5),
+        st.integers(0, 40),
+    ),
+    min_size=4,
+    max_size=24,
+)
+QUESTIONS = ("tea with milk", "where is home", "what did Ada say of the bicycle", "lemon garden porto")
+
+
+class LastingStore(MemoryStore):
+    """A memory store that several runtimes share, one after the other."""
+
+    async def close(self) -> None:
+        """Stay open."""
+
+
+class Script:
+    """One runtime that lives through a script, and another that follows it."""
+
+    def __init__(self, opened: Callable[[], elytron.RuntimeOpening]) -> None:
+        self.opened = opened
+        self.ids: list[str] = []
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        """Do `steps`, and compare what is answered with what an index from the journal answers."""
+        self.memory, self.other = await self.opened(), await self.opened()
+        try:
+            for number, (step, word, place) in enumerate(steps):
+                await self.do(step, f"{WORDS[word]} {WORDS[place % 5]} w{number}", place)
+            await self.memory.embed()
+            answers = [await answers_of(each) for each in (self.memory, self.other)]
+            fresh = await self.opened()
+            try:
+                await fresh.context.folds.rebuild(SPACE)
+                expected = await answers_of(fresh)
+            finally:
+                await fresh.close()
+            assert answers == [expected, expected]
+        finally:
+            await self.other.close()
+            await self.memory.close()
+
+    async def do(self, step: str, text: str, place: int) -> None:
+        chosen = self.ids[place % len(self.ids)] if self.ids else "nothing"
+        # A memory may be gone, or none of those that a step is for.
+        with suppress(ElytronError) if step in CHANGES else nullcontext():
+            match step:
+                case "add":
+                    self.ids += (await self.memory.add(text, conversation=f"c{place % 2}")).ids
+                case "talk":
+                    messages = tuple(elytron.Message(text=f"{text} {name}", speaker=name) for name in SPEAKERS)
+                    write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
+                    (turn,) = (await self.memory.write(elytron.MemoryWriteRequest(write=write))).ids
+                    self.ids += [f"{turn}#0", f"{turn}#1"]
+                case "fact":
+                    self.ids += (await believe(self.memory, TOPICS[place % 2], text)).ids
+                case "skill":
+                    self.ids += (await learn(self.memory, f"brew{place % 3}", f"1. {text}.\n2. Wait.\n3. Serve.")).ids
+                case "correct":
+                    report = await self.memory.correct(elytron.MemoryCorrectRequest(id=chosen, content=text))
+                    self.ids += [one.new_id for one in report.decisions if one.new_id is not None]
+                case "forget":
+                    await self.memory.forget(elytron.MemoryForgetRequest(ids=(chosen,)))
+                case "erase":
+                    await self.memory.erase(elytron.MemoryEraseRequest(ids=(chosen,)))
+                case "ask":
+                    await answers_of(self.other)
+                case "stored":
+                    await self.memory.embed()
+                    await self.memory.context.folds.checkpoint()
+                case _:
+                    await self.memory.close()
+                    self.memory = await self.opened()
+
+
+async def answers_of(memory: elytron.MemoryRuntime) -> list[object]:
+    """Return what an index answers to several questions, with all its signals, and what a runtime recalls."""
+    index, encoder = await memory.context.folds.current(SPACE), WordEmbedder()
+    found: list[object] = [index.planes(), index.speakers(), index.documents, index.models()]
+    for question in QUESTIONS:
+        vector = (index.compared, struct.pack(f"<{DIMENSIONS}f", *encoder.vector(question)))
+        for query in (IndexQuery(question, 50), IndexQuery(question, 50, vector=vector)):
+            searched = index.search(query)
+            # A place in the journal orders units, and is no answer by itself.
+            units = [one._replace(unit=one.unit._replace(sequence=0)) for one in searched.found]
+            found.append(replace(searched, found=tuple(units)))
+        # Uses of procedures are counted by each runtime, so that scores may differ.
+        found.append([(hit.id, hit.text) for hit in (await memory.recall(question, limit=20)).hits])
+    return found
+
+
+def opening(store: Callable[[], Store | str], clock: FrozenClock, ids: SeededIds) -> elytron.RuntimeOpening:
+    return elytron.open(store(), space=SPACE, clock=clock, ids=ids, embedder=WordEmbedder())
+
+
+@settings(max_examples=int(__import__("os").environ.get("N", "25")), phases=(Phase.generate,))
+@given(steps=STEPS, step_ms=st.sampled_from([0, 1]))
+@pytest.mark.parametrize("engine", ["memory", "file", "sqlite"])
+def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
+    engine: str, steps: list[Step], step_ms: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        memory = LastingStore()
+        url = f"file://{folder}/files" if engine == "file" else f"sqlite://{folder}/m.db"
+        clock, ids = FrozenClock(step_ms=step_ms), SeededIds()
+
+        def opened() -> elytron.RuntimeOpening:
+            return opening(lambda: memory if engine == "memory" else url, clock, ids)
+
+        asyncio.run(Script(opened).run(steps))
