@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import command_processes
 from tests.store.postgres_server import ABSENT, PostgresServer, shared_server
 
 for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -19,6 +20,8 @@ for name in ("http_proxy", "https_proxy", "all_proxy"):
 # For the same reason no client reads the certificates of the world's authorities, which takes 30 ms each time.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
+
+command_processes.copy_processes()
 
 settings.register_profile(
     "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -45,6 +48,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         named.numprocesses = min((os.cpu_count() or 1) + 1, named.maxprocesses or WORKERS_MAX)
         # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
         named.dist = "worksteal" if named.dist == "no" else named.dist
+
+
+def pytest_unconfigure() -> None:
+    """End what the processes of this run were copies of."""
+    command_processes.COPIED.close()
 
 
 MEASURING = ("tracemalloc", "process_time")
@@ -79,6 +87,13 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def whole_starts() -> Iterator[None]:
+    """Start the processes of a test as users do, where others are copies of one that has loaded the command line."""
+    with command_processes.whole_starts():
+        yield
 
 
 @pytest.fixture(autouse=True)
