@@ -4,6 +4,7 @@ import gc
 import inspect
 import os
 import socket
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
 
 command_processes.copy_processes()
+
+if coverage := getattr(sys.modules.get("slipcover.pytest_plugin"), "_slipcover_instance", None):
+    # Whenever a probe was passed this often, every function that there is is searched for what is covered by now: with
+    # the 50 of a process without others, that takes a third of the tests' time.
+    coverage.d_miss_threshold = 5_000
 
 settings.register_profile(
     "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
