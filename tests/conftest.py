@@ -5,8 +5,10 @@ import inspect
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import pytest
@@ -21,6 +23,15 @@ for name in ("http_proxy", "https_proxy", "all_proxy"):
 # For the same reason no client reads the certificates of the world's authorities, which takes 30 ms each time.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
+
+# The tests start some hundred processes, which read compiled modules in half the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Temporary files in memory, where there is room for them: no test is about the disk's speed.
+MEMORY_FOLDER = Path("/dev/shm")
+ROOM = 2 * 2**30
+if "TMPDIR" not in os.environ and os.access(MEMORY_FOLDER, os.W_OK) and disk_usage(MEMORY_FOLDER).free > ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_FOLDER)
 
 command_processes.copy_processes()
 
