@@ -4,12 +4,16 @@ import gc
 import inspect
 import os
 import socket
+import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import command_processes
 from tests.store.postgres_server import ABSENT, PostgresServer, shared_server
 
 for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -19,6 +23,22 @@ for name in ("http_proxy", "https_proxy", "all_proxy"):
 # For the same reason no client reads the certificates of the world's authorities, which takes 30 ms each time.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
+
+# The tests start some hundred processes, which read compiled modules in half the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Temporary files in memory, where there is room for them: no test is about the disk's speed.
+MEMORY_FOLDER = Path("/dev/shm")
+ROOM = 2 * 2**30
+if "TMPDIR" not in os.environ and os.access(MEMORY_FOLDER, os.W_OK) and disk_usage(MEMORY_FOLDER).free > ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_FOLDER)
+
+command_processes.copy_processes()
+
+if coverage := getattr(sys.modules.get("slipcover.pytest_plugin"), "_slipcover_instance", None):
+    # Whenever a probe was passed this often, every function that there is is searched for what is covered by now: with
+    # the 50 of a process without others, that takes a third of the tests' time.
+    coverage.d_miss_threshold = 200_000
 
 settings.register_profile(
     "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -45,6 +65,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         named.numprocesses = min((os.cpu_count() or 1) + 1, named.maxprocesses or WORKERS_MAX)
         # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
         named.dist = "worksteal" if named.dist == "no" else named.dist
+
+
+def pytest_unconfigure() -> None:
+    """End what the processes of this run were copies of."""
+    command_processes.COPIED.close()
 
 
 MEASURING = ("tracemalloc", "process_time")
@@ -79,6 +104,13 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def whole_starts() -> Iterator[None]:
+    """Start the processes of a test as users do, where others are copies of one that has loaded the command line."""
+    with command_processes.whole_starts():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -125,6 +125,7 @@ def key(elytron: CommandLine) -> str:
 
 
 @pytest.mark.anyio
+@pytest.mark.usefixtures("whole_starts")
 async def test_a_server_tells_where_it_listens_and_ends_when_asked(elytron: CommandLine, key: str) -> None:
     async def project(told: str) -> None:
         await _project(json.loads(told)["address"], Authorization=f"Bearer {key}")

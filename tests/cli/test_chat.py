@@ -221,6 +221,7 @@ def test_a_chat_that_was_killed_goes_on_where_it_was(tmp_path: Path, environment
     assert "block human: Called Ada.\n" in out
 
 
+@pytest.mark.usefixtures("whole_starts")
 def test_an_interrupt_ends_the_turn_and_not_the_chat(tmp_path: Path, environment: dict[str, str]) -> None:
     with serving_apart(said("Let me think", hangs=True), said("Good morning.")) as server:
         process = start(tmp_path, environment, server)

@@ -125,6 +125,7 @@ def test_no_file_of_what_is_typed_is_kept_without_a_history_or_beside_a_sealed_s
     assert not list(tmp_path.rglob("chat_history"))
 
 
+@pytest.mark.usefixtures("whole_starts")
 def test_sigterm_at_the_prompt_ends_the_chat(tmp_path: Path) -> None:
     with serving_apart(said("First.")) as server, chatting(tmp_path, server) as terminal:
         terminal.until("> ")

@@ -13,6 +13,7 @@ import elytron
 
 LINES = b"".join(json.dumps({"role": "user", "content": f"message {number}"}).encode() + b"\n" for number in range(300))
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+pytestmark = pytest.mark.usefixtures("whole_starts")
 
 
 @pytest.fixture

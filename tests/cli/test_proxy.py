@@ -47,6 +47,7 @@ def started(folder: Path, *arguments: str) -> Generator[str]:
         assert process.returncode == 0
 
 
+@pytest.mark.usefixtures("whole_starts")
 def test_the_command_stands_before_a_model_server(tmp_path: Path) -> None:
     with serving_apart(recorded("chat")) as upstream, started(tmp_path, "proxy", "--upstream", upstream.url) as url:
         for said in ("My boat is called Petrel.", "What is my boat called?"):

@@ -68,6 +68,7 @@ async def started(folder: Path) -> tuple["subprocess.Popen[bytes]", dict[str, An
     return process, json.loads(text)
 
 
+@pytest.mark.usefixtures("whole_starts")
 async def test_all_workers_answer_from_one_store_and_end_together(tmp_path: Path) -> None:
     server, report = await started(tmp_path)
     address = report["address"]

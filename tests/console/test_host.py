@@ -117,6 +117,7 @@ def test_the_console_of_a_server_elsewhere_is_shown_to_this_machine_alone() -> N
     assert "must be a local address" in str(found.exception) + found.output
 
 
+@pytest.mark.usefixtures("whole_starts")
 async def test_a_command_serves_the_console_until_it_is_interrupted(tmp_path: Path) -> None:
     store = str(tmp_path / "m.db")
     async with elytron.open(store, space="ada"):

@@ -31,10 +31,6 @@ BOUND = 60_000
 """Characters that a page shows at most while a store has texts of 100,000."""
 WATCH = """addEventListener("securitypolicyviolation", (event) => console.warn(`policy: ${event.blockedURI}`));"""
 FOREIGN = "main :is(script, img, b, i, u, iframe, object, embed, base, link, style, a[href^=javascript])"
-TURN = """async (address) => {
-  location.hash = `#/${address}`;
-  for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
-}"""
 OPEN = """() => document.querySelectorAll("main details").forEach((node) => { node.open = true; })"""
 ATTRIBUTES = """() => [...document.querySelectorAll("body *")]
   .flatMap((node) => node.getAttributeNames()).filter((name) => name.startsWith("on"))"""
@@ -171,8 +167,7 @@ async def test_no_payload_in_any_field_runs_on_any_page(planted: PlantedStore, p
     await page.page.set_viewport_size({"width": 360, "height": 800})
     await page.go("overview")
     for address in (*PAGES, *await planted.addresses()):
-        await page.page.evaluate(TURN, address)
-        await page.settled()
+        await page.turn(address)
         await page.page.evaluate(OPEN)
         await page.settled()
         await require_plain(page, address)

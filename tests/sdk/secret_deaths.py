@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import elytron
 from elytron.secrets.forms import SecretState
@@ -19,6 +20,7 @@ from elytron_core.errors import ElytronError, SecretRefused
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
 from elytron_store import limits
 from elytron_store.engine import PassingStore
+from elytron_store.secret.derivation import user_key
 from elytron_store.sqlite import SqliteStore
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -139,4 +141,6 @@ def main(folder: Path, act: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    # The least with which a store takes a passphrase.
+    with patch.object(user_key, "MEMORY_KIB", 8 * 1024):
+        main(Path(sys.argv[1]), sys.argv[2])

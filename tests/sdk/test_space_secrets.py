@@ -27,6 +27,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_store.postgres.store import PostgresStore
 from elytron_store.sealed.providers import LocalKeys
+from elytron_store.secret.derivation import user_key
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,12 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Lo
             return f"sqlite:{tmp_path / 'kept.db'}", KEYS
         case _:
             return f"sqlite:{tmp_path / 'kept.db'}", None
+
+
+@pytest.fixture(autouse=True)
+def least_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Derive keys of passphrases with the least memory that a store takes them with."""
+    monkeypatch.setattr(user_key, "MEMORY_KIB", 8 * 1024)
 
 
 @pytest.fixture

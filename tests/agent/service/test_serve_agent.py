@@ -71,6 +71,7 @@ async def test_a_killed_server_goes_on_with_its_turn_after_a_restart(tmp_path: P
     assert [item["text"] for item in items] == ["Are you there?", "I was away, and am back."]
 
 
+@pytest.mark.usefixtures("whole_starts")
 async def test_a_response_in_the_background_goes_on_after_a_restart(tmp_path: Path) -> None:
     async with serving() as model:
         model.reply = lambda _: said("Here it is.")

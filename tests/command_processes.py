@@ -1,0 +1,244 @@
+"""Processes of the command line that begin as copies of one that has loaded it: loading is most of what a start costs.
+
+`copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a process of its
+own and a child of the one that asked for it, with the arguments, folder, environment and streams that it was given.
+Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading or
+the interpreter's own settings, and one process of each group of commands.
+"""
+
+import ctypes
+import fcntl
+import gc
+import importlib
+import io
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+LOADED = (
+    *("elytron.runtime", "elytron.recall.retrieval", "elytron_cli.app", "elytron_cli.agents.hosts"),
+    *("elytron_cli.server.extras", "elytron_cli.commands.servers.serve", "elytron_cli.commands.servers.mcp"),
+    *("elytron_agent.service.companion", "elytron_agent.service.surfaces", "elytron_agent.rag.rag_surfaces"),
+    *("elytron_http_shell.server", "elytron_http_shell.telemetry", "elytron_mcp_shell.app", "elytron_proxy.app"),
+    *("elytron_gateway.routes.surfaces", "elytron_store.sqlite.store", "elytron_store.sealed", "httpx", "uvicorn"),
+)
+"""Modules that load much of what commands do."""
+_HIGH = 200
+"""Descriptors from here on are neither standard ones nor such as a process is passed by their number."""
+_SET_CHILD_SUBREAPER = 36
+_SETTINGS = re.compile(r"PYTHON(?!UNBUFFERED)|LC_|LANG|MALLOC")
+"""Variables that the interpreter reads when it begins, so that no copy can follow them."""
+_LOOK_S = 2.0
+_real_start: Callable[..., int] = getattr(subprocess, "_fork_exec", lambda *_: 0)
+
+
+class CopiedProcess:
+    """Has processes started as copies of one, which is started when it is first needed and ends with this one."""
+
+    def __init__(self) -> None:
+        self.is_used = False
+        self._address = ""
+        self._process = 0
+        self._settings = settings_of(os.environ)
+        self._lock = threading.Lock()
+
+    def can_start(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        """Return whether a copy does all that a process of this command would."""
+        is_ours = command[:2] == [sys.executable, "-c"] and command[2].endswith(RUN)
+        return self.is_used and is_ours and settings_of(environment) == self._settings
+
+    def start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Start a process and return its id; it is a child of this process."""
+        with self._lock, socket.socket(socket.AF_UNIX) as connection:
+            if not self._address:
+                self._address = self._begin()
+            # The copy's own parent ends at once: for as long, what has no parent is given to this process.
+            _set_subreaper(is_on=True)
+            try:
+                connection.connect(self._address)
+                text = json.dumps(request).encode()
+                socket.send_fds(connection, [len(text).to_bytes(4, "big")], list(descriptors))
+                connection.sendall(text)
+                with connection.makefile("r") as answer:
+                    return int(answer.readline())
+            finally:
+                _set_subreaper(is_on=False)
+
+    def _begin(self) -> str:
+        """Start the process that is copied; return the address of its socket."""
+        address = f"{tempfile.mkdtemp(prefix='elytron-processes-')}/socket"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(address)
+            listening.listen(64)
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
+            # No Popen, which would want to be waited for. It ends soon after this process, however that ends.
+            self._process = os.posix_spawn(
+                sys.executable,
+                [sys.executable, __file__],
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, listening.fileno(), 0)],
+                setsid=True,
+            )
+        return address
+
+    def close(self) -> None:
+        """End the process that is copied, if it was started."""
+        if self._address:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+            shutil.rmtree(Path(self._address).parent)
+            self._address = ""
+
+
+def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that an interpreter reads when it begins."""
+    return {name: value for name, value in environment.items() if _SETTINGS.match(name)}
+
+
+def _set_subreaper(*, is_on: bool) -> None:
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(is_on), 0, 0, 0)
+
+
+COPIED = CopiedProcess()
+
+
+def copy_processes() -> None:
+    """Have the processes that are asked for from now on be copies, where the system is one that can do it."""
+    if sys.platform == "linux" and hasattr(subprocess, "_fork_exec"):
+        COPIED.is_used = True
+        subprocess._fork_exec = _start  # type: ignore[attr-defined]
+
+
+@contextmanager
+def whole_starts() -> Generator[None]:
+    """Start every process of the block as users do."""
+    before, COPIED.is_used = COPIED.is_used, False
+    try:
+        yield
+    finally:
+        COPIED.is_used = before
+
+
+def _start(*given: Any) -> int:
+    """Stand for `subprocess._fork_exec`, whose arguments have this order since Python 3.11."""
+    args, _, _, kept, cwd, env, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session, group, *ids = given[:22]
+    command = [os.fsdecode(part) for part in args]
+    environment = dict(os.environ if env is None else (os.fsdecode(one).split("=", 1) for one in env))
+    folder = os.fsdecode(cwd or Path.cwd())
+    # Of another user, with another umask, or behind a function: none of which a copy does.
+    is_plain = ids == [None, None, None, -1, None] and Path(folder).is_dir()
+    if not is_plain or not COPIED.can_start(command, environment):
+        return _real_start(*given)
+    numbers = [number for number in map(int, kept) if number != error_pipe]
+    standard = [own if own != -1 else number for number, own in enumerate((stdin, stdout, stderr))]
+    request = {
+        "code": command[2],
+        "arguments": command[3:],
+        "environment": environment,
+        "folder": folder,
+        "numbers": numbers,
+        "umask": _umask(),
+        "new_session": bool(new_session),
+        "group": group,
+    }
+    return COPIED.start(request, [*standard, *numbers])
+
+
+def _umask() -> int:
+    """Return the umask of this process, which is read without a change for the sake of other threads."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask:")]
+    return int(line.split()[1], 8)
+
+
+def serve_copies() -> tuple[str, list[str]]:
+    """Load the command line and make copies until the process that wants them has gone.
+
+    Return in each copy, with the code that it is to run and its arguments.
+    """
+    owner = os.getppid()
+    listening = socket.socket(fileno=os.dup(0))
+    for name in LOADED:
+        with suppress(ImportError):  # an extra's
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    while os.getppid() == owner:
+        if not select.select([listening], [], [], _LOOK_S)[0]:
+            continue
+        connection, _ = listening.accept()
+        with connection, warnings.catch_warnings(action="ignore"):
+            size, descriptors, _, _ = socket.recv_fds(connection, 4, 64)
+            with connection.makefile("rb") as reader:
+                request = json.loads(reader.read(int.from_bytes(size, "big")))
+            between = os.fork()
+            if between == 0:
+                copy = os.fork()
+                if copy == 0:
+                    connection.close()
+                    listening.close()
+                    return _become(request, descriptors)
+                connection.sendall(f"{copy}".encode())
+                os._exit(0)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            os.waitpid(between, 0)
+            connection.sendall(b"\n")
+    sys.exit()
+
+
+def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> tuple[str, list[str]]:
+    """Have this process be as the request says; return its code and arguments."""
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(high, (0, 1, 2, *request["numbers"]), strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if request["new_session"]:
+        os.setsid()
+    if request["group"] >= 0:
+        os.setpgid(0, request["group"])
+    os.umask(request["umask"])
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    reader = io.BufferedReader(io.FileIO(0, closefd=False))
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(reader, encoding="utf-8", newline="\n")
+    sys.stdout, sys.stderr = (_stream(number, is_unbuffered=is_unbuffered) for number in (1, 2))
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+    return request["code"], request["arguments"]
+
+
+def _stream(number: int, *, is_unbuffered: bool) -> io.TextIOWrapper:
+    """Return the standard output or error as the interpreter opens it."""
+    raw = io.FileIO(number, "wb", closefd=False)
+    return io.TextIOWrapper(
+        raw if is_unbuffered else io.BufferedWriter(raw),
+        encoding="utf-8",
+        errors="strict" if number == 1 else "backslashreplace",
+        newline="\n",
+        line_buffering=number == 2 or raw.isatty(),
+        write_through=is_unbuffered,
+    )
+
+
+if __name__ == "__main__":
+    sys.path[0] = ""
+    code, arguments = serve_copies()
+    sys.argv = ["-c", *arguments]
+    exec(code, {"__name__": "__main__", "__builtins__": __builtins__})
