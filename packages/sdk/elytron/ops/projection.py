@@ -9,7 +9,8 @@ from elytron.context import OperationContext
 from elytron.intake import rendered_chars
 from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.filters import message_passes, wants_plane
-from elytron.recall.retrieval import GatheredHits, gather_hits, hints_beside, note_shown
+from elytron.recall.hints import hints_beside, note_shown
+from elytron.recall.retrieval import GatheredHits, gather_hits
 from elytron.standing_items import (
     ConversationWork,
     PrivateItems,
@@ -96,8 +97,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     facts = await standing_facts(ctx, scope, request, key)
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    most = max(wanted, 1) + request.recent_messages_limit + len(facts)
-    gathered = await _gather_recalled(ctx, scope, request, most, room=max_len)
+    gathered = await _gather_recalled(ctx, scope, request, max(wanted, 1) + len(facts), room=max_len)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
@@ -230,7 +230,7 @@ async def _gather_recalled(
         scope,
         request.query,
         request.filters,
-        limit=min(count, limits.RECALL_MAX),
+        limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
         room=room,
         gate=request.recall_gate,
         private=_with_private(request),

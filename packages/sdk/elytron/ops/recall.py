@@ -8,8 +8,9 @@ from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
 from elytron.memories.links import meant_conversation, with_last
 from elytron.memories.lookup import FactMemory, TurnMemory, find_memory, is_private
 from elytron.recall.filters import asked_planes, passes_filters
+from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.order import PlacedMemory, rerank_hits
-from elytron.recall.retrieval import GatheredHits, gather_hits, hints_beside, note_shown, with_neighbours
+from elytron.recall.retrieval import GatheredHits, gather_hits, with_neighbours
 from elytron_core import limits
 from elytron_core.contracts.recall import (
     AbsenceReason,

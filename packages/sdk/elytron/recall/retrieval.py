@@ -1,8 +1,7 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts; and hints beside them."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,18 +12,16 @@ from elytron.documents.stored_values import documents_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
 from elytron.memories.links import meant_conversation
-from elytron.recall.filters import asked_planes, index_filters, wants_plane
+from elytron.recall.closer_look import CLOSER, SearchedSpace, looked_closer
+from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
-    CLOSER,
     PlacedMemory,
     RankedMemory,
-    SearchedSpace,
     answer_estimates,
     answer_scores,
     gate_signs,
     in_one_order,
     in_own_order,
-    looked_closer,
     placed_memory,
     private_facts,
     ranked_facts,
@@ -32,15 +29,11 @@ from elytron.recall.order import (
     signals_of,
     turns_of,
 )
-from elytron.state.directories import NO_TOOLS
 from elytron.transcript import recent_talk
-from elytron.writes.skills import touch_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import (
     HitDiversity,
-    MemoryRecallRequest,
     NearbyTurn,
     NothingReason,
     RecallFilters,
@@ -51,8 +44,6 @@ from elytron_core.contracts.recall import (
     RecallPlane,
     VectorUse,
 )
-from elytron_core.contracts.skills import AgentSkillHit
-from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
 from elytron_core.ids import SkillId, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.embedding import ModelReach
@@ -64,12 +55,10 @@ from elytron_core.policy.ranking import injection, weights
 from elytron_core.policy.ranking import query as query_question
 from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
 from elytron_core.policy.ranking.outcome import recall_outcome
-from elytron_core.policy.ranking.skills import score_agent_skills, score_skills
-from elytron_core.policy.tools import ToolHints, select_hints
+from elytron_core.policy.ranking.skills import score_skills
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import analyser, similarity
-from elytron_core.text.analyser import TextAnalyser
 from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
 from elytron_index.lexicon.text_vectors import language_of
 from elytron_index.space_index import SpaceIndex
@@ -573,61 +562,3 @@ def _shown_nearby(
                 )
             )
     return tuple(found)
-
-
-Asking = MemoryRecallRequest | MemoryProjectionRequest
-
-_ANALYSER = TextAnalyser()
-
-
-@dataclass(frozen=True, slots=True)
-class StandingHints:
-    """Hints, best first. None of them is a memory, and none a permission."""
-
-    agent_skills: tuple[AgentSkillHit, ...]
-    agent_tools: tuple[AgentToolHint, ...]
-    tool_status: ToolExperienceStatus
-
-
-async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> StandingHints:
-    """Return the agent skills that fit the query, and what is known of the tools it names.
-
-    `sequence` is the journal position that the recall saw.
-    """
-    query = request.query
-    record = await ctx.spaces.find(scope.space)
-    tools = NO_TOOLS
-    if record is not None:
-        tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
-    refs = request.tool_registry_refs
-    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
-    skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
-    return StandingHints(skills, selected.hints, selected.status)
-
-
-@cache
-def _no_hints() -> ToolHints:
-    return select_hints({}, {}, ())
-
-
-async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
-    now = ctx.clock.now()
-    directories = await ctx.skill_dirs.current(at=now)
-    if not directories.skills or similarity.is_blank(query) or not wants_plane(filters, RecallPlane.PROCEDURAL):
-        return ()
-    terms = tuple(_ANALYSER.query_terms(query))
-    return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
-
-
-async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
-    """Count one use of each likely skill among `hits`, and remember that of each likely fact; within six hours, as one.
-
-    Recall is never refused over it.
-    """
-    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
-    facts = [hit.id for hit in likely if hit.plane is RecallPlane.LONG_TERM]
-    if facts:
-        ctx.fact_uses.note(scope.space, facts, at=ctx.clock.now())
-    names = tuple(hit.id for hit in likely if hit.plane is RecallPlane.PROCEDURAL)
-    if names:
-        await touch_skills(ctx, scope, names)
