@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron.embedding.onnx_graph import BLOCK, BLOCKS, EncoderShape, PackedWeight, Weights
+from elytron.embedding.onnx_graph import BLOCK, BLOCKS, WORDS, EncoderShape, PackedWeight, Weights
 
 PACKED: Final = "e5-small-q4.bin"
 
@@ -32,6 +32,7 @@ _PARTS: Final = {
     "pos": "position_embeddings",
     "type": "token_type_embeddings",
     "ln": "LayerNorm",
+    "word": "word_embeddings",
 }
 _TABLES: Final = frozenset({"pos", "type"})
 _SPACE: Final = "\u2581"
@@ -53,10 +54,8 @@ class PackedFile:
     unknown: int
     characters: Mapping[int, str]
     """Normalised forms of characters, by their code points."""
-    words: NDArray[Any]
-    """Vectors of tokens in blocks, by the token's id."""
     weights: Weights
-    """The other weights, by the names under which encoders are published."""
+    """The weights, by the names under which encoders are published."""
 
 
 def _numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
@@ -75,42 +74,21 @@ def read_packed(data: bytes, /) -> PackedFile:
     for _ in range(_numbers(stream, "2I")[0]):
         code, size = _numbers(stream, "IB")
         characters[code] = "".join(map(chr, _numbers(stream, f"{size}I")))
-    words, weights = _read_tensors(data, stream, width, inner)
-    return PackedFile(
-        shape=EncoderShape(
-            hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon
-        ),
-        pieces=tuple(text[one:other].decode() for one, other in pairwise(ends)),
-        scores=scores,
-        edges=(start, end),
-        unknown=unknown,
-        characters=characters,
-        words=words,
-        weights=weights,
-    )
-
-
-def _read_tensors(data: bytes, stream: BytesIO, width: int, inner: int) -> tuple[NDArray[Any], Weights]:
-    """Return the vectors of words, and the other weights by their published names."""
     weights: dict[str, NDArray[np.float32] | PackedWeight] = {}
-    words = np.empty((0, width // BLOCK), BLOCKS)
     for _ in range(_numbers(stream, "I")[0]):
-        name = stream.read(_numbers(stream, "H")[0]).decode()
-        is_packed, count, start, _ = _numbers(stream, "BIQQ")
-        owner, part, *kind = name.split(".")
+        owner, part, *kind = stream.read(_numbers(stream, "H")[0]).decode().split(".")
+        is_packed, numbers, place, _ = _numbers(stream, "BIQQ")
         of = "embeddings" if owner == "emb" else f"encoder.layer.{owner[1:]}"
-        if not is_packed:
-            numbers = np.frombuffer(data, "<f4", count, start)
-            published = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
-            weights[published] = numbers.reshape(-1, width) if part in _TABLES else numbers
-            continue
-        row = (inner if part == "fo" else width) // BLOCK
-        blocks = np.frombuffer(data, BLOCKS, count // BLOCK, start).reshape(-1, row)
-        if part == "word":
-            words = blocks
+        name = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
+        if is_packed:
+            row = (inner if part == "fo" else width) // BLOCK
+            weights[name] = PackedWeight(np.frombuffer(data, BLOCKS, numbers // BLOCK, place).reshape(-1, row))
         else:
-            weights[f"{of}.{_PARTS[part]}.weight"] = PackedWeight(blocks)
-    return words, weights
+            flat = np.frombuffer(data, "<f4", numbers, place)
+            weights[name] = flat.reshape(-1, width) if part in _TABLES else flat
+    shape = EncoderShape(hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon)
+    pieces = tuple(text[one:other].decode() for one, other in pairwise(ends))
+    return PackedFile(shape, pieces, scores, (start, end), unknown, characters, weights)
 
 
 class PieceTokenizer:
@@ -157,9 +135,10 @@ class PieceTokenizer:
 
 def packed_encoder(file: PackedFile, session: Any, /, *, max_tokens: int) -> Callable[[str], list[float]]:
     """Return what makes the vector of a text of its pieces, through the graph that was made of the file."""
-    tokenizer = PieceTokenizer(file)
+    tokenizer, words_weight = PieceTokenizer(file), file.weights[WORDS]
+    assert isinstance(words_weight, PackedWeight)
     # A copy, so that the rest of the file is not kept in memory.
-    table = file.words.copy()
+    table = words_weight.blocks.copy()
 
     def encode(text: str) -> list[float]:
         ids = tokenizer.token_ids(text, most=max_tokens)
