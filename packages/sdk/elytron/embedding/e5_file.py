@@ -58,26 +58,26 @@ class PackedFile:
     """The weights, by the names under which encoders are published."""
 
 
-def _numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
+def _read_numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
     return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
 
 
 def read_packed(data: bytes, /) -> PackedFile:
     """Return what the file holds. Its digest is checked before: other bytes have no defined result."""
     stream = BytesIO(data)
-    _, _, width, layers, heads, inner, _, _, _ = _numbers(stream, "4s8I")
-    epsilon, _, count, start, end, _, unknown, length = _numbers(stream, "f6IQ")
-    ends = _numbers(stream, f"{count + 1}I")
-    scores = _numbers(stream, f"{count}f")
+    _, _, width, layers, heads, inner, _, _, _ = _read_numbers(stream, "4s8I")
+    epsilon, _, count, start, end, _, unknown, length = _read_numbers(stream, "f6IQ")
+    ends = _read_numbers(stream, f"{count + 1}I")
+    scores = _read_numbers(stream, f"{count}f")
     text = stream.read(length)
     characters: dict[int, str] = {}
-    for _ in range(_numbers(stream, "2I")[0]):
-        code, size = _numbers(stream, "IB")
-        characters[code] = "".join(map(chr, _numbers(stream, f"{size}I")))
+    for _ in range(_read_numbers(stream, "2I")[0]):
+        code, size = _read_numbers(stream, "IB")
+        characters[code] = "".join(map(chr, _read_numbers(stream, f"{size}I")))
     weights: dict[str, NDArray[np.float32] | PackedWeight] = {}
-    for _ in range(_numbers(stream, "I")[0]):
-        owner, part, *kind = stream.read(_numbers(stream, "H")[0]).decode().split(".")
-        is_packed, numbers, place, _ = _numbers(stream, "BIQQ")
+    for _ in range(_read_numbers(stream, "I")[0]):
+        owner, part, *kind = stream.read(_read_numbers(stream, "H")[0]).decode().split(".")
+        is_packed, numbers, place, _ = _read_numbers(stream, "BIQQ")
         of = "embeddings" if owner == "emb" else f"encoder.layer.{owner[1:]}"
         name = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
         if is_packed:
