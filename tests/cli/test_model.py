@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import CommandLine
-from tests.sdk.encoders import tiny_model
+from tests.sdk.encoders import exported_e5, tiny_model
 from tests.sdk.test_model2vec import folder_of
 
 from elytron.embedding import installation
@@ -81,6 +81,17 @@ def test_a_model2vec_folder_is_used_by_its_path_and_kept_by_a_name(elytron: Comm
     assert "'tokenizer.json'" in elytron.error("recall", "boats", "--embedder", str(folder), expect=6)["reason"]
     assert elytron.error("model", "add", "other", "--from", str(folder), expect=6)["key"] == "unreadable_file"
     assert elytron.error("model", "add", "unknown", "--yes", expect=3)["key"] == "not_found"
+
+
+def test_an_exported_e5_is_added_by_its_name_and_used(elytron: CommandLine, tmp_path: Path) -> None:
+    assert "elytron model add e5" in elytron.error("recall", "boats", "--embedder", "e5", expect=3)["reason"]
+    exported_e5(tmp_path / "export")
+    kept = elytron.json("model", "add", "e5", "--from", str(tmp_path / "export"))
+    assert (kept["name"], kept["dimensions"]) == ("e5", 16)
+    elytron("add", "the boat is blue")
+    assert elytron.json("model", "embed", "--embedder", "e5")["compared"] == kept["model"]
+    assert elytron.json("recall", "boat", "--embedder", "e5")["vectors"] == "compared"
+    assert elytron.json("model", "remove", "e5")["name"] == "e5"
 
 
 def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

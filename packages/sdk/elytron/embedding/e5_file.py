@@ -7,15 +7,16 @@ the pieces of words with their scores (a SentencePiece vocabulary), and what eac
 import math
 import struct
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron.embedding.onnx_graph import BLOCK, BLOCKS, EncoderShape, PackedWeight, Weights
+from elytron.embedding.onnx_graph import BLOCK, BLOCKS, WORDS, EncoderShape, PackedWeight, Weights
 
 PACKED: Final = "e5-small-q4.bin"
 
@@ -31,6 +32,7 @@ _PARTS: Final = {
     "pos": "position_embeddings",
     "type": "token_type_embeddings",
     "ln": "LayerNorm",
+    "word": "word_embeddings",
 }
 _TABLES: Final = frozenset({"pos", "type"})
 _SPACE: Final = "\u2581"
@@ -46,91 +48,54 @@ class PackedFile:
 
     shape: EncoderShape
     pieces: tuple[str, ...]
-    scores: NDArray[np.float32]
+    scores: tuple[float, ...]
     edges: tuple[int, int]
     """Tokens before and after a text."""
     unknown: int
     characters: Mapping[int, str]
     """Normalised forms of characters, by their code points."""
-    words: NDArray[Any]
-    """Vectors of tokens in blocks, by the token's id."""
     weights: Weights
-    """The other weights, by the names under which encoders are published."""
+    """The weights, by the names under which encoders are published."""
 
 
-class _FileReader:
-    """Reads one value after another."""
-
-    def __init__(self, data: bytes, /) -> None:
-        self.data = data
-        self.place = 0
-
-    def numbers(self, form: str) -> tuple[Any, ...]:
-        start, form = self.place, f"<{form}"
-        self.place += struct.calcsize(form)
-        return struct.unpack_from(form, self.data, start)
-
-    def array(self, kind: str, count: int) -> NDArray[Any]:
-        values = np.frombuffer(self.data, kind, count, self.place)
-        self.place += values.nbytes
-        return values
+def _read_numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
 
 
 def read_packed(data: bytes, /) -> PackedFile:
     """Return what the file holds. Its digest is checked before: other bytes have no defined result."""
-    reader = _FileReader(data)
-    _, _, width, layers, heads, inner, _, _, _ = reader.numbers("4s8I")
-    epsilon, _, count, start, end, _, unknown, length = reader.numbers("f6IQ")
-    ends = reader.array("<u4", count + 1).tolist()
-    scores = reader.array("<f4", count)
-    text = reader.array("u1", length).tobytes()
+    stream = BytesIO(data)
+    _, _, width, layers, heads, inner, _, _, _ = _read_numbers(stream, "4s8I")
+    epsilon, _, count, start, end, _, unknown, length = _read_numbers(stream, "f6IQ")
+    ends = _read_numbers(stream, f"{count + 1}I")
+    scores = _read_numbers(stream, f"{count}f")
+    text = stream.read(length)
     characters: dict[int, str] = {}
-    for _ in range(reader.numbers("2I")[0]):
-        code, size = reader.numbers("IB")
-        characters[code] = "".join(map(chr, reader.numbers(f"{size}I")))
-    words, weights = _read_tensors(reader, width, inner)
-    return PackedFile(
-        shape=EncoderShape(
-            hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon
-        ),
-        pieces=tuple(text[one:other].decode() for one, other in pairwise(ends)),
-        scores=scores,
-        edges=(start, end),
-        unknown=unknown,
-        characters=characters,
-        words=words,
-        weights=weights,
-    )
-
-
-def _read_tensors(reader: _FileReader, width: int, inner: int) -> tuple[NDArray[Any], Weights]:
-    """Return the vectors of words, and the other weights by their published names."""
+    for _ in range(_read_numbers(stream, "2I")[0]):
+        code, size = _read_numbers(stream, "IB")
+        characters[code] = "".join(map(chr, _read_numbers(stream, f"{size}I")))
     weights: dict[str, NDArray[np.float32] | PackedWeight] = {}
-    words = np.empty((0, width // BLOCK), BLOCKS)
-    for _ in range(reader.numbers("I")[0]):
-        name = reader.numbers(f"{reader.numbers('H')[0]}s")[0].decode()
-        is_packed, count, start, _ = reader.numbers("BIQQ")
-        owner, part, *kind = name.split(".")
+    for _ in range(_read_numbers(stream, "I")[0]):
+        owner, part, *kind = stream.read(_read_numbers(stream, "H")[0]).decode().split(".")
+        is_packed, numbers, place, _ = _read_numbers(stream, "BIQQ")
         of = "embeddings" if owner == "emb" else f"encoder.layer.{owner[1:]}"
-        if not is_packed:
-            numbers = np.frombuffer(reader.data, "<f4", count, start)
-            published = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
-            weights[published] = numbers.reshape(-1, width) if part in _TABLES else numbers
-            continue
-        row = (inner if part == "fo" else width) // BLOCK
-        blocks = np.frombuffer(reader.data, BLOCKS, count // BLOCK, start).reshape(-1, row)
-        if part == "word":
-            words = blocks
+        name = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
+        if is_packed:
+            row = (inner if part == "fo" else width) // BLOCK
+            weights[name] = PackedWeight(np.frombuffer(data, BLOCKS, numbers // BLOCK, place).reshape(-1, row))
         else:
-            weights[f"{of}.{_PARTS[part]}.weight"] = PackedWeight(blocks)
-    return words, weights
+            flat = np.frombuffer(data, "<f4", numbers, place)
+            weights[name] = flat.reshape(-1, width) if part in _TABLES else flat
+    shape = EncoderShape(hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon)
+    pieces = tuple(text[one:other].decode() for one, other in pairwise(ends))
+    return PackedFile(shape, pieces, scores, (start, end), unknown, characters, weights)
 
 
 class PieceTokenizer:
     """Cuts texts into the pieces of words that are together most probable, as SentencePiece does."""
 
     def __init__(self, file: PackedFile, /) -> None:
-        self._scores: list[float] = file.scores.tolist()
+        self._scores = file.scores
         self._ids = {piece: place for place, piece in enumerate(file.pieces) if piece not in _SPECIAL}
         self._longest: dict[str, int] = {}
         for piece in self._ids:
@@ -168,19 +133,17 @@ class PieceTokenizer:
         return ids[::-1]
 
 
-class PackedEncoder:
-    """Makes the vector of a text of its pieces, through the graph that was made of the file."""
+def packed_encoder(file: PackedFile, session: Any, /, *, max_tokens: int) -> Callable[[str], list[float]]:
+    """Return what makes the vector of a text of its pieces, through the graph that was made of the file."""
+    tokenizer, words_weight = PieceTokenizer(file), file.weights[WORDS]
+    assert isinstance(words_weight, PackedWeight)
+    # A copy, so that the rest of the file is not kept in memory.
+    table = words_weight.blocks.copy()
 
-    def __init__(self, file: PackedFile, session: Any, /, *, max_tokens: int) -> None:
-        self._tokenizer = PieceTokenizer(file)
-        # A copy, so that the rest of the file is not kept in memory.
-        self._words = file.words.copy()
-        self._session = session
-        self._max_tokens = max_tokens
-
-    def vector(self, text: str, /) -> list[float]:
-        ids = self._tokenizer.token_ids(text, most=self._max_tokens)
-        words = PackedWeight(self._words[ids]).rows()[None]
-        mask = np.ones((1, len(ids)), np.int64)
-        (pooled,) = self._session.run(None, {"words": words, "mask": mask})
+    def encode(text: str) -> list[float]:
+        ids = tokenizer.token_ids(text, most=max_tokens)
+        words = PackedWeight(table[ids]).rows()[None]
+        (pooled,) = session.run(None, {"words": words, "mask": np.ones((1, len(ids)), np.int64)})
         return pooled[0].tolist()
+
+    return encode

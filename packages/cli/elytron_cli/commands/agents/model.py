@@ -47,15 +47,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     of your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
     """
     from elytron.embedding.embedders import WORD, use_model
-    from elytron.embedding.installation import (
-        KNOWN,
-        add_e5,
-        add_model,
-        add_model2vec,
-        is_e5_export,
-        known_model,
-        require_tools,
-    )
+    from elytron.embedding.installation import KNOWN, add_folder, add_model, is_e5_export, known_model, require_tools
 
     if name == WORD:
         if source is not None:
@@ -64,11 +56,8 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
             )
         _show_added(use_model())
         return
-    if source is not None and is_e5_export(name, source):
-        _show_added(add_e5(name, source))
-        return
-    if name not in KNOWN and source is not None and source.is_dir():
-        _show_added(add_model2vec(name, source))
+    if source is not None and source.is_dir() and (name not in KNOWN or is_e5_export(name, source)):
+        _show_added(add_folder(name, source))
         return
     known = known_model(name)
     require_tools(known.extra)
