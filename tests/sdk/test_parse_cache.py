@@ -58,6 +58,45 @@ def test_the_oldest_make_room_other_spaces_first() -> None:
     assert len(readings) == 0
 
 
+@pytest.mark.anyio
+async def test_a_list_is_made_again_only_of_another_state_and_goes_with_its_space() -> None:
+    readings = ParseCache(4)
+    made: list[str] = []
+
+    async def listed(space: SpaceId, name: str, state: int, *values: str) -> tuple[str, ...]:
+        async def make() -> tuple[str, ...]:
+            made.append(name)
+            return values
+
+        return tuple(await readings.listed(space, name, state, make))
+
+    assert await listed(ADA, "drinks", 1, "tea") == await listed(ADA, "drinks", 1, "coffee") == ("tea",)
+    assert await listed(ADA, "drinks", 2, "coffee") == ("coffee",)
+    assert await listed(BOB, "drinks", 2, "milk") == ("milk",)
+    readings.forget(ADA)
+    assert await listed(ADA, "drinks", 2, "water") == ("water",)
+    assert await listed(BOB, "drinks", 2, "juice") == ("milk",)
+    assert made == ["drinks"] * 4
+    # The longest unused makes room.
+    assert await listed(BOB, "meals", 1, "soup", "bread", "cake") == ("soup", "bread", "cake")
+    assert await listed(ADA, "drinks", 2, "wine") == ("wine",)
+
+
+@pytest.mark.anyio
+async def test_a_list_that_was_read_before_its_space_was_forgotten_is_not_remembered() -> None:
+    readings = ParseCache()
+
+    async def make() -> tuple[str, ...]:
+        readings.forget(ADA)
+        return ("erased meanwhile",)
+
+    async def other() -> tuple[str, ...]:
+        return ()
+
+    assert await readings.listed(ADA, "list", 1, make) == ("erased meanwhile",)
+    assert await readings.listed(ADA, "list", 1, other) == ()
+
+
 def folds_of(memory: elytron.MemoryRuntime) -> SpaceIndexes:
     return memory.context.folds
 

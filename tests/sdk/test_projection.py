@@ -51,6 +51,22 @@ async def test_the_stable_part_keeps_its_bytes_while_the_turn_changes(memory: el
     assert one.system_memory_block != other.system_memory_block
 
 
+async def test_a_block_shows_facts_and_procedures_as_they_are_now(memory: elytron.MemoryRuntime) -> None:
+    async def block() -> str:
+        return (await memory.project("what to drink")).system_memory_block
+
+    await filled(memory)
+    before = await block()
+    assert before.count("drink: green tea") == 1
+    assert "How to do grind" not in before
+    await believe(memory, "drink", "black coffee", kind=FactKind.PREFERENCE)
+    await learn(memory, "grind", "1. Take beans.\n2. Grind them.", topic="grinding coffee")
+    after = await block()
+    assert "drink: black coffee" in after
+    assert "drink: green tea" not in after
+    assert "How to do grind" in after
+
+
 async def test_pressure_shrinks_the_budget(memory: elytron.MemoryRuntime) -> None:
     await filled(memory)
     budgets = [

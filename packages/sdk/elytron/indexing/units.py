@@ -453,11 +453,10 @@ class ParseCache:
         self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
         self._count = 0
         self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
-        self._listed = 0
         self._forgotten = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self._count + len(self._lists)
 
     def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
         """Return the turn that `document` holds."""
@@ -485,22 +484,17 @@ class ParseCache:
         forgotten = self._forgotten
         values = await make()
         # What was read before a space was forgotten may have words that were erased since.
-        if forgotten == self._forgotten and len(values) <= self._most:
-            self._drop_list(key)
+        if forgotten == self._forgotten and len(values) < self._most:
             self._lists[key] = state, values
-            self._listed += 1 + len(values)
-            while self._listed > self._most + len(values):
-                self._drop_list(next(iter(self._lists)))
+            self._lists.move_to_end(key)
+            while sum(1 + len(others) for _, others in self._lists.values()) > self._most:
+                self._lists.popitem(last=False)
         return values
-
-    def _drop_list(self, key: tuple[SpaceId, Hashable]) -> None:
-        _, values = self._lists.pop(key, (None, None))
-        self._listed -= 1 + len(values) if values is not None else 0
 
     def _forget_lists(self, space: SpaceId) -> None:
         self._forgotten += 1
         for key in [key for key in self._lists if key[0] == space]:
-            self._drop_list(key)
+            del self._lists[key]
 
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
