@@ -11,7 +11,7 @@ import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron.indexing import checkpoints, index_manager
+from elytron.indexing import checkpoints, index_manager, waiting_commits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
@@ -160,11 +160,11 @@ async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monk
         assert (await memory.recall("w7 milk")).hits[0].text == "w7 milk"
 
 
-@pytest.mark.parametrize(("many", "in_steps"), [(index_manager.MANY_CHARS, False), (10_000, True)])
+@pytest.mark.parametrize(("many", "in_steps"), [(waiting_commits.MANY_CHARS, False), (10_000, True)])
 async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many(
     monkeypatch: pytest.MonkeyPatch, many: int, in_steps: bool
 ) -> None:
-    monkeypatch.setattr(index_manager, "MANY_CHARS", many)
+    monkeypatch.setattr(waiting_commits, "MANY_CHARS", many)
     stepped: list[str] = []
     steps = TextAnalyser.steps
 

@@ -23,6 +23,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    ERASURE_REF,
     Batch,
     BatchKey,
     CheckReport,
@@ -40,7 +41,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_store.conformance.examples import AT, blob, source
-from elytron_store.engine import ERASURE_REF
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 

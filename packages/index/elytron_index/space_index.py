@@ -37,7 +37,7 @@ from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidate
 from elytron_index.search.space_search import ReadingCache, latest_units, search_space
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
-from elytron_index.structures.state import FrozenState, IndexState
+from elytron_index.structures.state import FrozenState, IndexState, JournalPlaces
 from elytron_index.structures.vectors import ModelVectors
 from elytron_index.structures.visibility import InternedNames
 
@@ -79,8 +79,8 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         "compared": frozen.compared,
         "english": frozen.is_english,
         "called": frozen.called,
-        "hidden": [(*ref, sequence) for ref, sequence in frozen.hidden.items()],
-        "moved": [(*ref, *origin, own) for ref, (origin, own) in frozen.moved.items()],
+        "hidden": [(*ref, sequence) for ref, sequence in frozen.places.hidden.items()],
+        "moved": [(*ref, *origin, own) for ref, (origin, own) in frozen.places.moved.items()],
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
@@ -151,8 +151,9 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
         DocumentRef(collection, key): (DocumentRef(*origin), own) for collection, key, *origin, own in told["moved"]
     }
     frozen = FrozenState(
-        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called, hidden, moved
-    )
+        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called,
+        JournalPlaces(hidden, moved),
+    )  # fmt: skip
     return IndexState.of(frozen, analyser), told["watermark"]
 
 

@@ -40,19 +40,6 @@ from elytron_core.strict_json import frame_checksum
 P = TypeVar("P")
 T = TypeVar("T")
 
-ERASURE_REF = DocumentRef("erasure", "0")
-"""Subject of an erasure's journal entry: it says that something was removed, not what."""
-
-
-def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
-    """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
-    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
-        (JournalAction.ERASE, ERASURE_REF)
-    ]
-    return [
-        JournalEntry(sequence, erasure.at, action, ref, "") for sequence, (action, ref) in enumerate(drafts, after + 1)
-    ]
-
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""

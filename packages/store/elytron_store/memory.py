@@ -17,6 +17,7 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
+    erasure_entries,
     number_entries,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
@@ -67,7 +68,7 @@ class _MemorySpace:
         named = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
         for place in named:
             self.journal[place] = replace(self.journal[place], digest="")
-        self.journal += engine.erasure_entries(erasure, after=self.ledger.last)
+        self.journal += erasure_entries(erasure, after=self.ledger.last)
         self.ledger.last = self.journal[-1].sequence
         return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 

@@ -200,6 +200,20 @@ class ErasureTarget:
     named: tuple[DocumentRef, ...] | None = None
 
 
+ERASURE_REF = DocumentRef("erasure", "0")
+"""Subject of an erasure's journal entry: it says that something was removed, not what."""
+
+
+def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
+    """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
+    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
+        (JournalAction.ERASE, ERASURE_REF)
+    ]
+    return [
+        JournalEntry(sequence, erasure.at, action, ref, "") for sequence, (action, ref) in enumerate(drafts, after + 1)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
     """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone).

@@ -1,7 +1,7 @@
 """Everything a space's index holds, and how units come into it and leave it."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -47,8 +47,7 @@ class FrozenState:
     is_english: bool
     """That model reads English alone."""
     called: dict[str, tuple[str, ...]]
-    hidden: dict[DocumentRef, int]
-    moved: dict[DocumentRef, tuple[DocumentRef, int]]
+    places: "JournalPlaces"
 
     def compacted(self) -> "FrozenState":
         """Return the same without what is gone, terms and names included, and each thread's units side by side."""
@@ -71,7 +70,7 @@ class FrozenState:
         threaded = numbers[self.threaded]
         return FrozenState(
             columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called,
-            self.hidden, self.moved,
+            self.places,
         )  # fmt: skip
 
     def settled(self) -> "FrozenState":
@@ -79,6 +78,7 @@ class FrozenState:
         return replace(self, segments=merge_segments(self.segments, self.columns.alive))
 
 
+Moved = tuple[DocumentRef, int]
 _FULL_CHARS = 250
 Code = NDArray[np.int8]
 
@@ -91,6 +91,62 @@ _place: Callable[[tuple[Any, ...]], UnitPlace] = partial(_new, UnitPlace)
 _READ_BYTES = 40
 """About what is kept of a unit between the searches of one recall."""
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
+
+
+class JournalPlaces:
+    """Places in the journal that rows do not tell."""
+
+    def __init__(
+        self, hidden: dict[DocumentRef, int] | None = None, moved: dict[DocumentRef, Moved] | None = None, /
+    ) -> None:
+        self.hidden = hidden or {}
+        """Those of documents without units, the latest of them, for the time when they are shown again."""
+        self.moved = moved or {}
+        """The documents with the place of one that they correct: that one, and the place that would be their own."""
+
+    def copy(self) -> "JournalPlaces":
+        return JournalPlaces(self.hidden.copy(), self.moved.copy())
+
+    def take(
+        self,
+        latest: Mapping[DocumentRef, DocumentChange],
+        first: Mapping[DocumentRef, int],
+        sequence_of: Callable[[DocumentRef], int],
+        /,
+    ) -> dict[DocumentRef, int]:
+        """Return the place that each document is to have; `first` says where each is mentioned first."""
+        sequences: dict[DocumentRef, int] = {}
+        for ref, change in latest.items():
+            place = 0 if change.is_renewed else sequence_of(ref)
+            if not place and change.origin is not None:
+                place = sequences.get(change.origin) or sequence_of(change.origin)
+                if place:
+                    self.moved[ref] = change.origin, first[ref]
+            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
+        for ref, change in latest.items():
+            self.hidden.pop(ref, None)
+            if not change.units and change.sequence and not change.is_renewed:
+                self.hidden[ref] = sequences[ref]
+        while len(self.hidden) > _HIDDEN_MOST:
+            del self.hidden[next(iter(self.hidden))]
+        return sequences
+
+    def give_back(
+        self, gone: Collection[DocumentRef], sequence_of: Callable[[DocumentRef], int], /
+    ) -> Iterator[tuple[DocumentRef, int]]:
+        """Yield the places of shown documents that correct one of `gone`, their own, and of those that correct them."""
+        returned: set[DocumentRef] = set()
+        # A document is moved behind the one that it corrects, so that places are handed on in this order.
+        for ref, (origin, own) in tuple(self.moved.items()):
+            if ref in gone or origin in gone:
+                del self.moved[ref]
+            if origin in gone or origin in returned:
+                place = own if origin in gone else sequence_of(origin)
+                returned.add(ref)
+                if ref in self.hidden:
+                    self.hidden[ref] = place
+                else:
+                    yield ref, place
 
 
 class IndexState:
@@ -106,10 +162,7 @@ class IndexState:
         self.is_english = False
         self.called: dict[str, tuple[str, ...]] = {}
         """The names that mean one, by the key of the document that says so."""
-        self.hidden: dict[DocumentRef, int] = {}
-        """The places in the journal of documents without units, the latest of them."""
-        self.moved: dict[DocumentRef, tuple[DocumentRef, int]] = {}
-        """The documents with the place of one that they correct: that one, and the place that would be their own."""
+        self.kept_places = JournalPlaces()
         self.embeddable = 0
         self.refs = RowRefs()
         self.threads = ThreadRows(self.columns, self.refs)
@@ -155,20 +208,25 @@ class IndexState:
             if change.called:
                 self.called[ref.key] = change.called
         # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
-        kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
-        sequences = self._take_places(latest, {change.ref: change.sequence for change in reversed(changes)})
-        self._note_hidden(latest, sequences)
+        check, rows = self.columns.check, self.rows
+        kept = {ref: held for ref in latest if (held := self.vectors.by_check(rows(ref), check))}
+        first = {change.ref: change.sequence for change in reversed(changes)}
+        sequences = self.kept_places.take(latest, first, self.sequence_of)
         for ref in latest:
             self._remove(ref)
         if units:
             self._add(units, vectors, sequences)
         for ref, held in kept.items():
-            for (model, check), vector in held.items():
-                self._embed(ref, model, {check: vector})
+            for (model, digest), vector in held.items():
+                self.vectors.put_checked(rows(ref), self.columns.check, model, {digest: vector})
         for (ref, model), fresh in arrived.items():
-            self.vectors.remove(self.rows(ref), model)
-            self._embed(ref, model, fresh)
-        self._return_places({ref for ref, change in latest.items() if not change.units and not change.sequence})
+            self.vectors.remove(rows(ref), model)
+            self.vectors.put_checked(rows(ref), self.columns.check, model, fresh)
+        gone = {ref for ref, change in latest.items() if not change.units and not change.sequence}
+        for ref, place in self.kept_places.give_back(gone, self.sequence_of) if gone else ():
+            columns = self.columns
+            columns.own()
+            columns.sequence[list(self.rows(ref))] = place
         self.postings.settle(self.columns.alive)
 
     @property
@@ -187,8 +245,8 @@ class IndexState:
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return FrozenState(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
-            vocabulary, segments, models, self.compared, self.is_english, self.called.copy(), self.hidden.copy(),
-            self.moved.copy(),
+            vocabulary, segments, models, self.compared, self.is_english, self.called.copy(),
+            self.kept_places.copy(),
         )  # fmt: skip
 
     def purge(self) -> None:
@@ -206,7 +264,7 @@ class IndexState:
         for name in NAMED:
             codes = getattr(self.names, name).purge(getattr(columns, name)[:size][columns.alive[:size]])
             if name == "speaker":
-                self._forget_names(codes)
+                _forget_names(self, codes)
         self._assistants = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
         self._renew()
 
@@ -217,7 +275,8 @@ class IndexState:
         columns = state.columns = frozen.columns
         state.names, state.refs = frozen.names, frozen.refs
         state.compared, state.is_english = frozen.compared, frozen.is_english
-        state.called, state.hidden, state.moved = frozen.called.copy(), frozen.hidden.copy(), frozen.moved.copy()
+        state.called = frozen.called.copy()
+        state.kept_places = frozen.places.copy()
         state._is_borrowed = True
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
@@ -286,7 +345,7 @@ class IndexState:
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place in the journal of the units of a document; 0 if it has none."""
         rows = self.rows(ref)
-        return int(self.columns.sequence[rows[0]]) if rows else self.hidden.get(ref, 0)
+        return int(self.columns.sequence[rows[0]]) if rows else self.kept_places.hidden.get(ref, 0)
 
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
         """Return the rows of the units that are to have a vector of `model` and have none."""
@@ -316,62 +375,6 @@ class IndexState:
         """Forget what was looked up of the units as they were."""
         self.sights = VisibleRowsCache(self.columns, self.names)
         self.scanned: ScannedQuery | MeasuredQuery | None = None
-
-    def _take_places(
-        self, latest: Mapping[DocumentRef, DocumentChange], first: Mapping[DocumentRef, int]
-    ) -> dict[DocumentRef, int]:
-        """Return the place in the journal that each document is to have; `first` says where each is first mentioned."""
-        sequences: dict[DocumentRef, int] = {}
-        for ref, change in latest.items():
-            place = 0 if change.is_renewed else self.sequence_of(ref)
-            if not place and change.origin is not None:
-                place = sequences.get(change.origin) or self.sequence_of(change.origin)
-                if place:
-                    self.moved[ref] = change.origin, first[ref]
-            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
-        return sequences
-
-    def _note_hidden(self, latest: Mapping[DocumentRef, DocumentChange], sequences: Mapping[DocumentRef, int]) -> None:
-        """Keep the places of documents that have no unit now, for the time when they are shown again."""
-        for ref, change in latest.items():
-            self.hidden.pop(ref, None)
-            if not change.units and change.sequence and not change.is_renewed:
-                self.hidden[ref] = sequences[ref]
-        while len(self.hidden) > _HIDDEN_MOST:
-            del self.hidden[next(iter(self.hidden))]
-
-    def _return_places(self, gone: set[DocumentRef]) -> None:
-        """Give the documents that correct one of `gone` their own places, and those that correct them the same."""
-        returned: set[DocumentRef] = set()
-        # A document is moved behind the one that it corrects, so that places are handed on in this order.
-        for ref, (origin, own) in tuple(self.moved.items()) if gone else ():
-            if ref in gone or origin in gone:
-                del self.moved[ref]
-            if origin in gone or origin in returned:
-                place = own if origin in gone else self.sequence_of(origin)
-                returned.add(ref)
-                if rows := self.rows(ref):
-                    self.columns.own()
-                    self.columns.sequence[list(rows)] = place
-                elif ref in self.hidden:
-                    self.hidden[ref] = place
-
-    def _vectors_of(self, ref: DocumentRef) -> dict[tuple[str, int], CodedVector]:
-        if not self.vectors.models:
-            return {}
-        check = self.columns.check
-        return {
-            (model, int(check[row])): vector
-            for row in self.rows(ref)
-            if check[row]
-            for model, vector in self.vectors.of(row).items()
-        }
-
-    def _embed(self, ref: DocumentRef, model: str, vectors: Mapping[int, CodedVector]) -> None:
-        for row in self.rows(ref):
-            vector = vectors.get(int(self.columns.check[row]))
-            if vector is not None:
-                self.vectors.put(row, model, vector)
 
     def _remove(self, ref: DocumentRef) -> None:
         rows = self.refs.forget(ref)
@@ -444,13 +447,15 @@ class IndexState:
         for term in terms:
             self.speakers_of.setdefault(term, []).append(code)
 
-    def _forget_names(self, codes: Iterable[int]) -> None:
-        for code in codes:
-            for term in self.name_terms[code]:
-                self.speakers_of[term].remove(code)
-                if not self.speakers_of[term]:
-                    del self.speakers_of[term]
-            self.name_terms[code] = ()
+
+def _forget_names(state: IndexState, codes: Iterable[int]) -> None:
+    """Let go of the names of speakers that say nothing any more."""
+    for code in codes:
+        for term in state.name_terms[code]:
+            state.speakers_of[term].remove(code)
+            if not state.speakers_of[term]:
+                del state.speakers_of[term]
+        state.name_terms[code] = ()
 
 
 def _text_informativeness(text: str) -> float:

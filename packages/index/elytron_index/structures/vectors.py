@@ -6,7 +6,7 @@ whole numbers, so that a cosine depends on the two vectors alone: not on a row's
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -436,6 +436,23 @@ class SpaceVectors:
             kept.remove(row)
         if not kept.count:
             del self.models[model]
+
+    def by_check(self, rows: Sequence[int], checks: Integers, /) -> dict[tuple[str, int], CodedVector]:
+        """Return the vectors of `rows`, by model and what `checks` says of the row."""
+        if not self.models:
+            return {}
+        return {
+            (model, int(checks[row])): vector for row in rows if checks[row] for model, vector in self.of(row).items()
+        }
+
+    def put_checked(
+        self, rows: Sequence[int], checks: Integers, model: str, vectors: Mapping[int, CodedVector], /
+    ) -> None:
+        """Keep the vector that is of what `checks` says of a row, for each of `rows`."""
+        for row in rows:
+            vector = vectors.get(int(checks[row]))
+            if vector is not None:
+                self.put(row, model, vector)
 
     def of(self, row: int, /) -> dict[str, CodedVector]:
         """Return what each model has for `row`."""

@@ -17,8 +17,8 @@ from operator import mul
 from typing import Final
 
 from elytron.context import OperationContext
-from elytron.indexing.index_manager import FedCommit
 from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
+from elytron.indexing.waiting_commits import FedCommit
 from elytron.state.encoders import RuntimeEncoders, check_vectors, embed_texts
 from elytron.state.spaces import REF, LostRaces
 from elytron_core import limits

@@ -4,11 +4,9 @@ Documents that this runtime commits wait in a queue, from which they are folded 
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -21,7 +19,6 @@ from elytron.indexing.units import (
     ParseCache,
     covered_unit,
     embedded_of,
-    embedded_of_value,
     indexed_value,
     is_renewed,
     label_changes,
@@ -32,162 +29,22 @@ from elytron.indexing.units import (
     value_change,
     vectors_ref,
 )
+from elytron.indexing.waiting_commits import FedCommit, WaitingCommits, count_terms, take_long
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
-from elytron_core.model import Value
-from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach, VectorSet
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, scan_documents
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
+from elytron_index import DocumentChange, EmbeddedDocument
 from elytron_index.cache import IndexCache
 from elytron_store.secret.sessions import SERVER, calling_as
 
 if TYPE_CHECKING:
-    from elytron_index.lexicon.terms import LearntTerms
     from elytron_index.space_index import SpaceIndex
-
-
-LONG_CHARS = 1 << 16
-"""A longer text is taken apart in steps, between which others have their turn."""
-MANY_CHARS = 1 << 18
-"""So are texts that are longer than this together: what bulk writes bring at a time is not, and keeps their pace."""
-_TERMS_AT_ONCE = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class FedCommit:
-    """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
-
-    first: int
-    mark: JournalEntry
-    written: Mapping[DocumentRef, Value]
-
-
-@dataclass(slots=True)
-class TakenCommit:
-    """A commit's part for an index; `chosen` is the model that it chose, if any."""
-
-    first: int
-    mark: JournalEntry
-    changes: list[DocumentChange]
-    embedded: list[EmbeddedDocument]
-    chosen: EmbeddingChoice | None
-    is_counted: bool = False
-
-
-@dataclass(slots=True)
-class WaitingCommits:
-    """Queued commits of a space that are not folded yet, in order."""
-
-    fed: list[FedCommit] = field(default_factory=list[FedCommit])
-    """The latest commits, unparsed: their writers need not wait for it."""
-    taken: list[TakenCommit] = field(default_factory=list[TakenCommit])
-    documents: int = 0
-    chars: int = 0
-    """Number of its characters whose terms are not counted yet."""
-    longest: int = 0
-    """Length of the longest of those texts."""
-
-    @property
-    def newest(self) -> JournalEntry:
-        """The last entry of all that waits."""
-        return (self.fed or self.taken)[-1].mark
-
-    def add(self, fed: FedCommit, /) -> None:
-        """Take note of what comes next."""
-        self.fed.append(fed)
-        self.documents += len(fed.written)
-
-    def take(self) -> Sequence[TakenCommit]:
-        """Return what an index is to be given of all that was fed."""
-        for fed in self.fed:
-            taken = _take_commit(fed)
-            self.taken.append(taken)
-            sizes = _change_sizes(taken.changes)
-            self.chars += sum(sizes)
-            self.longest = max(self.longest, *sizes, 0)
-        self.fed.clear()
-        return self.taken
-
-    def takes_long(self) -> bool:
-        """Return whether folding it at once would keep others waiting."""
-        self.take()
-        return self.chars > MANY_CHARS or self.longest > LONG_CHARS
-
-    async def count(self, analyser: TextAnalyser, index: "SpaceIndex", /) -> None:
-        """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
-        while self.takes_long():
-            self.chars = self.longest = 0
-            for taken in self.taken:
-                if not taken.is_counted:
-                    taken.changes = await count_terms(analyser, taken.changes, index)
-                    taken.is_counted = True
-
-
-def _take_commit(fed: FedCommit) -> TakenCommit:
-    """Return what an index is to be given of `fed`."""
-    taken = TakenCommit(fed.first, fed.mark, [], [], None)
-    # The journal names the documents in the order in which they were written.
-    for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
-        if isinstance(value, VectorSet):
-            taken.embedded.append(embedded_of_value(*source_of(ref), value))
-        elif isinstance(value, EmbeddingChoice):
-            taken.chosen = value
-        elif isinstance(value, Subject):
-            taken.changes.append(DocumentChange(ref, called=subject_names(value)))
-        else:
-            taken.changes.append(value_change(ref, value, sequence, fed.written))
-    return taken
-
-
-def take_long(changes: Sequence[DocumentChange], /) -> bool:
-    """Return whether folding `changes` at once would keep others waiting."""
-    sizes = _change_sizes(changes)
-    return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
-
-
-def _change_sizes(changes: Sequence[DocumentChange]) -> list[int]:
-    return [len(unit.text) for change in changes for unit in change.units]
-
-
-async def count_terms(
-    analyser: TextAnalyser, changes: Sequence[DocumentChange], index: "SpaceIndex", /
-) -> list[DocumentChange]:
-    """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
-
-    The index then has the terms of long texts.
-    """
-    found: list[DocumentChange] = []
-    done = 0
-    for change in changes:
-        units: list[SearchUnit] = []
-        for unit in change.units:
-            counts: Counter[str] = Counter()
-            for terms in analyser.steps(unit.text) if unit.counts is None else ():
-                counts.update(terms)
-                done += len(terms)
-                if done >= _TERMS_AT_ONCE:
-                    done = 0
-                    await asyncio.sleep(0)
-            is_counted = unit.counts is not None
-            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
-        found.append(replace(change, units=tuple(units)))
-    return found
-
-
-async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "LearntTerms | None":
-    """Return `terms` as `index` learnt them, in such steps too; None for few."""
-    if len(terms) <= _TERMS_AT_ONCE:
-        return None
-    learnt, coming = index.learnt(), iter(terms)
-    while some := list(islice(coming, _TERMS_AT_ONCE)):
-        learnt.add(some)
-        await asyncio.sleep(0)
-    return learnt
 
 
 PAGE = 200
@@ -434,7 +291,7 @@ class SpaceIndexes:
         """Fold all overrides again: those of what was erased have no words any more."""
         if index.planes().get(COVERED):
             edits = {document.ref: document async for document in scan_documents(self._store, space, EDITS)}
-            index.apply(await self._covered(space, edits), watermark=index.watermark)
+            index.apply(await _covered_changes(self._store, space, edits), watermark=index.watermark)
 
     async def settle_erasure(self, space: SpaceId, /) -> None:
         """Leave no word of what was just erased in the index of `space`, if it is in memory."""
@@ -511,62 +368,79 @@ class SpaceIndexes:
                 self.readings.forget(space)
                 held = _HeldIndex(self._empty())
                 continue
-            await self._apply(space, held.index, entries)
+            await _fold_page(
+                self._store, space, held.index, entries, analyser=self._analyser, statements=self._statements
+            )
             self.readings.drop(space, [entry.ref for entry in unseen])
             held.mark = entries[-1]
             held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
 
-    async def _apply(self, space: SpaceId, index: "SpaceIndex", entries: Sequence[JournalEntry]) -> None:
-        named: dict[DocumentRef, int] = {}
-        for entry in entries:
-            named[entry.ref] = entry.sequence if is_renewed(entry.ref) else named.get(entry.ref, entry.sequence)
-        sources = [ref for ref in named if ref.collection in INDEXED]
-        vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
-        # A memory that is shown again brings no vectors with it: they may have been stored long before.
-        vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
-        choice = [CHOICE] if CHOICE in named else []
-        edits = [ref for ref in named if ref.collection == EDITS]
-        subjects = [ref for ref in named if ref.collection == SUBJECTS]
-        found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
-        values = {ref: indexed_value(document) for ref in sources if (document := found[ref]) is not None}
-        replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
-        for ref, document in (await self._read(space, list(replaced))).items():
-            if document is not None:
-                values[ref] = indexed_value(document)
-        changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
-        changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
-        if edits:
-            changes += await self._covered(space, {ref: found[ref] for ref in edits})
-        if take_long(changes):
-            changes = await count_terms(self._analyser, changes, index)
-        index.apply(
-            label_changes(changes, self._statements),
-            embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
-            watermark=entries[-1].sequence,
-        )
-        for document in (found[ref] for ref in choice):
-            _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
 
-    async def _covered(self, space: SpaceId, edits: Mapping[DocumentRef, Document | None]) -> list[DocumentChange]:
-        """Return what edits are in the index: of overrides, the words of the memories beneath them."""
-        read = {
-            ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None
-        }
-        places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
-        found = await self._read(space, list(dict.fromkeys(places.values())))
-        units = {
-            ref: unit
-            for ref, place in places.items()
-            if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
-        }
-        return [DocumentChange(ref, (units[ref],) if ref in units else ()) for ref in edits]
+async def _fold_page(
+    store: Store,
+    space: SpaceId,
+    index: "SpaceIndex",
+    entries: Sequence[JournalEntry],
+    /,
+    *,
+    analyser: TextAnalyser,
+    statements: StatementClassifier,
+) -> None:
+    """Fold what a page of the journal names, as it is stored now."""
+    named: dict[DocumentRef, int] = {}
+    for entry in entries:
+        named[entry.ref] = entry.sequence if is_renewed(entry.ref) else named.get(entry.ref, entry.sequence)
+    sources = [ref for ref in named if ref.collection in INDEXED]
+    vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
+    # A memory that is shown again brings no vectors with it: they may have been stored long before.
+    vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
+    choice = [CHOICE] if CHOICE in named else []
+    edits = [ref for ref in named if ref.collection == EDITS]
+    subjects = [ref for ref in named if ref.collection == SUBJECTS]
+    found = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
+    values = {ref: indexed_value(document) for ref in sources if (document := found[ref]) is not None}
+    replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
+    for ref, document in (await _read_documents(store, space, list(replaced))).items():
+        if document is not None:
+            values[ref] = indexed_value(document)
+    changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
+    changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
+    if edits:
+        changes += await _covered_changes(store, space, {ref: found[ref] for ref in edits})
+    if take_long(changes):
+        changes = await count_terms(analyser, changes, index)
+    index.apply(
+        label_changes(changes, statements),
+        embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
+        watermark=entries[-1].sequence,
+    )
+    for document in (found[ref] for ref in choice):
+        _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
 
-    async def _read(self, space: SpaceId, refs: Sequence[DocumentRef]) -> dict[DocumentRef, Document | None]:
-        found: dict[DocumentRef, Document | None] = {}
-        for start in range(0, len(refs), limits.SCAN_MAX):
-            page = refs[start : start + limits.SCAN_MAX]
-            found |= zip(page, await self._store.get(space, page), strict=True)
-        return found
+
+async def _covered_changes(
+    store: Store, space: SpaceId, edits: Mapping[DocumentRef, Document | None]
+) -> list[DocumentChange]:
+    """Return what edits are in the index: of overrides, the words of the memories beneath them."""
+    read = {ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None}
+    places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
+    found = await _read_documents(store, space, list(dict.fromkeys(places.values())))
+    units = {
+        ref: unit
+        for ref, place in places.items()
+        if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
+    }
+    return [DocumentChange(ref, (units[ref],) if ref in units else ()) for ref in edits]
+
+
+async def _read_documents(
+    store: Store, space: SpaceId, refs: Sequence[DocumentRef]
+) -> dict[DocumentRef, Document | None]:
+    found: dict[DocumentRef, Document | None] = {}
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        page = refs[start : start + limits.SCAN_MAX]
+        found |= zip(page, await store.get(space, page), strict=True)
+    return found
 
 
 def _document_names(document: Document | None) -> tuple[str, ...]:

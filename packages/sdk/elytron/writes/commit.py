@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, opened_answer, sealed_answer
 from elytron.embedding.embed_pass import nudge_embedding
-from elytron.indexing.index_manager import FedCommit
+from elytron.indexing.waiting_commits import FedCommit
 from elytron.memories.links import link_written
 from elytron.state.spaces import GrownHead, opening_changes
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision, WriteOutcome

@@ -7,6 +7,7 @@ import pytest
 from elytron_core.errors import Conflict, InvalidInput
 from elytron_core.ports.store import (
     COMPACTION_REF,
+    ERASURE_REF,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -33,7 +34,6 @@ from elytron_store.conformance.examples import (
     sequences,
     spaces,
 )
-from elytron_store.engine import ERASURE_REF
 
 
 async def erased(store: Store, *numbers: int) -> ErasureReceipt:

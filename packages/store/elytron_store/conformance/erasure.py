@@ -5,6 +5,7 @@ import pytest
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, NotFound
 from elytron_core.ports.store import (
+    ERASURE_REF,
     BatchKey,
     CommitReceipt,
     DeleteChange,
@@ -34,7 +35,6 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.engine import ERASURE_REF
 
 LATER = Instant(AT + 1)
 ONCE = BatchKey(key="k", digest="d", answer=b"answer")

@@ -19,6 +19,7 @@ from elytron_core.ports.store import (
     EntryDraft,
     ErasureTarget,
     JournalEntry,
+    erasure_entries,
 )
 from elytron_store import engine
 from elytron_store.engine import LedgerStage
@@ -283,7 +284,7 @@ def left_by(
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
     kept = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
-    entries = engine.erasure_entries(erasure, after=ledger.last)
+    entries = erasure_entries(erasure, after=ledger.last)
     ending = (
         entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
         for start in range(0, len(entries), _FRAME_ITEMS)

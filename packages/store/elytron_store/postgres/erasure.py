@@ -16,6 +16,7 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
+    erasure_entries,
 )
 from elytron_core.profiles import ErasureLayer, ErasurePlace, ErasureState
 from elytron_store import engine
@@ -118,7 +119,7 @@ async def _remove_named(connection: Connection, own: PartitionStatements, erasur
     blobs = 0
     for key in dict.fromkeys(erasure.blobs):
         blobs += await _remove_blob(connection, own, space, key)
-    added = engine.erasure_entries(erasure, after=head)
+    added = erasure_entries(erasure, after=head)
     end = added[-1].sequence
     await run_pipeline(
         connection,

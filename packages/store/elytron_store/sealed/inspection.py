@@ -14,6 +14,7 @@ from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, 
 from elytron_core.ids import SpaceId
 from elytron_core.ports import store
 from elytron_core.ports.store import (
+    ERASURE_REF,
     Batch,
     CheckReport,
     CheckTally,
@@ -29,7 +30,6 @@ from elytron_core.ports.store import (
     Store,
     StoreProblem,
 )
-from elytron_store.engine import ERASURE_REF
 from elytron_store.sealed.keyring import StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
     GUARD,

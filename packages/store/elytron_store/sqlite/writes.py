@@ -35,9 +35,9 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     PutChange,
+    erasure_entries,
 )
 from elytron_store import limits as store_limits
-from elytron_store.engine import erasure_entries
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (

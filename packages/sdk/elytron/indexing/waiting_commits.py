@@ -1,0 +1,159 @@
+"""Commits of this runtime that wait to be folded into indexes, and the terms of long texts, counted in steps."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from elytron.indexing.units import embedded_of_value, source_of, subject_names, value_change
+from elytron_core.model import Value
+from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
+from elytron_core.planes.subjects import Subject
+from elytron_core.ports.store import DocumentRef, JournalEntry
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
+
+if TYPE_CHECKING:
+    from elytron_index.lexicon.terms import LearntTerms
+    from elytron_index.space_index import SpaceIndex
+
+
+LONG_CHARS = 1 << 16
+"""A longer text is taken apart in steps, between which others have their turn."""
+MANY_CHARS = 1 << 18
+"""So are texts that are longer than this together: what bulk writes bring at a time is not, and keeps their pace."""
+_TERMS_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class FedCommit:
+    """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
+
+    first: int
+    mark: JournalEntry
+    written: Mapping[DocumentRef, Value]
+
+
+@dataclass(slots=True)
+class TakenCommit:
+    """A commit's part for an index; `chosen` is the model that it chose, if any."""
+
+    first: int
+    mark: JournalEntry
+    changes: list[DocumentChange]
+    embedded: list[EmbeddedDocument]
+    chosen: EmbeddingChoice | None
+    is_counted: bool = False
+
+
+@dataclass(slots=True)
+class WaitingCommits:
+    """Queued commits of a space that are not folded yet, in order."""
+
+    fed: list[FedCommit] = field(default_factory=list[FedCommit])
+    """The latest commits, unparsed: their writers need not wait for it."""
+    taken: list[TakenCommit] = field(default_factory=list[TakenCommit])
+    documents: int = 0
+    chars: int = 0
+    """Number of its characters whose terms are not counted yet."""
+    longest: int = 0
+    """Length of the longest of those texts."""
+
+    @property
+    def newest(self) -> JournalEntry:
+        """The last entry of all that waits."""
+        return (self.fed or self.taken)[-1].mark
+
+    def add(self, fed: FedCommit, /) -> None:
+        """Take note of what comes next."""
+        self.fed.append(fed)
+        self.documents += len(fed.written)
+
+    def take(self) -> Sequence[TakenCommit]:
+        """Return what an index is to be given of all that was fed."""
+        for fed in self.fed:
+            taken = _take_commit(fed)
+            self.taken.append(taken)
+            sizes = _change_sizes(taken.changes)
+            self.chars += sum(sizes)
+            self.longest = max(self.longest, *sizes, 0)
+        self.fed.clear()
+        return self.taken
+
+    def takes_long(self) -> bool:
+        """Return whether folding it at once would keep others waiting."""
+        self.take()
+        return self.chars > MANY_CHARS or self.longest > LONG_CHARS
+
+    async def count(self, analyser: TextAnalyser, index: "SpaceIndex", /) -> None:
+        """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
+        while self.takes_long():
+            self.chars = self.longest = 0
+            for taken in self.taken:
+                if not taken.is_counted:
+                    taken.changes = await count_terms(analyser, taken.changes, index)
+                    taken.is_counted = True
+
+
+def _take_commit(fed: FedCommit) -> TakenCommit:
+    """Return what an index is to be given of `fed`."""
+    taken = TakenCommit(fed.first, fed.mark, [], [], None)
+    # The journal names the documents in the order in which they were written.
+    for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
+        if isinstance(value, VectorSet):
+            taken.embedded.append(embedded_of_value(*source_of(ref), value))
+        elif isinstance(value, EmbeddingChoice):
+            taken.chosen = value
+        elif isinstance(value, Subject):
+            taken.changes.append(DocumentChange(ref, called=subject_names(value)))
+        else:
+            taken.changes.append(value_change(ref, value, sequence, fed.written))
+    return taken
+
+
+def take_long(changes: Sequence[DocumentChange], /) -> bool:
+    """Return whether folding `changes` at once would keep others waiting."""
+    sizes = _change_sizes(changes)
+    return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
+
+
+def _change_sizes(changes: Sequence[DocumentChange]) -> list[int]:
+    return [len(unit.text) for change in changes for unit in change.units]
+
+
+async def count_terms(
+    analyser: TextAnalyser, changes: Sequence[DocumentChange], index: "SpaceIndex", /
+) -> list[DocumentChange]:
+    """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
+
+    The index then has the terms of long texts.
+    """
+    found: list[DocumentChange] = []
+    done = 0
+    for change in changes:
+        units: list[SearchUnit] = []
+        for unit in change.units:
+            counts: Counter[str] = Counter()
+            for terms in analyser.steps(unit.text) if unit.counts is None else ():
+                counts.update(terms)
+                done += len(terms)
+                if done >= _TERMS_AT_ONCE:
+                    done = 0
+                    await asyncio.sleep(0)
+            is_counted = unit.counts is not None
+            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
+        found.append(replace(change, units=tuple(units)))
+    return found
+
+
+async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "LearntTerms | None":
+    """Return `terms` as `index` learnt them, in such steps too; None for few."""
+    if len(terms) <= _TERMS_AT_ONCE:
+        return None
+    learnt, coming = index.learnt(), iter(terms)
+    while some := list(islice(coming, _TERMS_AT_ONCE)):
+        learnt.add(some)
+        await asyncio.sleep(0)
+    return learnt
