@@ -3,8 +3,9 @@
     python -m benchmarks.rigs.erasure [--engine memory file sqlite sealed all] [--short]
 
 Each plane gets a word of its own. Before the erasure every word must be found, or the search proves nothing; after it,
-by id and then with the whole space, none may stand in the store's files, in an index checkpoint, in what repeated calls
-are answered, in a new archive or in the log, in any of nine encodings. Exits 1 where one does.
+by id and then with the whole space, none may stand in the store's files, in an index or its checkpoint, in what the
+process remembers, in what repeated calls are answered, in a new archive or in the log, in any of nine encodings.
+Exits 1 where one does.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import elytron
 from benchmarks.rigs import tables
+from benchmarks.rigs.live_words import live_bytes
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import (
@@ -221,12 +223,14 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
             before = {plane for _, data in await held(store, folder, space) for plane in found_in(data, words)}
             request = {"whole_space": SPACE} if whole_space else {"ids": tuple(dict.fromkeys(ids))}
             await memory.erase(elytron.MemoryEraseRequest.model_validate(request))
+            # Before anyone asks for the words again.
+            live = [("memory", data) for data in live_bytes(memory.context.folds)]
             hits = [plane for plane, word in words.items() if (await memory.recall(word)).hits]
             await memory.recover()
             archive = folder / "after.zip"
             if not whole_space:
                 await memory.export(archive, include_private=True)
-            kept = await held(store, folder, space)
+            kept = [*live, *await held(store, folder, space)]
     finally:
         logging.getLogger().removeHandler(handler)
     kept += [(str(path), path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()]

@@ -6,10 +6,10 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from benchmarks.rigs.live_words import live_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.index.corpora import ANALYSER, HISTORIES, fresh, living, reloaded
-from tests.index.live_words import live_bytes
 
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.analyser import TextAnalyser

@@ -8,7 +8,7 @@ characters.
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -157,10 +157,9 @@ class TextAnalyser:
             found += self._learn(token) if terms is None else terms
         return found or self._bare(text)
 
-    def forget(self, terms: Collection[str], /) -> None:
-        """Let go of the tokens that were taken apart to one of `terms`."""
-        gone = frozenset(terms)
-        self._kept = {token: found for token, found in self._kept.items() if gone.isdisjoint(found)}
+    def forget(self) -> None:
+        """Let go of the tokens seen so far."""
+        self._kept.clear()
 
     def steps(self, text: str, /) -> Iterator[list[str]]:
         """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""

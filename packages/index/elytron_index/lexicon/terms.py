@@ -161,25 +161,23 @@ class TermVocabulary:
         frozen._fresh = self._fresh.copy()
         return frozen
 
-    def purged(self, held: NDArray[np.bool_], /) -> tuple["TermVocabulary", list[str]]:
-        """Return the terms that are `held`, under their numbers, and those that are not; this one is at its end.
+    def purged(self, held: NDArray[np.bool_], /) -> "TermVocabulary":
+        """Return the terms that are `held`, under their numbers, without those that are not; this one is at its end.
 
         What was learnt of this one finds by its identity that its numbers no longer hold.
         """
         gone: list[int] = np.flatnonzero(~held).tolist()
         kept, first = self._kept, self._first
-        terms = [
-            self._fresh[number - first] if kept is None or number >= first else kept.term(number) for number in gone
-        ]
-        for number, term in zip(gone, terms, strict=True):
-            self.known.pop(term, None)
-            if number >= first:
+        for number in gone:
+            if kept is not None and number < first:
+                self.known.pop(kept.term(number), None)
+            else:
+                self.known.pop(self._fresh[number - first], None)
                 self._fresh[number - first] = ""
         purged = TermVocabulary(kept.purged([number for number in gone if number < first]) if kept else None)
         purged.known, purged._fresh = self.known, self._fresh
         self.known, self._fresh = {}, []
-        # A term that went before is blank, or zeros.
-        return purged, [term for term in terms if term.strip("\0")]
+        return purged
 
     @property
     def size_bytes(self) -> int:

@@ -199,8 +199,8 @@ class SpacePostings:
         """Copy what belongs to a checkpoint."""
         self._segments = [segment.copy() for segment in self._segments]
 
-    def purge(self, alive: NDArray[np.bool_], /) -> list[str]:
-        """Leave no posting of a row that is gone, and no term that no other row holds; return these terms."""
+    def purge(self, alive: NDArray[np.bool_], /) -> None:
+        """Leave no posting of a row that is gone, and no term that no other row holds."""
         self.frequent.clear()
         live = np.frombuffer(self._live, np.uint64)
         living = alive[(live >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)]
@@ -210,8 +210,7 @@ class SpacePostings:
         held = np.zeros(len(self.vocabulary), np.bool_)
         for segment in self.segments:
             held[segment.codes >> 1] = True
-        self.vocabulary, gone = self.vocabulary.purged(held)
-        return gone
+        self.vocabulary = self.vocabulary.purged(held)
 
     def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""

@@ -14,7 +14,6 @@ from elytron_core.ids import is_role_name
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import read_traits
-from elytron_index.lexicon.linear_model import forget_tokens
 from elytron_index.lexicon.terms import TermVocabulary, kept_terms
 from elytron_index.lexicon.text_vectors import text_codes, vector_length
 from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
@@ -258,9 +257,8 @@ class IndexState:
                 part.own()
         columns, size = self.columns, self.columns.size
         columns.purge()
-        if terms := self.postings.purge(columns.alive):
-            self.analyser.forget(terms)
-            forget_tokens()
+        self.postings.purge(columns.alive)
+        self.analyser.forget()
         for name in NAMED:
             codes = getattr(self.names, name).purge(getattr(columns, name)[:size][columns.alive[:size]])
             if name == "speaker":

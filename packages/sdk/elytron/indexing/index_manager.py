@@ -181,6 +181,14 @@ class SpaceIndexes:
         async with self._lock(space):
             return await self._bring_up(space, _HeldIndex(self._empty()))
 
+    def _forget_tokens(self) -> None:
+        """Let go of single words that texts and queries of any space had."""
+        self._analyser.forget()
+        if len(self._cache):  # or nothing was loaded that remembers others
+            from elytron_index.lexicon.linear_model import forget_tokens
+
+            forget_tokens()
+
     def _empty(self) -> "SpaceIndex":
         # Imported now: a process that searches nothing needs no numeric library.
         from elytron_index.space_index import SpaceIndex
@@ -282,6 +290,7 @@ class SpaceIndexes:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await self._cover_again(space, held.index)
             held.index.purge()
+            self._forget_tokens()
             held.is_clean = True
             self._store_again(space, held)
         self._keep(space, held)
@@ -307,6 +316,7 @@ class SpaceIndexes:
     def drop(self, space: SpaceId, /) -> None:
         """Drop the index of `space`; the next use makes it again."""
         self.readings.forget(space)
+        self._forget_tokens()
         self._cache.drop(space)
         if (held := self._held.pop(space, None)) is not None:
             held.cancel()
