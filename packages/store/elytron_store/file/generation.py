@@ -51,6 +51,7 @@ from elytron_store.file.log import (
 from elytron_store.group_commit import Outcome
 
 _FRAME_BODIES_BYTES = 1024 * 1024
+_READ_BYTES = 4 * _FRAME_BODIES_BYTES
 _FRAME_ITEMS = 1_000
 """Bounds of a frame of a rewritten log, which is in memory as a whole."""
 
@@ -237,8 +238,16 @@ def _documents_frame(log: GenerationLog, documents: Sequence[KeptDocument], span
 
 
 def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[bytes]:
+    start = min((span.at for span in spans), default=0)
+    size = max((span.at + CHECKSUM_BYTES + span.size for span in spans), default=0) - start
+    # What lies together is read at once: a rewrite reads every body of the space.
+    near = log.read(start, size) if size <= _READ_BYTES else None
+    found = (
+        read_sealed(log, span) if near is None else near[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
+        for span in spans
+    )
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
-    return [read_sealed(log, span).ljust(CHECKSUM_BYTES + span.size, b"\0") for span in spans]
+    return [body.ljust(CHECKSUM_BYTES + span.size, b"\0") for body, span in zip(found, spans, strict=True)]
 
 
 class DigestScrub:
