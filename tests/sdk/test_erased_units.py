@@ -127,7 +127,7 @@ def opening(store: Callable[[], Store | str], clock: FrozenClock, ids: SeededIds
     return elytron.open(store(), space=SPACE, clock=clock, ids=ids, embedder=WordEmbedder())
 
 
-@settings(max_examples=int(__import__("os").environ.get("N", "25")), phases=(Phase.generate,))
+@settings(max_examples=25, phases=(Phase.generate,))
 @given(steps=STEPS, step_ms=st.sampled_from([0, 1]))
 @pytest.mark.parametrize("engine", ["memory", "file", "sqlite"])
 def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
