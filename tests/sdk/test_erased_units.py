@@ -142,3 +142,16 @@ def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
             return opening(lambda: memory if engine == "memory" else url, clock, ids)
 
         asyncio.run(Script(opened).run(steps))
+
+
+@settings(max_examples=4, phases=(Phase.generate,))
+@given(steps=STEPS)
+def test_so_does_one_over_postgres(database: str, steps: list[Step]) -> None:
+    clock, ids, url = FrozenClock(step_ms=1), SeededIds(), f"{database}?sealed=no"
+
+    async def run() -> None:
+        await Script(lambda: opening(lambda: url, clock, ids)).run(steps)
+        async with opening(lambda: url, clock, ids) as memory:
+            await memory.erase(elytron.MemoryEraseRequest(whole_space=SPACE))
+
+    asyncio.run(run())
