@@ -68,7 +68,7 @@ async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
         row["erase s"], row["after"] = statistics.median(erases), statistics.median(afters) / ordinary
         index = await memory.context.folds.current(SPACE)
         row["purge ms"] = 1e3 * statistics.median([await spent(lambda: _done(index.purge)) for _ in range(FEW)])
-        asked = [questions[number % len(questions)] for number in range(pairs)]
+        asked = [questions[number % len(questions)] for number in range(min(pairs, size // 2))]
         alone = await spent(lambda: recalled(memory, asked))
 
         async def erased_and_recalled() -> None:

@@ -127,7 +127,7 @@ def opening(store: Callable[[], Store | str], clock: FrozenClock, ids: SeededIds
     return elytron.open(store(), space=SPACE, clock=clock, ids=ids, embedder=WordEmbedder())
 
 
-@settings(max_examples=int(__import__("os").environ.get("N", "25")), phases=(Phase.generate,))
+@settings(max_examples=25, phases=(Phase.generate,))
 @given(steps=STEPS, step_ms=st.sampled_from([0, 1]))
 @pytest.mark.parametrize("engine", ["memory", "file", "sqlite"])
 def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
@@ -142,3 +142,16 @@ def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
             return opening(lambda: memory if engine == "memory" else url, clock, ids)
 
         asyncio.run(Script(opened).run(steps))
+
+
+@settings(max_examples=4, phases=(Phase.generate,))
+@given(steps=STEPS)
+def test_so_does_one_over_postgres(database: str, steps: list[Step]) -> None:
+    clock, ids, url = FrozenClock(step_ms=1), SeededIds(), f"{database}?sealed=no"
+
+    async def run() -> None:
+        await Script(lambda: opening(lambda: url, clock, ids)).run(steps)
+        async with opening(lambda: url, clock, ids) as memory:
+            await memory.erase(elytron.MemoryEraseRequest(whole_space=SPACE))
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from benchmarks.rigs.live_words import live_bytes
 from tests.sdk.told import believe
 
 import elytron
@@ -102,7 +103,7 @@ def folds_of(memory: elytron.MemoryRuntime) -> SpaceIndexes:
 
 
 @pytest.mark.anyio
-async def test_an_erasure_by_any_process_leaves_nothing_remembered(tmp_path: Path) -> None:
+async def test_an_erasure_by_any_process_leaves_nothing_of_it_remembered(tmp_path: Path) -> None:
     async with elytron.open(tmp_path / "m.db") as mine, elytron.open(tmp_path / "m.db") as others:
         ids = (await mine.add(["The canary sings at noon.", "The cat sleeps at noon."])).ids
         await believe(mine, "canary", "The canary is yellow.")
@@ -110,7 +111,7 @@ async def test_an_erasure_by_any_process_leaves_nothing_remembered(tmp_path: Pat
             assert len((await memory.recall("canary at noon")).hits) >= 2
             assert len(folds_of(memory).readings) >= 2
         await mine.erase(MemoryEraseRequest(ids=ids[:1]))
-        assert len(folds_of(mine).readings) == 0
+        assert not any(b"sings" in data for data in live_bytes(folds_of(mine)))
         for memory in (mine, others):
             texts = [hit.text for hit in (await memory.recall("canary at noon")).hits]
             assert "The canary sings at noon." not in texts
