@@ -14,7 +14,7 @@ FULL = Sweep("a file meets its size limit", Means.LIMIT, first=509, step=1021)
 
 
 @pytest.mark.parametrize(
-    ("engine", "sweep", "every"), [(Engine.FILE, SYNC, 12), (Engine.FILE, FULL, 7), (Engine.SQLITE, FULL, 200)]
+    ("engine", "sweep", "every"), [(Engine.FILE, SYNC, 24), (Engine.FILE, FULL, 14), (Engine.SQLITE, FULL, 400)]
 )
 def test_a_failing_system_gets_no_false_answer(engine: Engine, sweep: Sweep, every: int, tmp_path: Path) -> None:
     outcome = faults.run(engine, sweep, tmp_path, every=every, chance=random.Random(1))

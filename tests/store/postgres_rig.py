@@ -1,5 +1,6 @@
 """Stores on the Postgres server of the tests: tables that are made once for a module, and emptied for each test."""
 
+import atexit
 from collections.abc import Sequence
 
 import psycopg
@@ -24,10 +25,27 @@ async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = Fal
 
 def empty_tables(url: str, /, *, schema: str = "elytron") -> None:
     """Leave no row in the tables of the store in the database at `url`, if there are any."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        ((is_there,),) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.manifest",)).fetchall()
-        if is_there:
-            connection.execute(";".join(f"DELETE FROM {table}" for table in _tables(schema)).encode())
+    connection = _connection(url)
+    ((is_there,),) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.manifest",)).fetchall()
+    if is_there:
+        connection.execute(";".join(f"DELETE FROM {table}" for table in _tables(schema)).encode())
+
+
+_connections: dict[str, psycopg.Connection] = {}
+
+
+def _connection(url: str) -> psycopg.Connection:
+    """Return a connection to the database that was emptied last: the tests of a module mostly empty the same one."""
+    if url not in _connections or _connections[url].broken:
+        _close_connections()
+        _connections[url] = psycopg.connect(url, autocommit=True)
+    return _connections[url]
+
+
+@atexit.register
+def _close_connections() -> None:
+    while _connections:
+        _connections.popitem()[1].close()
 
 
 async def empty_store(url: str, /) -> str:
