@@ -38,7 +38,7 @@ command_processes.copy_processes()
 if coverage := getattr(sys.modules.get("slipcover.pytest_plugin"), "_slipcover_instance", None):
     # Whenever a probe was passed this often, every function that there is is searched for what is covered by now: with
     # the 50 of a process without others, that takes a third of the tests' time.
-    coverage.d_miss_threshold = 5_000
+    coverage.d_miss_threshold = 200_000
 
 settings.register_profile(
     "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
