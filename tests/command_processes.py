@@ -2,8 +2,8 @@
 
 `copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a process of its
 own and a child of the one that asked for it, with the arguments, folder, environment and streams that it was given.
-Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading or
-the interpreter's own settings, and one process of each group of commands.
+Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading, the
+interpreter's own settings or the order of sets, which copies share, and one process of each group of commands.
 """
 
 import ctypes
