@@ -70,13 +70,16 @@ class CopiedProcess:
             _set_subreaper(is_on=True)
             try:
                 connection.connect(self._address)
-                text = json.dumps(request).encode()
-                socket.send_fds(connection, [len(text).to_bytes(4, "big")], list(descriptors))
-                connection.sendall(text)
+                content = json.dumps(request).encode()
+                socket.send_fds(connection, [len(content).to_bytes(4, "big")], list(descriptors))
+                connection.sendall(content)
                 with connection.makefile("r") as answer:
-                    return int(answer.readline())
+                    text = answer.readline()
             finally:
                 _set_subreaper(is_on=False)
+        if not text:
+            raise RuntimeError("the process that is copied has ended: what it wrote to its error output says why")
+        return int(text)
 
     def _begin(self) -> str:
         """Start the process that is copied; return the address of its socket."""
