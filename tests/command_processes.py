@@ -2,8 +2,8 @@
 
 `copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a process of its
 own and a child of the one that asked for it, with the arguments, folder, environment and streams that it was given.
-Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading or
-the interpreter's own settings, and one process of each group of commands.
+Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading, the
+interpreter's own settings or the order of sets, which copies share, and one process of each group of commands.
 """
 
 import ctypes
@@ -70,13 +70,16 @@ class CopiedProcess:
             _set_subreaper(is_on=True)
             try:
                 connection.connect(self._address)
-                text = json.dumps(request).encode()
-                socket.send_fds(connection, [len(text).to_bytes(4, "big")], list(descriptors))
-                connection.sendall(text)
+                content = json.dumps(request).encode()
+                socket.send_fds(connection, [len(content).to_bytes(4, "big")], list(descriptors))
+                connection.sendall(content)
                 with connection.makefile("r") as answer:
-                    return int(answer.readline())
+                    text = answer.readline()
             finally:
                 _set_subreaper(is_on=False)
+        if not text:
+            raise RuntimeError("the process that is copied has ended: what it wrote to its error output says why")
+        return int(text)
 
     def _begin(self) -> str:
         """Start the process that is copied; return the address of its socket."""

@@ -107,8 +107,11 @@ async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(n
 
 
 @pytest.fixture
-def servers(database: str, tmp_path: Path) -> Iterator[list[str]]:
-    """Run two servers over one database, each a process of its own and in its list; return their addresses."""
+def servers(database: str, tmp_path: Path, whole_starts: None) -> Iterator[list[str]]:
+    """Run two servers over one database, each a process of its own and in its list; return their addresses.
+
+    Each has an order of sets of its own, on which no answer may depend.
+    """
     ports = [f"{free_port()}" for _ in range(2)]
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
     shared = ("--store", f"{database}?sealed=no", "--development")
