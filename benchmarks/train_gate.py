@@ -1,13 +1,14 @@
 """The fit of the gate for text that nobody asked for: which prompts ask memory, and when what was found is shown.
 
-    python -m benchmarks.train_gate [--locomo FILE] [--embedder NAME] [--keep SHARE]
+    python -m benchmarks.train_gate [--locomo FILE] [--embedder NAME] [--without GROUP ...] [--keep SHARE]
 
 First a linear model of prompts is fitted to the examples of `benchmarks/precision_data`, the questions of
 `benchmarks/sentences` but those that want something made, and the questions of the sets below; it is written into
 `elytron_index`. Then each of those sets is asked its questions and a share of the examples that ask nothing of memory,
 and the weights of `elytron_core.policy.ranking.injection` are printed. A prompt's margin is that of a model that it
 did not teach. The numbers that ship are fitted with four conversations of LoCoMo beside the sets (--locomo). With
---embedder only the weights for it are fitted and printed. Sets of which half is held out are taken by their half "fit";
+--embedder only the weights for it are fitted and printed, which may be without `long`, whose texts take a quarter of
+an hour to embed. Sets of which half is held out are taken by their half "fit";
 `held.tsv` and `quality_data/unseen`, by which the gate is judged, are not read.
 """
 
@@ -203,8 +204,9 @@ def main() -> None:
     parser.add_argument("--embedder", metavar="NAME", help="an embedder by its name, folder or server")
     parser.add_argument("--keep", type=float, default=KEPT, metavar="SHARE", help="answered questions that stay")
     parser.add_argument("--locomo", type=Path, metavar="FILE", help="conversations in LoCoMo's form, as a further set")
+    parser.add_argument("--without", nargs="+", default=(), choices=[*SETS], metavar="GROUP", help="groups left out")
     arguments = parser.parse_args()
-    sets = dict(SETS)
+    sets = {name: of_set for name, of_set in SETS.items() if name not in arguments.without}
     if arguments.locomo is not None:
         sets["locomo"] = lambda: locomo(arguments.locomo)
     embedder: Embedder | None = None
