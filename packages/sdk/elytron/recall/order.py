@@ -435,12 +435,10 @@ async def shown_hits(
     With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
     """
     wanted = max(limit, WINDOW)
-    if room is not None:
+    # Text from outside has its share of all hits, so that these must be known.
+    if room is not None and not any(map(_is_from_outside, ranked[:wanted])):
         count = max(_count_fitting(ranked[:wanted], room), WINDOW)
-        seen = await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
-        # Text from outside has its share of all hits, so that these must be known.
-        if not any(map(is_outside, seen)):
-            return seen
+        return await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
     seen = await _best_hits(ctx, scope, ranked, wanted=wanted, now=now)
     if search is None or not is_crowded(seen, limit=limit):
         return seen
@@ -448,6 +446,16 @@ async def shown_hits(
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
     return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
+
+
+def _is_from_outside(item: RankedMemory) -> bool:
+    match item.found:
+        case UnitCandidate(unit):
+            return unit.trust == TrustLevel.OUTSIDE.rank
+        case ScoredFact():
+            return item.found.fact.trust is TrustLevel.OUTSIDE
+        case RecallHit():
+            return is_outside(item.found)
 
 
 def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
