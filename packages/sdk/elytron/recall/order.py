@@ -71,11 +71,14 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
-    words = set(found.terms).difference(found.name_terms)
-    parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
-    unshared = text_likeness(*parts) if found.few else 0.0
-    if words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS])):
-        unshared = 1.0
+    unshared, lacks_value = 0.0, False
+    # Most questions among many memories need neither, and to read a hit takes as long as a tenth of a recall.
+    if found.few or outcome.value_kind(query) is not None:
+        parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
+        lacks_value = outcome.lacks_value(query, parts[1]) and is_english(text[: outcome.READ_CHARS])
+        words = set(found.terms).difference(found.name_terms)
+        is_whole = words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
+        unshared = 1.0 if is_whole else text_likeness(*parts) if found.few else 0.0
     first = outcome.FirstHitSigns(
         evidence=signs.evidence,
         few=found.few,
@@ -83,7 +86,7 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         coverage=item.signals.coverage if item is not None else 0.0,
         lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
         searched=found.searched,
-        lacks_value=is_english(text[: outcome.READ_CHARS]) and outcome.lacks_value(query, parts[1]),
+        lacks_value=lacks_value,
     )
     return outcome.first_hit_chance(first)
 
