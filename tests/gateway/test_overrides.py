@@ -1,6 +1,7 @@
 """Overrides and tombstones: what stands over a memory, where it is found, and how it goes again."""
 
 import pytest
+from benchmarks.rigs.live_words import live_bytes
 from tests.gateway.asking import CHAT, add, texts
 
 import elytron
@@ -76,7 +77,9 @@ class TestEdits:
         old = await self._one(gateway, ada)
         await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
+        assert any(b"4417" in data for data in live_bytes(memory.context.folds))
         await memory.erase(MemoryEraseRequest(scope=Scope(space=SpaceId("ada")), ids=(old.id,)))
+        assert not any(b"4417" in data for data in live_bytes(memory.context.folds))
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
 
     async def test_a_second_override_takes_the_place_of_the_first(

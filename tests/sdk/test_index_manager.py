@@ -57,6 +57,20 @@ async def test_what_this_runtime_wrote_is_folded_without_being_read_again() -> N
             assert store.entries == 1, "the last entry alone is looked at, to see that nobody wrote meanwhile"
 
 
+@pytest.mark.parametrize("others", [False, True])
+async def test_an_erasure_of_what_was_folded_last_leaves_the_index_to_live_on(*, others: bool) -> None:
+    store = Counting()
+    one = await elytron.open(store, space="ada")
+    other = await elytron.open(store, space="ada") if others else one
+    *_, last = [(await one.add(f"tea number {number}")).ids[0] for number in range(30)]
+    before = await one.context.folds.current(SpaceId("ada"))
+    await other.erase(elytron.MemoryEraseRequest(ids=(last,)))
+    store.turns.clear()
+    assert await one.context.folds.current(SpaceId("ada")) is before
+    assert before.units == 29
+    assert set(store.turns) <= {last}
+
+
 async def test_much_that_was_written_is_folded_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_manager, "FED_AT_ONCE", 10)
     store = Counting()

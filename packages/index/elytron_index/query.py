@@ -191,6 +191,7 @@ class UnitPlace(NamedTuple):
     at: int
     sequence: int
     chars: int
+    trust: int
 
 
 class UnitCandidate(NamedTuple):

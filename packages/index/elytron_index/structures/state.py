@@ -305,7 +305,7 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
-        numbers = (columns.part, columns.order), (columns.sequence, columns.chars)
+        numbers = (columns.part, columns.order), (columns.sequence, columns.chars, columns.trust)
         first, last = ([column.take(rows).tolist() for column in pair] for pair in numbers)
         return list(map(_place, zip(self.refs.of(rows), *first, columns.times(rows).tolist(), *last, strict=True)))
 

@@ -6,7 +6,7 @@ Documents that this runtime commits wait in a queue, from which they are folded 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -358,9 +358,11 @@ class SpaceIndexes:
             entries = await self._store.journal(space, after=after, limit=PAGE)
             is_all = len(entries) < PAGE
             if held.mark is not None:
-                if not entries or entries[0] != held.mark:
+                # An erasure takes the digest out of the entries of what it erases.
+                if not entries or entries[0] not in {held.mark, replace(held.mark, digest="")}:
                     self._forget(space)
                     self.readings.forget(space)
+                    self._forget_tokens()
                     held = _HeldIndex(self._empty())
                     continue
                 entries = entries[1:]

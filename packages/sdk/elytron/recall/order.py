@@ -71,11 +71,14 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
-    words = set(found.terms).difference(found.name_terms)
-    parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
-    unshared = text_likeness(*parts) if found.few else 0.0
-    if words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS])):
-        unshared = 1.0
+    unshared, lacks_value = 0.0, False
+    # Most questions among many memories need neither, and to read a hit takes as long as a tenth of a recall.
+    if found.few or outcome.value_kind(query) is not None:
+        parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
+        lacks_value = outcome.lacks_value(query, parts[1]) and is_english(text[: outcome.READ_CHARS])
+        words = set(found.terms).difference(found.name_terms)
+        is_whole = words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
+        unshared = 1.0 if is_whole else text_likeness(*parts) if found.few else 0.0
     first = outcome.FirstHitSigns(
         evidence=signs.evidence,
         few=found.few,
@@ -83,7 +86,7 @@ def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> f
         coverage=item.signals.coverage if item is not None else 0.0,
         lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
         searched=found.searched,
-        lacks_value=is_english(text[: outcome.READ_CHARS]) and outcome.lacks_value(query, parts[1]),
+        lacks_value=lacks_value,
     )
     return outcome.first_hit_chance(first)
 
@@ -420,12 +423,10 @@ async def shown_hits(
     With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
     """
     wanted = max(limit, WINDOW)
-    if room is not None:
+    # Text from outside has its share of all hits, so that these must be known.
+    if room is not None and not any(map(_is_from_outside, ranked[:wanted])):
         count = max(_count_fitting(ranked[:wanted], room), WINDOW)
-        seen = await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
-        # Text from outside has its share of all hits, so that these must be known.
-        if not any(map(is_outside, seen)):
-            return seen
+        return await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
     seen = await _best_hits(ctx, scope, ranked, wanted=wanted, now=now)
     if search is None or not is_crowded(seen, limit=limit):
         return seen
@@ -433,6 +434,16 @@ async def shown_hits(
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
     return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
+
+
+def _is_from_outside(item: RankedMemory) -> bool:
+    match item.found:
+        case UnitCandidate(unit):
+            return unit.trust == TrustLevel.OUTSIDE.rank
+        case ScoredFact():
+            return item.found.fact.trust is TrustLevel.OUTSIDE
+        case RecallHit():
+            return is_outside(item.found)
 
 
 def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
