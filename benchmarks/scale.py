@@ -66,6 +66,8 @@ async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
             erases.append(await spent(lambda: erased(memory, ids.pop())))
             afters.append(await spent(lambda q=questions[number]: memory.recall(q)))
         row["erase s"], row["after"] = statistics.median(erases), statistics.median(afters) / ordinary
+        index = await memory.context.folds.current(SPACE)
+        row["purge ms"] = 1e3 * statistics.median([await spent(lambda: _done(index.purge)) for _ in range(FEW)])
         asked = [questions[number % len(questions)] for number in range(min(pairs, size // 2))]
         alone = await spent(lambda: recalled(memory, asked))
 
@@ -118,7 +120,7 @@ async def opened(url: str, question: str, /, *, is_folded: bool = False) -> floa
             at = memory.context.clock.now()
             await memory.context.store.erase(ErasureTarget(space=SPACE, at=at, blobs=(CHECKPOINT,)))
         else:
-            pass
+            assert await has_checkpoint(memory)
         return await spent(lambda: memory.recall(question))
 
 
