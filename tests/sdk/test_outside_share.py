@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.gateway.asking import AT, CHAT, said
 
 import elytron
-from elytron.recall import order
+from elytron.recall import outside_share
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
@@ -100,19 +100,19 @@ def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[TrustL
     own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE] + [
         hit_of(50 + number, TrustLevel.VOUCHED) for number in range(others)
     ]
-    ordered = order.share_hits(hits, own)
+    ordered = outside_share.share_hits(hits, own)
     assert {hit.id for hit in ordered} == {hit.id for hit in (*hits, *own)}
     assert len(ordered) == len({hit.id for hit in ordered})
     insiders = sum(hit.trust is not TrustLevel.OUTSIDE for hit in ordered)
     for place in range(1, len(ordered) + 1):
         inside = sum(hit.trust is not TrustLevel.OUTSIDE for hit in ordered[:place])
-        assert inside >= min(insiders, place // order.RUN)
+        assert inside >= min(insiders, place // outside_share.RUN)
 
 
 @given(st.lists(st.sampled_from(TrustLevel), max_size=40), st.integers(0, 40))
 def test_a_longer_list_begins_as_a_shorter_one(trusts: list[TrustLevel], cut: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
     own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE]
-    whole = [hit.id for hit in order.share_hits(hits, own)]
-    beginning = [hit.id for hit in order.share_hits(hits[:cut], own)]
+    whole = [hit.id for hit in outside_share.share_hits(hits, own)]
+    beginning = [hit.id for hit in outside_share.share_hits(hits[:cut], own)]
     assert beginning[:cut] == whole[: len(beginning[:cut])]

@@ -120,6 +120,18 @@ async def test_an_erasure_by_any_process_leaves_nothing_of_it_remembered(tmp_pat
 
 
 @pytest.mark.anyio
+async def test_an_erasure_leaves_no_list_with_its_words() -> None:
+    async with elytron.open("memory:") as memory:
+        (wish,) = (await memory.add(["Never suggest pork.", "The cat sleeps at noon."])).ids[:1]
+        assert "Never suggest pork." in (await memory.project("What shall I cook?")).system_memory_block
+        lists = folds_of(memory).readings._lists  # pyright: ignore[reportPrivateUsage]
+        assert "pork" in str(lists)
+        await memory.erase(MemoryEraseRequest(ids=(wish,)))
+        assert "pork" not in str(lists)
+        assert "pork" not in (await memory.project("What shall I cook?")).system_memory_block
+
+
+@pytest.mark.anyio
 async def test_what_a_caller_does_to_a_hit_changes_no_later_one() -> None:
     async with elytron.open("memory:") as memory:
         await memory.add("I like tea", metadata={"cups": 2})

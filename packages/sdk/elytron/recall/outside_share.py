@@ -1,0 +1,76 @@
+"""The share of text from outside among hits: of each run of places, the last is for text that is not from outside."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.evidence import TrustLevel
+
+RUN = 2
+"""In each run of this many places, the last is for text that is not from outside."""
+
+
+def is_outside(hit: RecallHit, /) -> bool:
+    """Return whether a hit comes from outside; summaries and notes, which have no origin, do not."""
+    return hit.trust is TrustLevel.OUTSIDE
+
+
+def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits without those from outside whose text one from outside before them has.
+
+    A fact with a message's text is shown beside it.
+    """
+    seen: set[tuple[RecallPlane, str]] = set()
+    kept: list[RecallHit] = []
+    for hit in hits:
+        if is_outside(hit):
+            told = hit.plane, " ".join(hit.text.casefold().split())
+            if told in seen:
+                continue
+            seen.add(told)
+        kept.append(hit)
+    return tuple(kept)
+
+
+def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
+    """Return whether text from outside takes more than its share of `hits`, or places are left beside it."""
+    if len(hits) < limit and any(map(is_outside, hits)):
+        return True
+    outside = 0
+    for place, hit in enumerate(hits, 1):
+        if is_outside(hit):
+            outside += 1
+            if outside > _allowed_outside(place):
+                return True
+    return False
+
+
+def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits, text from outside within its share; scores stay with the places.
+
+    Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
+    """
+    left = {hit.id: hit for hit in own if not is_outside(hit)}
+    ordered: dict[str, RecallHit] = {}
+    outside = 0
+    for hit in hits:
+        if is_outside(hit):
+            if outside >= _allowed_outside(len(ordered) + 1) and left:
+                first = next(iter(left))
+                ordered[first] = left.pop(first)
+            outside += 1
+        left.pop(hit.id, None)
+        ordered.setdefault(hit.id, hit)
+    ordered |= left
+    return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
+
+
+def _allowed_outside(place: int) -> int:
+    return place - place // RUN
+
+
+def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
+    """Yield the hits with the scores of their places; behind those, none above the one before it."""
+    least = 1.0
+    for place, hit in enumerate(ordered):
+        least = scores[place] if place < len(scores) else min(least, hit.score)
+        yield hit if hit.score == least else hit.model_copy(update={"score": least})
