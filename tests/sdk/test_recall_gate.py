@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron import MemoryProjectionReport, MemoryRecallRequest, MemoryRuntime
+from elytron import MemoryProjectionReport, MemoryRecallRequest, SyncMemoryRuntime
 from elytron_core.contracts.projection import SectionName
 from elytron_core.contracts.recall import AbsenceReason, NothingReason, RecallGate, RecallOutcome
+from elytron_core.planes.facts import FactKind
 from elytron_core.policy.ranking.injection import FIRST_LINES
 
 PACKAGES = Path(__file__).parents[2] / "packages"
@@ -39,7 +40,7 @@ def shown(report: MemoryProjectionReport) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def memory() -> Iterator[MemoryRuntime]:
+def memory() -> Iterator[SyncMemoryRuntime]:
     with elytron.open() as opened:
         opened.add(list(SAID), speaker="Ada", conversation="past")
         yield opened
@@ -57,7 +58,7 @@ def test_each_place_that_recalls_for_a_model_asks_for_the_gate() -> None:
 
 
 @pytest.mark.parametrize("prompt", UNRELATED)
-def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: MemoryRuntime, prompt: str) -> None:
+def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: SyncMemoryRuntime, prompt: str) -> None:
     report = memory.project(prompt)
     assert shown(report) == ()
     assert report.gate is not None
@@ -65,7 +66,7 @@ def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: MemoryRuntim
     assert memory.recall(prompt).hits
 
 
-def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: MemoryRuntime) -> None:
+def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: SyncMemoryRuntime) -> None:
     report = memory.project("Where does the spare key hang?")
     assert "behind the blue barometer" in report.system_memory_block
     assert report.gate is not None
@@ -75,7 +76,7 @@ def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: Mem
     assert 0 < report.gate.left_out < len(SAID)
 
 
-def test_without_the_gate_a_near_memory_is_shown_as_before(memory: MemoryRuntime) -> None:
+def test_without_the_gate_a_near_memory_is_shown_as_before(memory: SyncMemoryRuntime) -> None:
     prompt = "translate boat house into French"
     assert shown(memory.project(prompt)) == ()
     report = memory.project(prompt, recall_gate=RecallGate.OFF)
@@ -83,7 +84,7 @@ def test_without_the_gate_a_near_memory_is_shown_as_before(memory: MemoryRuntime
     assert shown(report)
 
 
-def test_a_recall_through_the_gate_says_that_it_held_memories_back(memory: MemoryRuntime) -> None:
+def test_a_recall_through_the_gate_says_that_it_held_memories_back(memory: SyncMemoryRuntime) -> None:
     prompt = "translate boat house into French"
     (nearest,) = memory.recall(prompt, limit=1).hits
     asked = MemoryRecallRequest(query=prompt, recall_gate=RecallGate.AUTO, why_not=(nearest.id,))
@@ -125,11 +126,11 @@ def test_a_host_brings_its_own_classifier_which_no_search_calls(margin: float, *
 
 def test_a_fact_that_is_named_by_its_slot_is_always_shown() -> None:
     with elytron.open(asks=Always(-50.0)) as memory:
-        memory.add_fact("tea", "Ada drinks green tea.", kind="preference")
+        memory.add_fact("tea", "Ada drinks green tea.", kind=FactKind.PREFERENCE)
         assert "green tea" in memory.project("preference:tea").system_memory_block
 
 
-def test_of_many_near_memories_the_first_are_shown_and_those_near_the_best(memory: MemoryRuntime) -> None:
+def test_of_many_near_memories_the_first_are_shown_and_those_near_the_best(memory: SyncMemoryRuntime) -> None:
     memory.add(
         [f"The roofer called on day {number} about the gutter." for number in range(30)],
         speaker="Noor",

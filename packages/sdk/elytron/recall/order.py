@@ -149,6 +149,16 @@ class RankedMemory(NamedTuple):
     part: int
     found: RecallHit | UnitCandidate | ScoredFact
 
+    @property
+    def plane(self) -> RecallPlane:
+        match self.found:
+            case RecallHit():
+                return self.found.plane
+            case ScoredFact():
+                return RecallPlane.LONG_TERM
+            case UnitCandidate():
+                return RecallPlane.TRANSCRIPT
+
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 in_place: Callable[[tuple[float, int, int, str, int, UnitCandidate | ScoredFact]], RankedMemory] = partial(
@@ -202,7 +212,7 @@ def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> li
     if route.slot is not None:
         ranked = [item for item in ranked if _slot_of(item) == route.slot] or ranked
     if route.bonus:
-        favours = [(item, route.bonus.get(_plane_of(item), 0.0)) for item in ranked]
+        favours = [(item, route.bonus.get(item.plane, 0.0)) for item in ranked]
         ranked = [_with_bonus(item, favour) if favour else item for item, favour in favours]
     ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
     return _evidence_first(ordered) if route.intent is weights.QueryIntent.EVIDENCE else ordered
@@ -220,10 +230,10 @@ def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
     if not ordered:
         return ordered
     least = ordered[0].score * EVIDENCE_SHARE
-    first = [item for item in ordered if _plane_of(item) in _EVIDENCE and item.score >= least]
+    first = [item for item in ordered if item.plane in _EVIDENCE and item.score >= least]
     if not first:
         return ordered
-    others = [item for item in ordered if _plane_of(item) not in _EVIDENCE or item.score < least]
+    others = [item for item in ordered if item.plane not in _EVIDENCE or item.score < least]
     return [_placed_at(item, place.score) for item, place in zip((*first, *others), ordered, strict=True)]
 
 
@@ -243,16 +253,6 @@ def _with_bonus(item: RankedMemory, favour: float) -> RankedMemory:
     elif isinstance(found, ScoredFact):
         found = found._replace(favour=favour)
     return item._replace(score=score, found=found)
-
-
-def _plane_of(item: RankedMemory) -> RecallPlane:
-    match item.found:
-        case RecallHit():
-            return item.found.plane
-        case ScoredFact():
-            return RecallPlane.LONG_TERM
-        case UnitCandidate():
-            return RecallPlane.TRANSCRIPT
 
 
 def private_facts(hits: Sequence[RecallHit], ranked: Sequence[RankedMemory], limit: int, /) -> tuple[str, ...]:

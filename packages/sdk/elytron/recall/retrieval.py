@@ -17,6 +17,7 @@ from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
+    answer_estimate,
     answer_estimates,
     answer_scores,
     gate_signs,
@@ -38,6 +39,7 @@ from elytron_core.contracts.recall import (
     NothingReason,
     RecallFilters,
     RecallGate,
+    RecallGateNumbers,
     RecallGateReport,
     RecallHit,
     RecallOutcome,
@@ -164,10 +166,7 @@ async def gather_hits(
     depth: int = 0,
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
-    """Return the best `limit` hits that `gate` lets through, private ones of `private`; with `depth`, the order too.
-
-    With `room`, the number of characters of a block, hits that find none there are left out.
-    """
+    """Return up to `limit` hits that `gate` lets through, as fit into `room` characters; `depth` of the order too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
@@ -187,11 +186,15 @@ async def gather_hits(
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     # Repeats are left out of a list, so that it may have room for any number.
     fitting = limits.PROJECTION_CHARS_MAX if room is not None and question.wants_several else room
-    search = searches.get(RecallPlane.TRANSCRIPT)
-    seen = await shown_hits(ctx, scope, ranked, index, search, limit=limit, room=fitting, now=now)
+    numbers = _gate_numbers(ctx, query, ranked, found, route) if gate is RecallGate.AUTO else None
+    admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
+    search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
+    seen = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
+    # Hits from within that take the places of those from outside pass as well.
+    seen = seen if numbers is None else injection.injected_memories(seen, numbers)
     hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
-    gathered = GatheredHits(
-        None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
+    return GatheredHits(
+        _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked)),
         hits,
         tuple(map(placed_memory, ranked)) if depth else (),
         time_places(index, seen) if question.retells else {},
@@ -207,28 +210,35 @@ async def gather_hits(
         unembedded=_count_unembedded(ctx, scope, index, use),
         terms=next((part.terms for part in found.values()), ()),
         question=question,
+        gate=_gate_report(numbers, min(limit, len(ranked)) - len(hits)),
     )
-    return gathered if gate is RecallGate.OFF else _apply_gate(ctx, query, gathered, found, route)
 
 
-def _apply_gate(
+def _gate_numbers(
     ctx: OperationContext,
     query: str,
-    gathered: GatheredHits,
+    ranked: Sequence[RankedMemory],
     found: Mapping[RecallPlane, FoundCandidates],
     route: weights.PlaneRoute,
-) -> GatheredHits:
-    """Return the hits that may be shown to a model unasked; a fact that the query names by its slot always may."""
-    numbers = injection.gate_numbers(
+) -> tuple[RecallGateNumbers, ...]:
+    """Return what the gate decides about each plane; a fact that the query names by its slot may always be shown."""
+    best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, found.values())], default=0.0)
+    return injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in found.items()},
         ctx.models.asks.margin(query),
-        is_answered=gathered.answered >= limits.PROJECTED_SCORE,
+        is_answered=best >= limits.PROJECTED_SCORE,
         named=(RecallPlane.LONG_TERM,) if route.slot is not None else (),
     )
-    shown = injection.injected_hits(gathered.hits, numbers)
-    reason = NothingReason.HELD_BACK if gathered.hits and not shown else gathered.reason
-    report = injection.gate_report(numbers, left_out=len(gathered.hits) - len(shown))
-    return gathered._replace(reason=reason, hits=shown, gate=report)
+
+
+def _gate_report(numbers: Sequence[RecallGateNumbers] | None, left_out: int) -> RecallGateReport | None:
+    return None if numbers is None else injection.gate_report(numbers, left_out=max(left_out, 0))
+
+
+def _nothing_reason(hits: Sequence[RecallHit], *, is_held_back: bool) -> NothingReason | None:
+    if hits:
+        return None
+    return NothingReason.HELD_BACK if is_held_back else NothingReason.NOTHING_MATCHES_FILTERS
 
 
 def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:

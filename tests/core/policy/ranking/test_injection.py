@@ -15,7 +15,7 @@ from elytron_core.policy.ranking.injection import (
     GateSigns,
     gate_chance,
     gate_numbers,
-    injected_hits,
+    injected_memories,
 )
 
 TURNS, FACTS = RecallPlane.TRANSCRIPT, RecallPlane.LONG_TERM
@@ -61,9 +61,9 @@ def test_of_open_planes_the_first_are_shown_and_others_only_near_the_best(count:
     between = (FIRST_SHARE + LEAST_SHARE) / 2
     hits = [_hit(f"{number}", TURNS, 0.8 if not number else 0.8 * between) for number in range(count)]
     fact = _hit("fact", FACTS, 0.9)
-    assert [hit.id for hit in injected_hits([fact, *hits], [row, shut])] == [hit.id for hit in hits[:FIRST_LINES]]
+    assert [hit.id for hit in injected_memories([fact, *hits], [row, shut])] == [hit.id for hit in hits[:FIRST_LINES]]
     far = _hit("far", TURNS, 0.8 * FIRST_SHARE / 2)
-    assert far not in injected_hits([*hits, far], [row]) or not hits
+    assert far not in injected_memories([*hits, far], [row]) or not hits
 
 
 def _hit(name: str, plane: RecallPlane, score: float) -> RecallHit:

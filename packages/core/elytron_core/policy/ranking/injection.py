@@ -8,10 +8,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from elytron_core.contracts.recall import RecallGateNumbers, RecallGateReport, RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallGateNumbers, RecallGateReport, RecallPlane
 from elytron_core.planes.embedding import ModelReach
+
+Memory = TypeVar("Memory", bound="ScoredMemory")
 
 ASKS_MOST: Final = 6.0
 """The margin of a prompt counts no further than this, either way."""
@@ -46,9 +48,9 @@ class GateWeights(NamedTuple):
 
 WORDED: Final = GateWeights(3.77, 8.56, 0.909, 2.23, 4.00)
 """Without an encoder."""
-ENCODED: Final = WORDED
+ENCODED: Final = GateWeights(2.95, 6.92, 0.844, 1.63, 3.55)
 """With one of English, by `minilm`."""
-ENCODED_MANY: Final = WORDED
+ENCODED_MANY: Final = GateWeights(3.09, 7.76, 0.843, 1.81, 4.55)
 """With one of many languages, by `e5`."""
 _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY})
 
@@ -98,13 +100,22 @@ def gate_numbers(
     return tuple(rows)
 
 
-def injected_hits(hits: Sequence[RecallHit], numbers: Sequence[RecallGateNumbers], /) -> tuple[RecallHit, ...]:
-    """Return the hits of the planes that are open: the first, and further ones that are not far behind the best."""
+class ScoredMemory(Protocol):
+    """A memory in the order of a recall."""
+
+    @property
+    def plane(self) -> RecallPlane: ...
+    @property
+    def score(self) -> float: ...
+
+
+def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNumbers], /) -> tuple[Memory, ...]:
+    """Return the memories of the planes that are open: the first, and further ones that are not far behind the best."""
     planes = {row.plane for row in numbers if row.is_open}
-    admitted = [hit for hit in hits if hit.plane in planes]
+    admitted = [memory for memory in ordered if memory.plane in planes]
     best = admitted[0].score if admitted else 0.0
     shares = (FIRST_SHARE if place < FIRST_LINES else LEAST_SHARE for place in range(len(admitted)))
-    return tuple(hit for hit, share in zip(admitted, shares, strict=True) if hit.score >= best * share)
+    return tuple([memory for memory, share in zip(admitted, shares, strict=True) if memory.score >= best * share])
 
 
 def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:
