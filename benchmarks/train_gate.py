@@ -52,7 +52,7 @@ SETS: Final[Sets] = {
 }
 ASKED_APART: Final = UNANSWERED | {APART}
 PROMPTS_OF_SET: Final = 1_400
-KEPT: Final = 0.975
+KEPT: Final = 0.985
 """So many of the answered questions that are shown without the gate are to be shown with it, as a mean of the sets."""
 NEAR: Final = 0.25
 """What an unknown detail of a known matter counts among what is not to be shown."""
