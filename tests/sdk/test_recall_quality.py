@@ -33,7 +33,7 @@ async def test_a_block_holds_as_much_of_what_answers_as_the_first_hits_that_fill
         for name in ("block", "hits")
     )
     # The gate leaves out lines that are far behind the best.
-    assert block >= max(hits - 0.02, 0.9)
+    assert block >= max(hits - 0.03, 0.9)
 
 
 async def test_what_was_meant_by_a_time_is_found() -> None:

@@ -309,6 +309,9 @@ def _runtime_models(
     classifiers: Mapping[str, StatementClassifier | AskClassifier | None],
 ) -> RuntimeModels:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
+    asks = classifiers.get("asks")
+    if asks is not None and not callable(getattr(asks, "margin", None)):
+        raise InvalidInput(field="asks", problem="is no classifier of prompts: it needs `version` and `margin(prompt)`")
     models = replace(given, **{name: chosen for name, chosen in classifiers.items() if chosen is not None})
     if fact_languages:
         from elytron.passes.extraction import fact_readers

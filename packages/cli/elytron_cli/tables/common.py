@@ -94,12 +94,15 @@ def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[
 
 def show_projection(console: "Console", report: MemoryProjectionReport, /, *, explain: bool = False) -> None:
     """Show the block and, beneath it, how its budget was used; with `explain`, the numbers of the gate."""
+    gate = report.gate
+    is_held_back = gate is not None and gate.left_out > 0 and not gate.is_open
     nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
+    if is_held_back and report.miss_reason is MissReason.NOTHING_RELEVANT:
+        nothing = "none was asked for"
     console.print(safe_text(report.system_memory_block) or f"no memory is shown: {nothing}", soft_wrap=True)
     console.print()
     show_budget(console, report)
-    gate = report.gate
-    if gate is not None and gate.left_out and not gate.is_open:
+    if gate is not None and is_held_back:
         count = f"{gate.left_out} {'memories' if gate.left_out > 1 else 'memory'}"
         console.print(f"{count} held back: the query does not seem to ask for what is remembered")
     if gate is not None and explain:

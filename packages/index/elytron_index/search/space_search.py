@@ -501,6 +501,9 @@ def _likeness_sums(
     if query.is_english:
         foreign = state.columns.is_foreign(pool)
         own, meant = np.where(foreign, alike, own), np.where(foreign, alike, meant)
+    if not above.any():
+        # The only memory has nothing beside it that its cosine could be compared with.
+        own, meant = alike, alike
     lent = vector * (meant - own + (weights.session / span) * s.vector_session)
     return score + vector * own, lent, np.maximum(matters, meant) if vector else matters
 

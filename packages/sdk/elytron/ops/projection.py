@@ -217,8 +217,8 @@ def _recall_note(gathered: GatheredHits) -> str:
 
 
 def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
-    """Return the planes of which private memories are gathered; private facts always, so that they can be counted."""
-    return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (RecallPlane.LONG_TERM,)
+    """Return the planes of which private memories are gathered."""
+    return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else ()
 
 
 async def _gather_recalled(

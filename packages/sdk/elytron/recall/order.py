@@ -218,6 +218,11 @@ def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> li
     return _evidence_first(ordered) if route.intent is weights.QueryIntent.EVIDENCE else ordered
 
 
+def slot_of(ranked: Sequence[RankedMemory], /) -> str | None:
+    """Return the slot of the first of `ranked`, if it is a fact."""
+    return _slot_of(ranked[0]) if ranked else None
+
+
 def _slot_of(item: RankedMemory) -> str | None:
     if not isinstance(item.found, ScoredFact):
         return None
@@ -253,16 +258,6 @@ def _with_bonus(item: RankedMemory, favour: float) -> RankedMemory:
     elif isinstance(found, ScoredFact):
         found = found._replace(favour=favour)
     return item._replace(score=score, found=found)
-
-
-def private_facts(hits: Sequence[RecallHit], ranked: Sequence[RankedMemory], limit: int, /) -> tuple[str, ...]:
-    """Return the ids of the private facts among the best `limit`, of which fewer may be `hits`."""
-    found = (*hits, *(item.found for item in ranked[:limit] if len(hits) < limit))
-    read = [
-        each.fact if isinstance(each, ScoredFact) else each for each in found if not isinstance(each, UnitCandidate)
-    ]
-    told = [each for each in read if isinstance(each, facts.Fact) or each.plane is RecallPlane.LONG_TERM]
-    return tuple(dict.fromkeys(each.id for each in told if each.privacy is facts.FactPrivacy.PRIVATE))
 
 
 async def hits_of(

@@ -1,6 +1,8 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts; and hints beside them."""
 
+import logging
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,10 +26,10 @@ from elytron.recall.order import (
     in_one_order,
     in_own_order,
     placed_memory,
-    private_facts,
     ranked_facts,
     shown_hits,
     signals_of,
+    slot_of,
     turns_of,
 )
 from elytron.transcript import recent_talk
@@ -49,7 +51,7 @@ from elytron_core.contracts.recall import (
 from elytron_core.ids import SkillId, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.planes.facts import FACTS, topic_key
+from elytron_core.planes.facts import FACTS, FactPrivacy, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import time_ranges
@@ -65,11 +67,14 @@ from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
 from elytron_index.lexicon.text_vectors import language_of
 from elytron_index.space_index import SpaceIndex
 
+logger = logging.getLogger(__name__)
+
 FACTS_SCORED = 96
 SKILLS_SCORED = 48
 KEPT_SCORED = 16
 HELD_SCORE = 0.6
 """The least score of a text with a title that together hold all words of the query; less in proportion."""
+WITHHELD = (FactPrivacy.PRIVATE.value,)
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
@@ -85,7 +90,7 @@ class GatheredHits(NamedTuple):
     places: Mapping[str, int] = MappingProxyType({})
     """The place of each hit in the order of time, by its id, if an account is asked for."""
     private: tuple[str, ...] = ()
-    """The private facts among as many of the order as there may be hits, if these are for a block."""
+    """The private facts nearest to the query that were left out, if the hits are for a block."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
@@ -198,7 +203,7 @@ async def gather_hits(
         hits,
         tuple(map(placed_memory, ranked)) if depth else (),
         time_places(index, seen) if question.retells else {},
-        () if room is None else private_facts(hits, ranked, limit),
+        () if room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
         tuple([item.score for item in ranked]),
         *answer_estimates(found, hits, query),
         alias=conversation.trust,
@@ -225,10 +230,32 @@ def _gate_numbers(
     best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, found.values())], default=0.0)
     return injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in found.items()},
-        ctx.models.asks.margin(query),
+        _prompt_margin(ctx, query),
         is_answered=best >= limits.PROJECTED_SCORE,
-        named=(RecallPlane.LONG_TERM,) if route.slot is not None else (),
+        named=(RecallPlane.LONG_TERM,) if route.slot is not None and slot_of(ranked) == route.slot else (),
     )
+
+
+def _prompt_margin(ctx: OperationContext, query: str) -> float:
+    """Return the margin of the classifier; a host's own that fails holds memories back, and no prompt fails over it."""
+    try:
+        return float(ctx.models.asks.margin(query))
+    except Exception as error:  # noqa: BLE001 - a host's code may raise anything
+        logger.warning("the classifier of prompts failed with %s: memories are held back", type(error).__name__)
+        return -injection.ASKS_MOST
+
+
+def _withheld_facts(index: SpaceIndex, search: IndexQuery | None, limit: int) -> tuple[str, ...]:
+    """Return the keys of the private facts that `search` leaves out, at most `limit`.
+
+    They are looked for apart, so that nothing else in a report depends on them.
+    """
+    scope = dict(search.filters.scope) if search is not None else {}
+    if search is None or "privacy" not in scope:
+        return ()
+    filters = replace(search.filters, scope=tuple((scope | {"privacy": WITHHELD}).items()))
+    found = index.search(replace(search, limit=limit, filters=filters)).found
+    return tuple(dict.fromkeys(item.unit.ref.key for item in found))
 
 
 def _gate_report(numbers: Sequence[RecallGateNumbers] | None, left_out: int) -> RecallGateReport | None:

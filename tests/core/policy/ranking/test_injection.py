@@ -10,7 +10,7 @@ from elytron_core.contracts.recall import RecallGateNumbers, RecallHit, RecallPl
 from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.ranking.injection import (
     FIRST_LINES,
-    FIRST_SHARE,
+    FIRST_SCORE,
     LEAST_SHARE,
     GateSigns,
     gate_chance,
@@ -58,12 +58,11 @@ def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSi
 def test_of_open_planes_the_first_are_shown_and_others_only_near_the_best(count: int) -> None:
     row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=1, chance=0.9, is_open=True)
     shut = row.model_copy(update={"plane": FACTS, "is_open": False})
-    between = (FIRST_SHARE + LEAST_SHARE) / 2
-    hits = [_hit(f"{number}", TURNS, 0.8 if not number else 0.8 * between) for number in range(count)]
+    hits = [_hit(f"{number}", TURNS, 0.8 if not number else 0.8 * LEAST_SHARE / 2) for number in range(count)]
     fact = _hit("fact", FACTS, 0.9)
     assert [hit.id for hit in injected_memories([fact, *hits], [row, shut])] == [hit.id for hit in hits[:FIRST_LINES]]
-    far = _hit("far", TURNS, 0.8 * FIRST_SHARE / 2)
-    assert far not in injected_memories([*hits, far], [row]) or not hits
+    far = _hit("far", TURNS, FIRST_SCORE / 2)
+    assert far not in injected_memories([*hits, far], [row])
 
 
 def _hit(name: str, plane: RecallPlane, score: float) -> RecallHit:

@@ -19,9 +19,9 @@ ASKS_MOST: Final = 6.0
 """The margin of a prompt counts no further than this, either way."""
 OPEN_FROM: Final = 0.5
 FIRST_LINES: Final = 5
-FIRST_SHARE, LEAST_SHARE = 0.01, 0.05
-"""The first hits are shown with this share of the best score, since the answer is often not the first of all; further
-ones only with the second share."""
+FIRST_SCORE, LEAST_SHARE = 0.001, 0.05
+"""The first hits are shown with this score, since the answer is often not the first of all: it stands behind a question
+that was put before. Further ones are shown only with this share of the best score."""
 _SMALL_LOG, _GROWTH = 2.5, 4.0
 
 
@@ -46,7 +46,7 @@ class GateWeights(NamedTuple):
     """Counts in full from some 700 memories on, not at all up to 12."""
 
 
-WORDED: Final = GateWeights(4.37, 8.56, 0.909, 2.23, 4.00)
+WORDED: Final = GateWeights(4.82, 8.10, 0.939, 2.34, 4.10)
 """Without an encoder."""
 ENCODED: Final = GateWeights(2.95, 6.92, 0.844, 1.63, 3.55)
 """With one of English, by `minilm`."""
@@ -71,8 +71,8 @@ def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
 
 
 def clipped_margin(margin: float, /) -> float:
-    """Return a classifier's margin as far as it counts; one that is no number counts for neither side."""
-    return 0.0 if math.isnan(margin) else min(max(margin, -ASKS_MOST), ASKS_MOST)
+    """Return a classifier's margin as far as it counts; one that is no number asks nothing."""
+    return -ASKS_MOST if math.isnan(margin) else min(max(margin, -ASKS_MOST), ASKS_MOST)
 
 
 def gate_numbers(
@@ -113,9 +113,9 @@ def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNum
     """Return the memories of the planes that are open: the first, and further ones that are not far behind the best."""
     planes = {row.plane for row in numbers if row.is_open}
     admitted = [memory for memory in ordered if memory.plane in planes]
-    best = admitted[0].score if admitted else 0.0
-    shares = (FIRST_SHARE if place < FIRST_LINES else LEAST_SHARE for place in range(len(admitted)))
-    return tuple([memory for memory, share in zip(admitted, shares, strict=True) if memory.score >= best * share])
+    least = admitted[0].score * LEAST_SHARE if admitted else 0.0
+    marks = (FIRST_SCORE if place < FIRST_LINES else least for place in range(len(admitted)))
+    return tuple([memory for memory, mark in zip(admitted, marks, strict=True) if memory.score >= mark])
 
 
 def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:
