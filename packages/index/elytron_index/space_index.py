@@ -353,7 +353,8 @@ class SpaceIndex:
             self._since.append((changes, embedded))
         elif self._state.is_overgrown:
             # The caller did not compact in time, so memory is bounded here, at the price of a pause.
-            self.finish_compacting(self.begin_compacting().compacted())
+            self._since, self._is_purged_since = [], False
+            self.finish_compacting(self._state.freeze().compacted())
 
     def purge(self) -> None:
         """Leave no word, name, number or vector of units that are gone. Of what was frozen before, see its holder."""
@@ -531,8 +532,13 @@ class SpaceIndex:
         """More is gone than is there, and it is not being compacted yet."""
         return self._since is None and self._state.is_sparse
 
-    def begin_compacting(self) -> FrozenState:
-        """Return what another thread is to compact; until `finish_compacting` what is applied is noted."""
+    def begin_compacting(self) -> FrozenState | None:
+        """Return what another thread is to compact; None while that is under way: there is one at a time.
+
+        Until `finish_compacting` what is applied is noted.
+        """
+        if self._since is not None:
+            return None
         self._since, self._is_purged_since = [], False
         return self._state.freeze()
 
@@ -541,9 +547,11 @@ class SpaceIndex:
         self._since = None
 
     def finish_compacting(self, compacted: FrozenState, /) -> None:
-        """Go on with `compacted`, and what was applied meanwhile."""
+        """Go on with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
+        if self._since is None:
+            return
         state = IndexState.of(compacted, self._state.analyser)
-        for changes, embedded in self._since or ():
+        for changes, embedded in self._since:
             state.apply(changes, embedded)
         if self._is_purged_since:
             state.purge()

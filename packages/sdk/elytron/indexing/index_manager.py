@@ -485,8 +485,10 @@ def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:
 
 
 async def _compact_index(index: "SpaceIndex") -> None:
-    """Compact `index` in another thread, while it goes on."""
-    begun = index.begin_compacting()
+    """Compact `index` in another thread, while it goes on, unless that is under way or needed no more."""
+    begun = index.begin_compacting() if index.is_sparse else None
+    if begun is None:
+        return
     try:
         compacted = await asyncio.to_thread(begun.compacted)
     except BaseException:
