@@ -112,6 +112,7 @@ def test_an_index_that_is_purged_while_it_is_compacted_has_no_word_afterwards() 
     index = told()
     index.apply([unit(11, "green tea 11")], embedded=[vectors(11, 11)], watermark=12)
     begun = index.begin_compacting()
+    assert begun is not None
     compacted = begun.compacted()
     erase(index)
     index.finish_compacting(compacted)

@@ -224,6 +224,7 @@ def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> N
     )
     both([DocumentChange(ref) for ref in refs[:25]], watermark=2)
     begun = index.begin_compacting()
+    assert begun is not None
     stored = index.freeze()
     assert not index.is_sparse
     both([DocumentChange(refs[30]), DocumentChange(refs[3], (unit(ref=refs[3], vector=floats(2, 1)),))], watermark=3)
@@ -237,6 +238,19 @@ def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> N
     then = SpaceIndex.from_bytes(b"".join(stored.pieces()), ANALYSER)
     assert then is not None
     assert (then.watermark, then.units) == (2, 15)
+
+
+def test_an_index_is_compacted_once_at_a_time_and_never_goes_back() -> None:
+    index = SpaceIndex(ANALYSER)
+    index.apply([DocumentChange(REF, (unit("tea"),))], watermark=1)
+    begun = index.begin_compacting()
+    assert begun is not None
+    assert index.begin_compacting() is None
+    compacted = begun.compacted()
+    index.apply([DocumentChange(REF, (unit("milk"),))], watermark=2)
+    index.finish_compacting(compacted)
+    index.finish_compacting(compacted)
+    assert "milk" in index._state.postings.vocabulary.terms()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_an_index_whose_compacting_failed_goes_on() -> None:

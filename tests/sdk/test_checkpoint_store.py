@@ -47,6 +47,9 @@ class Watched(MemoryStore):
         self.reads: int | None = None
         """How often turns can still be read."""
 
+    async def close(self) -> None:
+        """Stay open."""
+
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         self.tried += 1
         self.asked.set()
@@ -169,6 +172,31 @@ async def test_what_is_erased_while_an_index_is_stored_stands_in_no_checkpoint(m
     await told(dies, 30)
     await store.written.wait()
     assert WORD not in (await store.checkpoint() or WORD)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_checkpoint_whose_writer_died_behind_an_erasure_is_removed_and_not_trusted(*, whole: bool) -> None:
+    store = Watched()
+    async with elytron.open(store, space="ada") as memory:
+        (secret,) = await say(memory, "the canary sings")
+        await told(memory, 30)
+        await memory.context.folds.checkpoint()
+        late = await store.checkpoint()
+        assert WORD in (late or b"")
+        request = {"whole_space": "ada"} if whole else {"ids": (secret,)}
+        await memory.erase(elytron.MemoryEraseRequest.model_validate(request))
+        await say(memory, *(f"milk number {number}" for number in range(60)))
+
+    async def published() -> AsyncIterable[bytes]:
+        yield late or b""
+
+    # What a writer leaves that looked before the erasure, published behind it, and died.
+    await store.write_blob(ADA, checkpoints.CHECKPOINT, published())
+    memory = await elytron.open(store, space="ada")
+    found = await memory.recall("milk", limit=100)
+    assert found.considered == (60 if whole else 90)
+    assert sum("milk" in hit.text for hit in found.hits) == 60
+    assert WORD not in (await store.checkpoint() or b"")
 
 
 async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_stored_without_a_word_of_it(

@@ -53,7 +53,7 @@ from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 18
+FORMAT = 19
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -65,8 +65,8 @@ _PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
 
 
-def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iterator[bytes]:
-    """Yield the checkpoint of an index in which nothing is dead, piece by piece; `labels` is as `SpaceIndex` has it."""
+def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str, /) -> Iterator[bytes]:
+    """Yield the checkpoint of an index in which nothing is dead; `labels` and `owner` are as `SpaceIndex` has them."""
     columns, names = frozen.columns, frozen.names
     refs = frozen.refs.kept()
     kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
@@ -85,6 +85,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         arrays.append(_CheckpointArray.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
     told: dict[str, Any] = {
         "watermark": watermark,
+        "owner": owner,
         "arrays": [(array.dtype, array.shape) for array in arrays],
         "compared": frozen.compared,
         "english": frozen.is_english,
@@ -118,8 +119,8 @@ def size_of(head: Bytes, labels: str, /) -> int:
     return HEAD_BYTES + words_size + size if tuple(versions) == _header_versions(labels) else 0
 
 
-def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tuple[IndexState, int] | None:
-    """Return the state and watermark of a checkpoint; None if it is damaged or of other versions.
+def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tuple[IndexState, int, str] | None:
+    """Return the state, watermark and owner of a checkpoint; None if it is damaged or of other versions.
 
     The state reads `data` in place: it must not change.
     """
@@ -164,7 +165,7 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
         columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called,
         JournalPlaces(hidden, moved),
     )  # fmt: skip
-    return IndexState.of(frozen, analyser), told["watermark"]
+    return IndexState.of(frozen, analyser), told["watermark"], told["owner"]
 
 
 class _CheckpointArray(NamedTuple):
@@ -324,6 +325,8 @@ class SpaceIndex:
         self._planes: dict[str, int] | None = None
         self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
         self._is_purged_since = False
+        self.owner = ""
+        """Of the checkpoint from which it came: what says whose that was."""
 
     @property
     def watermark(self) -> int:
@@ -353,7 +356,8 @@ class SpaceIndex:
             self._since.append((changes, embedded))
         elif self._state.is_overgrown:
             # The caller did not compact in time, so memory is bounded here, at the price of a pause.
-            self.finish_compacting(self.begin_compacting().compacted())
+            self._since, self._is_purged_since = [], False
+            self.finish_compacting(self._state.freeze().compacted())
 
     def purge(self) -> None:
         """Leave no word, name, number or vector of units that are gone. Of what was frozen before, see its holder."""
@@ -531,8 +535,13 @@ class SpaceIndex:
         """More is gone than is there, and it is not being compacted yet."""
         return self._since is None and self._state.is_sparse
 
-    def begin_compacting(self) -> FrozenState:
-        """Return what another thread is to compact; until `finish_compacting` what is applied is noted."""
+    def begin_compacting(self) -> FrozenState | None:
+        """Return what another thread is to compact; None while that is under way: there is one at a time.
+
+        Until `finish_compacting` what is applied is noted.
+        """
+        if self._since is not None:
+            return None
         self._since, self._is_purged_since = [], False
         return self._state.freeze()
 
@@ -541,9 +550,11 @@ class SpaceIndex:
         self._since = None
 
     def finish_compacting(self, compacted: FrozenState, /) -> None:
-        """Go on with `compacted`, and what was applied meanwhile."""
+        """Go on with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
+        if self._since is None:
+            return
         state = IndexState.of(compacted, self._state.analyser)
-        for changes, embedded in self._since or ():
+        for changes, embedded in self._since:
             state.apply(changes, embedded)
         if self._is_purged_since:
             state.purge()
@@ -559,7 +570,7 @@ class SpaceIndex:
         if loaded is None:
             return None
         index = cls(analyser, labels=labels)
-        index._state, index._watermark = loaded
+        index._state, index._watermark, index.owner = loaded
         return index
 
 
@@ -571,6 +582,6 @@ class FrozenIndex:
         self._labels = labels
         self.watermark = watermark
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield its checkpoint piece by piece: only what is there, nothing of what was removed."""
-        return dump_checkpoint(self._frozen.compacted().settled(), self.watermark, self._labels)
+    def pieces(self, owner: str = "", /) -> Iterator[bytes]:
+        """Yield its checkpoint, of `owner`, piece by piece: only what is there, nothing of what was removed."""
+        return dump_checkpoint(self._frozen.compacted().settled(), self.watermark, self._labels, owner)

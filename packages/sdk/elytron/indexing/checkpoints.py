@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.errors import ElytronError, NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import ErasureTarget, JournalAction, JournalEntry, Store
+from elytron_core.planes.space import KEY, SPACE, SpaceRecord
+from elytron_core.ports.store import DocumentRef, ErasureTarget, JournalAction, JournalEntry, Store
 from elytron_core.text.analyser import TextAnalyser
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ class IndexCheckpoint:
 
     async def _chunks(self, store: Store, space: SpaceId) -> AsyncIterator[bytes]:
         """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
-        pieces = await asyncio.to_thread(self.frozen.pieces)
+        # Read ahead of the look at the journal, which shows that the space is still the one of the index.
+        owner, _ = await _owner_of(store, space)
+        pieces = await asyncio.to_thread(self.frozen.pieces, owner)
         while data := await asyncio.to_thread(_next_pieces, pieces):
             for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
                 yield data[start : start + limits.BLOB_CHUNK_BYTES]
@@ -76,7 +80,8 @@ async def read_checkpoint(
 ) -> "tuple[SpaceIndex, JournalEntry] | None":
     """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
 
-    One whose units were labelled by another version than `labels` is not.
+    One whose units were labelled by another version than `labels` is not; nor is one of a space of this name that was
+    erased, which a process left that died right behind publishing it: it is removed.
     """
     # Imported now: a process that searches nothing needs no numeric library.
     from elytron_index.space_index import ArrivingCheckpoint, SpaceIndex
@@ -90,10 +95,29 @@ async def read_checkpoint(
     index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
     if index is None or index.watermark == 0:
         return None
+    owner, made_at = await _owner_of(store, space)
+    if index.owner != owner:
+        await remove_checkpoint(store, space, made_at)
+        return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)
     # A run that was compacted hides whether the last entry in the index is still the same.
     is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
     return (index, entries[0]) if is_there else None
+
+
+async def remove_checkpoint(store: Store, space: SpaceId, at: Instant, /) -> None:
+    """Remove the checkpoint of `space`, which may hold words of what was erased, if the store can be written to."""
+    with suppress(ElytronError):
+        await store.erase(ErasureTarget(space=space, at=at, blobs=(CHECKPOINT,)))
+
+
+async def _owner_of(store: Store, space: SpaceId) -> tuple[str, Instant]:
+    """Return what no other space has, nor one that is made under this name later, and when this one was made."""
+    (document,) = await store.get(space, (DocumentRef(SPACE, KEY),))
+    if document is None:
+        return "", Instant(0)
+    record = SpaceRecord.from_bytes(document.body)
+    return record.tag("checkpoint"), record.created_at
 
 
 def _next_pieces(pieces: Iterator[bytes]) -> bytes:

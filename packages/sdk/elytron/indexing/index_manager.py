@@ -71,6 +71,8 @@ class _HeldIndex:
     """The last entry of which it is known that no word of what was erased by then is in it."""
     is_clean: bool = True
     """False while words of what was erased behind that entry may be in it."""
+    is_loaded: bool = False
+    """True until it has caught up, if it came from the checkpoint."""
     due: asyncio.TimerHandle | None = None
     """Until its checkpoint, which an erasure removed, is written again."""
     rests_until: float = 0.0
@@ -285,7 +287,13 @@ class SpaceIndexes:
         if (waiting := self._fed.get(space)) is not None:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
-        held = await self._fold(space, held)
+        loaded, held = held, await self._fold(space, held)
+        if loaded.is_loaded:
+            loaded.is_loaded = False
+            if (held is not loaded or not held.is_clean) and loaded.mark is not None:
+                # An erasure removes the checkpoint: this one was published behind it, by a process that died then.
+                with calling_as(SERVER):
+                    await checkpoints.remove_checkpoint(self._store, space, loaded.mark.at)
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await self._cover_again(space, held.index)
@@ -347,7 +355,7 @@ class SpaceIndexes:
         if found is None:
             return _HeldIndex(self._empty())
         index, mark = found
-        return _HeldIndex(index, mark, index.watermark, clean=index.watermark)
+        return _HeldIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
 
     async def _fold(self, space: SpaceId, held: _HeldIndex) -> _HeldIndex:
         """Return `held` caught up with the journal, or a new one if its space began again."""
@@ -485,8 +493,10 @@ def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:
 
 
 async def _compact_index(index: "SpaceIndex") -> None:
-    """Compact `index` in another thread, while it goes on."""
-    begun = index.begin_compacting()
+    """Compact `index` in another thread, while it goes on, unless that is under way or needed no more."""
+    begun = index.begin_compacting() if index.is_sparse else None
+    if begun is None:
+        return
     try:
         compacted = await asyncio.to_thread(begun.compacted)
     except BaseException:
