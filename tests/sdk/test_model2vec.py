@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import Whitespace
 import elytron
 from elytron.embedding import LocalEmbedder, Model2VecEmbedder, kept_models
 from elytron.embedding.embedders import embedder_of
-from elytron.embedding.installation import add_model2vec
+from elytron.embedding.installation import add_copy
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, UnreadableFile
 
 pytestmark = pytest.mark.anyio
@@ -132,8 +132,8 @@ def test_the_same_files_are_one_model_and_others_another(tmp_path: Path) -> None
 def test_a_kept_folder_is_the_same_model_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "table")
     monkeypatch.setattr("elytron.embedding.model_files.models_folder", lambda: tmp_path / "models")
-    add_model2vec("words", folder, models=tmp_path / "models")
-    kept = add_model2vec("words", folder, models=tmp_path / "models")
+    add_copy("words", folder, models=tmp_path / "models")
+    kept = add_copy("words", folder, models=tmp_path / "models")
     assert [kept] == list(kept_models(models=tmp_path / "models"))
     assert embedder_of("words").info == embedder_of(str(folder)).info
     with elytron.open("memory:", embedder="words") as memory:
@@ -141,7 +141,7 @@ def test_a_kept_folder_is_the_same_model_by_its_name(tmp_path: Path, monkeypatch
         assert memory.embed().model == kept.model
         assert memory.recall("boats").vectors == "compared"
     with pytest.raises(InvalidInput):
-        add_model2vec("../words", folder, models=tmp_path / "models")
+        add_copy("../words", folder, models=tmp_path / "models")
 
 
 def cut(folder: Path, name: str) -> None:
@@ -199,7 +199,7 @@ async def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Pat
         await Model2VecEmbedder(folder).embed_query("the boat")
     assert f"'{name}'" in refused.value.message
     with pytest.raises(UnreadableFile):
-        add_model2vec("words", folder, models=tmp_path / "models")
+        add_copy("words", folder, models=tmp_path / "models")
     assert list((tmp_path / "models").iterdir()) == []
 
 

@@ -59,8 +59,8 @@ class LocalEmbedder(FileEmbedder[Encode]):
         if not 1 <= threads <= limits.EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
         self._folder = Path(folder)
-        tokenizers = () if (self._folder / PACKED).is_file() else ("tokenizers",)
-        require_packages("onnxruntime", *tokenizers, purpose="a local encoder")
+        tokenizers, extra = ((), "e5") if (self._folder / PACKED).is_file() else (("tokenizers",), "local")
+        require_packages("onnxruntime", *tokenizers, purpose="a local encoder", extra=extra)
         self._manifest = read_manifest(self._folder)
         self._threads = threads
         super().__init__(self._manifest.info)
@@ -426,5 +426,9 @@ def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
         return OpenAIEmbedder(found["model"], dimensions=dimensions, base_url=found["base"], api_key=key)
     if text == WORD:
         return UseEmbedder()
-    folder = Path(text) if re.search(r"[\\/]", text) else model_folder(text)
+    return folder_embedder(Path(text) if re.search(r"[\\/]", text) else model_folder(text))
+
+
+def folder_embedder(folder: Path, /) -> LocalEmbedder | Model2VecEmbedder:
+    """Return the embedder that the files of `folder` are for. Raises UnreadableFile, MissingExtra."""
     return Model2VecEmbedder(folder) if is_model2vec(folder) else LocalEmbedder(folder)

