@@ -1,6 +1,7 @@
 """Erasures in an index that lives on: what it answers is what one made from the journal answers, on every store."""
 
 import asyncio
+import gc
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
@@ -155,3 +156,31 @@ def test_so_does_one_over_postgres(database: str, steps: list[Step]) -> None:
             await memory.erase(elytron.MemoryEraseRequest(whole_space=SPACE))
 
     asyncio.run(run())
+
+
+def remembering(word: str) -> list[str]:
+    """Return the functions of this process that remember something with `word` in it."""
+    found = [each for each in gc.get_objects() if type(each).__name__ == "_lru_cache_wrapper"]
+    return [str(each) for each in found if any(word in str(kept) for kept in gc.get_referents(each))]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("compacts", [False, True])
+async def test_no_function_remembers_what_was_erased_nor_a_question_about_it(*, compacts: bool) -> None:
+    store = LastingStore()
+    async with elytron.open(store, space=SPACE) as memory, elytron.open(store, space=SPACE) as other:
+        (tea,) = (await memory.add("tea at four", speaker="Ada")).ids
+        (secret,) = (await memory.add("my code word is qxkorbi", speaker="Ada")).ids
+        await memory.recall("who said qxkorbi?")
+        await other.recall("when was qxkorbi said?")
+        assert remembering("qxkorbi")
+        if compacts:
+            # What was erased is named no more where the other comes to it.
+            await memory.erase([tea, secret])
+            await memory.add("milk")
+            await memory.compact_journal()
+            await other.recall("When did Ada say qxkorbi?")
+            await memory.erase(list((await memory.add("lemon")).ids))
+        else:
+            await memory.erase([secret])
+        assert not remembering("qxkorbi")

@@ -1,11 +1,33 @@
-"""A mapping that lets the key go that was unused for longest."""
+"""Caches that let the key go that was unused for longest: a mapping, and the answers of functions."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import TypeVar
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import Any, Final, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
+ArgumentsP = ParamSpec("ArgumentsP")
+AnswerT = TypeVar("AnswerT")
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
+_REMEMBERING: Final[WeakSet[Any]] = WeakSet()
+
+
+def remember_answers(most: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], Callable[ArgumentsP, AnswerT]]:
+    """Have a function remember up to `most` answers with what they were asked about, until `forget_answers`."""
+
+    def wrap(function: Callable[ArgumentsP, AnswerT]) -> Callable[ArgumentsP, AnswerT]:
+        remembering = lru_cache(maxsize=most)(function)
+        _REMEMBERING.add(remembering)
+        return cast("Callable[ArgumentsP, AnswerT]", remembering)
+
+    return wrap
+
+
+def forget_answers() -> None:
+    """Let go of all answers that functions remember: words of erased texts may be among what they were asked about."""
+    for remembering in tuple(_REMEMBERING):
+        remembering.cache_clear()
 
 
 class LruCache(OrderedDict[KeyT, ValueT]):

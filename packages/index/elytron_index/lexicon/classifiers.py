@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
+from elytron_core.lru_cache import remember_answers
 from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.ranking.query import PATTERN_LANGUAGES, QuestionLabel
 from elytron_core.ports.models import StatementLabel
@@ -33,7 +33,7 @@ class LinearQuestionClassifier:
         return _question_labels(question)
 
 
-@lru_cache(maxsize=_CACHED)
+@remember_answers(_CACHED)
 def _question_labels(question: str) -> frozenset[QuestionLabel]:
     # Imported now: a process that reads no question needs no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
@@ -61,7 +61,7 @@ class LinearAskClassifier:
         return _ask_margin(prompt)
 
 
-@lru_cache(maxsize=_CACHED)
+@remember_answers(_CACHED)
 def _ask_margin(prompt: str) -> float:
     # Imported now: a process that injects nothing needs no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel

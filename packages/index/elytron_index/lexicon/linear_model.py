@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from zlib import crc32, decompress
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.terms import related_stems
+from elytron_core.lru_cache import remember_answers
 from elytron_index.lexicon.text_vectors import DIMENSIONS, LanguageVectors, TextVectors
 
 TOKENS_MAX: Final = 64
@@ -142,7 +142,7 @@ class LinearModel:
         return frozenset(label for label, score in zip(self.labels, self.scores(text), strict=True) if score > 0.0)
 
 
-@lru_cache(maxsize=16_384)
+@remember_answers(16_384)
 def _token_hashes(token: str) -> Sequence[int]:
     """Return the hashes of a token by itself."""
     grams = [crc32(token.encode())]
@@ -154,14 +154,6 @@ def _token_hashes(token: str) -> Sequence[int]:
     return grams
 
 
-@lru_cache(maxsize=16_384)
+@remember_answers(16_384)
 def _english_rows(token: str) -> Sequence[int]:
     return TextVectors.load().vocabulary.rows(token)
-
-
-def forget_tokens() -> None:
-    """Let go of the tokens of texts that this process has met."""
-    TextVectors.load().vocabulary.forget_tokens()
-    LanguageVectors.load().vocabulary.forget_tokens()
-    for cached in (_token_hashes, _english_rows, related_stems):
-        cached.cache_clear()

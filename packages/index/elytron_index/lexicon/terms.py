@@ -12,7 +12,7 @@ sentence encoder's vectors of single words (see kin.txt) and does the small part
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
 from string import ascii_lowercase
@@ -21,6 +21,8 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from elytron_core.lru_cache import remember_answers
 
 TERM_BYTES = 160
 """About what a term takes in the dictionary."""
@@ -252,7 +254,7 @@ _LEAST: Final = 255 * FLOOR
 """Some are at the floor to the last byte; they count for nothing."""
 
 
-@lru_cache(maxsize=4_096)
+@remember_answers(4_096)
 def related_stems(term: str, /) -> Mapping[str, float]:
     """Return the stems like `term`, likest first, each with its likeness above `FLOOR` on a scale from 0 to 1."""
     table = _load_table()

@@ -17,13 +17,14 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_core.lru_cache import remember_answers
 from elytron_index.lexicon.terms import is_known_stem
 
 Integers = NDArray[np.integer[Any]]
@@ -51,11 +52,7 @@ class PieceVocabulary:
         self.tokens: Final = tokens
         self.places: Final[Mapping[str, int]] = dict(zip(tokens, range(len(tokens)), strict=True))
         # A cache per instance: one on the method would keep every vocabulary alive.
-        self._pieces = lru_cache(maxsize=16_384)(self._cut)
-
-    def forget_tokens(self) -> None:
-        """Let go of the words that were cut so far."""
-        self._pieces.cache_clear()
+        self._pieces = remember_answers(16_384)(self._cut)
 
     def rows(self, text: str, /) -> list[int]:
         """Return the place of each token of `text`, in order."""
@@ -204,11 +201,7 @@ class LanguageVocabulary:
     def __init__(self, buckets: Mapping[str, TokenBucket], /) -> None:
         self._buckets: Final = buckets
         self._read: Final[dict[str, Mapping[str, int]]] = {}
-        self._pieces = lru_cache(maxsize=16_384)(self._cut)
-
-    def forget_tokens(self) -> None:
-        """Let go of the words that were cut so far."""
-        self._pieces.cache_clear()
+        self._pieces = remember_answers(16_384)(self._cut)
 
     @classmethod
     def of(cls, tokens: Iterable[str], /) -> "LanguageVocabulary":
@@ -348,7 +341,7 @@ def is_english(text: str, /) -> bool:
     return LanguageVectors.load().is_english(text)
 
 
-@lru_cache(maxsize=1_024)
+@remember_answers(1_024)
 def language_of(text: str, /) -> str:
     """Return the code of the language that a query is likely to be in, by the table that ships; empty if unknown."""
     return LanguageVectors.load().language(text)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache, wraps
+from functools import wraps
 from inspect import iscoroutinefunction
 from itertools import zip_longest
 from math import isfinite
@@ -41,6 +41,7 @@ from elytron_core.errors import InvalidInput, ScopeMissing, StoreUrlInvalid
 from elytron_core.errors.foreign_names import call_instead, require_keywords
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import require_name
+from elytron_core.lru_cache import remember_answers
 from elytron_core.model import OperationRequest, Request, Value, VouchedMaker, invalid_input
 from elytron_core.planes.facts import FactAuthority, FactKind
 from elytron_core.planes.transcript import Message
@@ -427,7 +428,7 @@ def _parts_scope(**fields: str | None) -> Scope:
         return Scope.model_validate(fields)
 
 
-@lru_cache(maxsize=_SCOPES_KEPT)
+@remember_answers(_SCOPES_KEPT)
 def _known_scope(**fields: str | None) -> Scope:
     return Scope.model_validate(fields)
 

@@ -33,6 +33,7 @@ from elytron.indexing.waiting_commits import FedCommit, WaitingCommits, count_te
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import forget_answers
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
@@ -184,12 +185,9 @@ class SpaceIndexes:
             return await self._bring_up(space, _HeldIndex(self._empty()))
 
     def _forget_tokens(self) -> None:
-        """Let go of single words that texts and queries of any space had."""
+        """Let go of words and questions that texts and queries of any space had."""
         self._analyser.forget()
-        if len(self._cache):  # or nothing was loaded that remembers others
-            from elytron_index.lexicon.linear_model import forget_tokens
-
-            forget_tokens()
+        forget_answers()
 
     def _empty(self) -> "SpaceIndex":
         # Imported now: a process that searches nothing needs no numeric library.
@@ -288,12 +286,7 @@ class SpaceIndexes:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
         loaded, held = held, await self._fold(space, held)
-        if loaded.is_loaded:
-            loaded.is_loaded = False
-            if (held is not loaded or not held.is_clean) and loaded.mark is not None:
-                # An erasure removes the checkpoint: this one was published behind it, by a process that died then.
-                with calling_as(SERVER):
-                    await checkpoints.remove_checkpoint(self._store, space, loaded.mark.at)
+        await _remove_late_checkpoint(self._store, space, loaded, held)
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await self._cover_again(space, held.index)
@@ -386,6 +379,7 @@ class SpaceIndexes:
             if any(entry.covers > 1 for entry in unseen):
                 # What was erased in a compacted run is named no more.
                 self.readings.forget(space)
+                self._forget_tokens()
                 held = _HeldIndex(self._empty())
                 continue
             await _fold_page(
@@ -485,6 +479,14 @@ def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) 
             known = dimensions[item.model] = min(sizes) // 4
         found.append(item if known is None or sizes <= {4 * known} else EmbeddedDocument(item.ref, item.model, {}))
     return found
+
+
+async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldIndex, held: _HeldIndex) -> None:
+    """Remove the checkpoint `loaded` came from if it has erased words: a process died that published it too late."""
+    if loaded.is_loaded and loaded.mark is not None and (held is not loaded or not held.is_clean):
+        with calling_as(SERVER):
+            await checkpoints.remove_checkpoint(store, space, loaded.mark.at)
+    loaded.is_loaded = False
 
 
 def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:

@@ -4,7 +4,7 @@ import { EraseDialog } from "../parts/control.mjs";
 
 const READ = 5_000;
 
-/** The receipts in a page of the journal: each erasure with the documents whose digests it took just before. */
+/** The receipts in a page of the journal: each erasure with the documents that it took just before, each once. */
 function receiptsOf(entries) {
   const receipts = [];
   let open = null;
@@ -12,8 +12,9 @@ function receiptsOf(entries) {
     if (entry.action === "erase") {
       open = { ...entry, documents: [] };
       receipts.push(open);
-    } else if (open && entry.action === "delete" && !entry.digest) open.documents.push(entry);
-    else open = null;
+    } else if (!open || entry.action !== "delete" || entry.digest) open = null;
+    // A turn is emptied, and then removed.
+    else if (!open.documents.some(({ collection, key }) => collection === entry.collection && key === entry.key)) open.documents.push(entry);
   }
   return receipts;
 }

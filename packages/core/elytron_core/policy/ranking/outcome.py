@@ -9,12 +9,12 @@ the hit has no value of the kind that the question asks for, such as a price. Th
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from operator import mul
 from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.lru_cache import remember_answers
 from elytron_core.text.traits import pattern_table
 
 READ_CHARS: Final = 600
@@ -94,7 +94,7 @@ def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]],
     return _WORD.sub(kept, query), _WORD.sub(kept, text)
 
 
-@lru_cache(maxsize=256)
+@remember_answers(256)
 def value_kind(question: str, /) -> str | None:
     """Return the kind of value that an English question asks for, if it asks for one that can be told by its form."""
     lowered, patterns = " ".join(question.lower().replace("’", "'").split()), pattern_table("values")

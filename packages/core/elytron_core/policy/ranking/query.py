@@ -10,13 +10,14 @@ reader of both sees what was said when.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from operator import ge, gt, le, lt
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.recall import ComparisonOperator, FieldCondition, Scalar, Where
 from elytron_core.ids import is_role_name
+from elytron_core.lru_cache import remember_answers
 from elytron_core.policy.time_ranges import TimeAnchor, TimeSpan, anchor_in, spans_in, without_relative
 from elytron_core.text import analyser
 from elytron_core.text.traits import TextTrait, pattern_table
@@ -121,7 +122,7 @@ def read_question(
     return _read_question(text, Instant(now - now % DAY_MS), frozenset(labels), language)
 
 
-@lru_cache(maxsize=1_024)
+@remember_answers(1_024)
 def _read_question(text: str, day: Instant, labels: frozenset[QuestionLabel], language: str) -> ReadQuestion:
     lowered = " ".join(text.lower().split())
     forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else labels
