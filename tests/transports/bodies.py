@@ -103,7 +103,7 @@ BODIES: dict[str, Body] = OperationBodies(
         "compact_journal": [
             TEA,
             {"op": "erase", "request": {"ids": ["${turn}"]}},
-            {"op": "compact_journal", "expect": {"space": "${space}", "removed": 2, "changed": True, "sequence": 5}},
+            {"op": "compact_journal", "expect": {"space": "${space}", "removed": 5, "changed": True, "sequence": 8}},
         ],
         "keep_erasures": [
             TEA,
