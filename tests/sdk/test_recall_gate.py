@@ -3,14 +3,25 @@
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import elytron
-from elytron import MemoryProjectionReport, MemoryRecallRequest, SyncMemoryRuntime
+from elytron import (
+    FactDraft,
+    LongTermExtraction,
+    MemoryProjectionReport,
+    MemoryRecallRequest,
+    MemoryWriteRequest,
+    SyncMemoryRuntime,
+)
+from elytron_core.clock import FrozenClock
 from elytron_core.contracts.projection import SectionName
 from elytron_core.contracts.recall import AbsenceReason, NothingReason, RecallGate, RecallOutcome
-from elytron_core.planes.facts import FactKind
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import SeededIds
+from elytron_core.planes.facts import FactKind, FactPrivacy
 from elytron_core.policy.ranking.injection import FIRST_LINES
 
 PACKAGES = Path(__file__).parents[2] / "packages"
@@ -128,6 +139,58 @@ def test_a_fact_that_is_named_by_its_slot_is_always_shown() -> None:
     with elytron.open(asks=Always(-50.0)) as memory:
         memory.add_fact("tea", "Ada drinks green tea.", kind=FactKind.PREFERENCE)
         assert "green tea" in memory.project("preference:tea").system_memory_block
+
+
+def test_a_slot_that_no_fact_has_opens_nothing() -> None:
+    with elytron.open(asks=Always(-50.0)) as memory:
+        for number in range(30):
+            memory.add_fact(f"crate {number}", f"Crate {number} stands in the hall.")
+        report = memory.project("Task: translate this sentence into French")
+        assert report.gate is not None
+        assert not report.gate.is_open
+
+
+def test_no_number_of_the_gate_depends_on_a_fact_that_is_withheld() -> None:
+    reports: list[MemoryProjectionReport] = []
+    for secret in ((), (FactDraft(topic="safe", content="The safe code is 7351.", privacy=FactPrivacy.PRIVATE),)):
+        with elytron.open(clock=FrozenClock(), ids=SeededIds("gate")) as memory:
+            for number in range(20):
+                memory.add_fact(f"place {number}", f"Ada visited place number {number}.")
+            if secret:
+                memory.operate(MemoryWriteRequest(write=LongTermExtraction(facts=secret)))
+            reports.append(memory.project("Is 7351 the code of the safe?"))
+    without, beside = reports
+    assert beside.gate == without.gate
+    assert (without.private_gate.withheld, beside.private_gate.withheld) == (0, 1)
+
+
+class Failing:
+    """A classifier of one's own that fails."""
+
+    version = "mine-2"
+
+    def margin(self, prompt: str, /) -> float:
+        raise RuntimeError(prompt)
+
+
+def test_a_classifier_that_fails_holds_memories_back_and_fails_no_prompt(caplog: pytest.LogCaptureFixture) -> None:
+    with elytron.open(asks=Failing()) as memory:
+        memory.add([*SAID], speaker="Ada", conversation="past")
+        assert shown(memory.project("Which pet does my sister own, again?")) == ()
+    assert "RuntimeError" in caplog.text
+    assert "my sister" not in caplog.text
+
+
+def test_what_is_no_classifier_is_refused_at_the_opening() -> None:
+    with pytest.raises(InvalidInput, match="margin"), elytron.open(asks=cast("Failing", object())):
+        pass
+
+
+def test_a_question_that_was_put_before_hides_no_answer(memory: SyncMemoryRuntime) -> None:
+    question = "What is my sister's dog called?"
+    for day in range(3):
+        memory.add(question, speaker="Ada", conversation=f"day {day}")
+    assert "Biscuit" in memory.project(question).system_memory_block
 
 
 def test_of_many_near_memories_the_first_are_shown_and_those_near_the_best(memory: SyncMemoryRuntime) -> None:

@@ -215,7 +215,7 @@ async def gather_hits(
         unembedded=_count_unembedded(ctx, scope, index, use),
         terms=next((part.terms for part in found.values()), ()),
         question=question,
-        gate=_gate_report(numbers, min(limit, len(ranked)) - len(hits)),
+        gate=None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits)),
     )
 
 
@@ -256,10 +256,6 @@ def _withheld_facts(index: SpaceIndex, search: IndexQuery | None, limit: int) ->
     filters = replace(search.filters, scope=tuple((scope | {"privacy": WITHHELD}).items()))
     found = index.search(replace(search, limit=limit, filters=filters)).found
     return tuple(dict.fromkeys(item.unit.ref.key for item in found))
-
-
-def _gate_report(numbers: Sequence[RecallGateNumbers] | None, left_out: int) -> RecallGateReport | None:
-    return None if numbers is None else injection.gate_report(numbers, left_out=max(left_out, 0))
 
 
 def _nothing_reason(hits: Sequence[RecallHit], *, is_held_back: bool) -> NothingReason | None:

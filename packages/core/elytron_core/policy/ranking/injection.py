@@ -120,4 +120,6 @@ def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNum
 
 def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:
     """Return the account of the gate."""
-    return RecallGateReport(is_open=any(row.is_open for row in numbers), planes=tuple(numbers), left_out=left_out)
+    return RecallGateReport(
+        is_open=any(row.is_open for row in numbers), planes=tuple(numbers), left_out=max(left_out, 0)
+    )
