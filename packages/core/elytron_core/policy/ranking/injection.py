@@ -48,9 +48,9 @@ class GateWeights(NamedTuple):
 
 WORDED: Final = GateWeights(4.94, 8.10, 0.939, 2.34, 4.10)
 """Without an encoder."""
-ENCODED: Final = GateWeights(2.95, 6.92, 0.844, 1.63, 3.55)
+ENCODED: Final = GateWeights(2.55, 6.55, 0.946, 1.61, 3.13)
 """With one of English, by `minilm`."""
-ENCODED_MANY: Final = GateWeights(3.09, 7.76, 0.843, 1.81, 4.55)
+ENCODED_MANY: Final = GateWeights(2.98, 7.16, 0.930, 1.73, 3.95)
 """With one of many languages, by `e5`."""
 _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY})
 
