@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from tests.sdk.kill_points import ADA, erasing, exit_code
 from tests.sdk.told import believe, learn, texts
 
 import elytron
+from elytron.registry.operations import OPERATIONS, by_name
 from elytron.state.spaces import ERASING, REF, end_erasing, erasing_places, erasing_put
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import StoreFull, StoreUnavailable
+from elytron_core.errors import ElytronError, StoreCorrupt, StoreFull, StoreUnavailable
 from elytron_core.planes.space import MemoryPlace
 from elytron_core.ports.store import (
     Batch,
@@ -20,12 +22,16 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalAction,
+    PutChange,
 )
+from elytron_core.scope import ScopedRequest
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
 WORD = "zanzibar"
+FIELDS = {"id": "x", "name": "runtime_skill__x", "namespace": ("x",), "audience": "owner"}
+READS = [one for one in OPERATIONS if issubclass(one.request, ScopedRequest) and not one.mutates]
 SQLITE, FILE = "sqlite:{}/m.db", "file:{}/files"
 
 
@@ -91,6 +97,41 @@ async def test_an_erasure_that_is_killed_before_its_first_commit_has_changed_not
         await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
         assert WORD not in str(await texts(memory, WORD))
     assert not remains(tmp_path)
+
+
+@pytest.mark.parametrize("name", [one.name for one in READS])
+async def test_whatever_is_asked_first_ends_an_erasure_that_was_cut_short(name: str) -> None:
+    store = DyingStore()
+    memory = await elytron.open(store, space=ADA)
+    ids = await told(memory)
+    store.left = 2
+    with pytest.raises(StoreUnavailable):
+        await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
+    again = await elytron.open(store, space=ADA)
+    request = by_name(name).request
+    fields = {name: FIELDS.get(name, "x") for name, each in request.model_fields.items() if each.is_required()}
+    asked = request.model_validate(fields)
+    with suppress(ElytronError):  # not every one of them is about what is there
+        assert WORD not in str(await again.operate(asked))
+    assert await erasing_places(store, ADA) == ()
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"memories":[{"collection":"facts","key":"../../x"}]}'])
+async def test_a_damaged_mark_is_said_to_be_damage_and_a_repair_goes_on_without_it(body: bytes) -> None:
+    store, now = DyingStore(), FrozenClock().now()
+    async with elytron.open(store, space=ADA) as memory:
+        await memory.add("tea at four")
+    entry = EntryDraft(JournalAction.MAINTENANCE, REF)
+    await store.commit(Batch(ADA, now, (entry,), (PutChange(ERASING, body, 0),)))
+    async with elytron.open(store, space=ADA) as memory:
+        for call in (memory.recall("tea"), memory.list(), memory.add("milk")):
+            with pytest.raises(StoreCorrupt, match=r"erasure.*inspect --check"):
+                await call
+        for repair, is_ok in ((False, False), (True, False), (False, True)):
+            report = await memory.inspect(elytron.MemoryInspectionRequest(check=True, repair=repair))
+            assert report.store_check is not None
+            assert report.store_check.ok is is_ok
+        assert await texts(memory, "tea") == ["tea at four"]
 
 
 class DyingStore(MemoryStore):

@@ -154,6 +154,12 @@ class OperationContext:
         await reach_sequence(self.store, self.commits, self.scope_of(request).space, request.min_sequence)
         return request.model_copy(update={"min_sequence": 0})
 
+    async def settled(self, request: Value, /) -> None:
+        """Return once no answer to `request` can show what was being erased when a process ended."""
+        scope = request.scope or self.usual_scope if is_scoped(request) else None
+        if scope is not None:
+            await self.spaces.settle(scope.space)
+
     @property
     def usual_scope(self) -> Scope | None:
         """Return the scope of calls that name none; an operator by its key has none."""

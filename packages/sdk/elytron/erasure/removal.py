@@ -31,7 +31,7 @@ from elytron_core.contracts.control import (
     OutsideOrigin,
 )
 from elytron_core.contracts.recall import RecallPlane
-from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked
+from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked, StoreCorrupt
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import subjects, tools, transcript
 from elytron_core.planes.facts import FACT_USES, Fact, FactSlot
@@ -244,7 +244,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
     try:
         counts = await _count_memories(ctx, scope)
         exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
-    except (SpaceLocked, SpaceIncomplete, KeyDestroyed):
+    except (SpaceLocked, SpaceIncomplete, KeyDestroyed, StoreCorrupt):
         counts, exists = {}, True  # what it held cannot be counted, and goes all the same
     layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:

@@ -19,7 +19,7 @@ from elytron.jobs.queue import work_of
 from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import meant_conversation, with_last
-from elytron.state.spaces import REF, read_head, read_heads
+from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
 from elytron_core.clock import Instant
@@ -66,7 +66,7 @@ from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
 from elytron_core.ports import store
-from elytron_core.ports.store import CheckReport, Document, JournalAction
+from elytron_core.ports.store import CheckReport, DamageKind, Document, JournalAction
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
@@ -114,7 +114,13 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     found = await ctx.store.repair() if repair else await ctx.store.check()
     # Checked again, since a repair says only what it found.
-    return shown_check(found, space, repaired=repair and (found.ok or (await ctx.store.check()).ok))
+    shown = shown_check(found, space, repaired=repair and (found.ok or (await ctx.store.check()).ok))
+    if not await ctx.spaces.is_mark_damaged(space, repair=repair):
+        return shown
+    damage = DamageItem(
+        damage=DamageKind.DOCUMENT, what=f"{MARK}: with --repair it goes; then erase again what was to go"
+    )
+    return shown.model_copy(update={"ok": False, "problems": (*shown.problems, damage)})
 
 
 def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> StoreCheck:

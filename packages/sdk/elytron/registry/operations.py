@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from elytron import flows, ops
@@ -92,8 +93,16 @@ class Operation(Generic[RequestT, ReportT]):
 
     @property
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
-        """Return the function that performs it."""
-        return self.performer()
+        """Return the function that performs it, behind the erasures that were cut short; some look at damage itself."""
+        performed = self.performer()
+
+        @wraps(performed)
+        async def perform(ctx: "OperationContext", request: RequestT) -> ReportT:
+            if self.name not in _OVER_DAMAGE and not getattr(request, "whole_space", None):
+                await ctx.settled(request)
+            return await performed(ctx, request)
+
+        return perform
 
     def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
         """Return what of `request` only an operator may ask for."""
@@ -119,6 +128,7 @@ class Operation(Generic[RequestT, ReportT]):
         return not found or any(isinstance(value, str) and value in grave for value, grave in found)
 
 
+_OVER_DAMAGE = frozenset({"inspect", "recover"})
 AnyOperation = Operation[Any, Any]
 
 

@@ -13,11 +13,19 @@ from functools import wraps
 from itertools import accumulate
 from time import monotonic
 from types import TracebackType
-from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, Self, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import Conflict, SpaceIncomplete, StoreFull, StoreReadOnly
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    InvalidInput,
+    SpaceIncomplete,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+)
 from elytron_core.ids import ConversationTag, FactId, IdSource, SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes import transcript
@@ -42,6 +50,8 @@ FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
 ERASING = DocumentRef(SPACE, "2")
 """The memories whose erasure has begun: if its process dies, the next that comes to the space ends it."""
+MARK: Final = "the mark of an erasure that began"
+"""What is named where `ERASING` cannot be read."""
 SPACES_KEPT = 65_536
 FRESH_S = 0.005
 """Time for which a record that was compared with a store of many nodes is not compared again."""
@@ -122,6 +132,9 @@ class SpaceRecords:
             # What cannot be written to is still read: whoever opens it to write ends the erasure.
             with suppress(StoreReadOnly, StoreFull):
                 await self.ender(space)
+        except InvalidInput as error:
+            self.forget(space)
+            raise StoreCorrupt(what=MARK) from error
         except BaseException:
             self.forget(space)
             raise
@@ -129,6 +142,36 @@ class SpaceRecords:
             _ENDS.reset(token)
             del self._ending[space]
             over.set()
+
+    async def settle(self, space: SpaceId, /) -> None:
+        """End the erasures of `space` that were cut short, ahead of whatever is answered from it.
+
+        Raises StoreCorrupt if it is not known what they were of. Other errors are for what reads the space then.
+        """
+        if space in self._known and space not in self._ending:
+            return
+        try:
+            await self.find(space)
+        except StoreCorrupt as error:
+            if error.what == MARK:
+                raise
+        except ElytronError:
+            return
+
+    async def is_mark_damaged(self, space: SpaceId, /, *, repair: bool) -> bool:
+        """Return whether it is not known what was to be erased of `space`; with `repair`, go on without it."""
+        self.forget(space)
+        try:
+            await self.settle(space)
+        except StoreCorrupt:
+            (document,) = await self._store.get(space, (ERASING,)) if repair else (None,)
+            if document is not None:
+                deletes, entry = (DeleteChange(ERASING, document.revision),), EntryDraft(JournalAction.MAINTENANCE, REF)
+                requires = (RequireRevision(REF, 1),)
+                now = self._clock.now()
+                await self._store.commit(Batch(space, now, (entry,), (), deletes, requires, takes_back=True))
+            return True
+        return False
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
         """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
@@ -202,7 +245,10 @@ async def _read_erasing(store: Store, space: SpaceId) -> tuple[tuple[MemoryPlace
     (document,) = await store.get(space, (ERASING,))
     if document is None:
         return (), 0
-    return UnfinishedErasure.from_bytes(document.body).memories, document.revision
+    try:
+        return UnfinishedErasure.from_bytes(document.body).memories, document.revision
+    except InvalidInput as error:
+        raise StoreCorrupt(what=MARK) from error
 
 
 _DocumentPlace = tuple[SpaceId, DocumentRef]
