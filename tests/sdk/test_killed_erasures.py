@@ -10,8 +10,9 @@ from tests.sdk.kill_points import ADA, erasing, exit_code
 from tests.sdk.told import believe, learn, texts
 
 import elytron
+from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_put
 from elytron.registry.operations import OPERATIONS, by_name
-from elytron.state.spaces import ERASING, REF, end_erasing, erasing_places, erasing_put
+from elytron.state.spaces import ERASING, REF
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, StoreCorrupt, StoreFull, StoreUnavailable
 from elytron_core.planes.space import MemoryPlace

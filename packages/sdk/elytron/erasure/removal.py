@@ -11,6 +11,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import KeptMemory, by_plane, id_of, touched_planes
 from elytron.documents.stored_values import ChangeSet, documents_under, key_of, read_slot, values_at
 from elytron.erasure.dependants import copies_of, space_dependants, vectors_of
+from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_put
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.links import links_of_memory
@@ -19,7 +20,7 @@ from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
-from elytron.state.spaces import REF, LostRaces, end_erasing, erasing_places, erasing_put, opening_changes
+from elytron.state.spaces import REF, LostRaces, opening_changes
 from elytron.writes.imports import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
