@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import re
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -39,6 +41,7 @@ STEPS = st.lists(
     min_size=4,
     max_size=24,
 )
+SECRET_BYTES = re.compile(rb"(?s)^ELYX.*qxkbyt")
 QUESTIONS = ("tea with milk", "where is home", "what did Ada say of the bicycle", "lemon garden porto")
 
 
@@ -184,3 +187,17 @@ async def test_no_function_remembers_what_was_erased_nor_a_question_about_it(*, 
         else:
             await memory.erase([secret])
         assert not remembering("qxkorbi")
+
+
+@pytest.mark.anyio
+async def test_nothing_holds_the_bytes_of_a_checkpoint_any_more_behind_an_erasure(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/m.db"
+    async with elytron.open(url, space=SPACE) as memory:
+        (secret,) = (await memory.add("my code word is qxkbytes")).ids
+        await memory.add([f"tea number {number}" for number in range(70)])
+        await memory.recall("tea")
+    async with elytron.open(url, space=SPACE) as memory:
+        await memory.recall("tea")
+        await memory.erase([secret])
+        held: list[list[object]] = [each for each in gc.get_objects() if isinstance(each, list)]
+        assert not [each for each in held if any(type(one) is bytes and SECRET_BYTES.search(one) for one in each[:100])]

@@ -84,7 +84,7 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
     """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable if it is replaced meanwhile."""
     blob, chunks = await run(_open_blob, space, key)
     firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
-    coming: deque[asyncio.Future[Sequence[bytes]]] = deque()
+    coming: deque[asyncio.Future[list[bytes]]] = deque()
     asked = 0
     try:
         while True:
@@ -94,6 +94,8 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
                 asked += 1
             for chunk in chunks:
                 yield chunk
+            # The thread that read them holds its last answer while it waits, perhaps past their erasure.
+            chunks.clear()
             if not coming:
                 return
             chunks = await coming.popleft()
@@ -197,7 +199,7 @@ def _find_blob(raw: Raw, space: str, key: str) -> StoredBlob | None:
     return StoredBlob(upload, parts, size)
 
 
-def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, Sequence[bytes]]:
+def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, list[bytes]]:
     """Return the blob under `key` and its first chunks."""
     with read_snapshot(raw):
         blob = _find_blob(raw, space, key)
@@ -206,7 +208,7 @@ def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, Sequence[byt
         return blob, _chunk_window(raw, space, key, blob, 0)
 
 
-def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> Sequence[bytes]:
+def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
     """Return the next chunks, if `blob` is still the one under `key`."""
     with read_snapshot(raw):
         if _find_blob(raw, space, key) != blob:
@@ -214,7 +216,7 @@ def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int)
         return _chunk_window(raw, space, key, blob, first)
 
 
-def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> Sequence[bytes]:
+def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
     end = min(first + WINDOW_PARTS, blob.parts)
     found = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
     whole = [part for part, _, _ in found] == list(range(first, end))
