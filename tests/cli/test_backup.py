@@ -138,11 +138,11 @@ class TestBackup:
     def test_a_sealed_store_stays_sealed_and_no_key_is_needed(self, elytron: CommandLine, tmp_path: Path) -> None:
         elytron("keys", "create", "keys.json")
         for url in ("s.db", "s/"):
-            elytron("--store", url, "--key-file", "keys.json", "add", "The door code is 4417.")
+            elytron("--store", url, "--key-file", "keys.json", "add", "The door code is vq4417x.")
             assert elytron.json("--store", url, "backup", f"kept-{url[:2].strip('/')}")["sealed"] is True
-        assert b"4417" not in (tmp_path / "kept-s.").read_bytes()
+        assert b"vq4417x" not in (tmp_path / "kept-s.").read_bytes()
         found = elytron.json("--store", "sqlite:kept-s.", "--key-file", "keys.json", "recall", "door code")
-        assert found["hits"][0]["text"] == "The door code is 4417."
+        assert found["hits"][0]["text"] == "The door code is vq4417x."
 
     @pytest.mark.parametrize(
         ("arguments", "code", "key"),

@@ -217,7 +217,7 @@ async def test_memories_are_erased_in_bulk_by_the_typed_count(open_server: Serve
     assert await dialog.get_by_role("button", name="Erase").is_disabled()
     await dialog.get_by_label("Type 2 to confirm").fill("2")
     await dialog.get_by_role("button", name="Erase").click()
-    await dialog.get_by_text("2 memories").wait_for()
+    await dialog.get_by_text("2 memories", exact=True).wait_for()
     await found.keyboard.press("Escape")
     await found.get_by_text("1 memory").wait_for()
     assert page.said == []

@@ -25,10 +25,10 @@ class TestEdits:
     async def test_an_override_is_shown_and_found_by_its_own_words_and_those_beneath_until_it_is_undone(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
-        await gateway.override(wire.OverrideRequest(**edit, text="The heater's secret is 9911."))
+        await gateway.override(wire.OverrideRequest(**edit, text="The heater's secret is vq9911x."))
         for scope in (["all_user_memory"], ["current_chat"]):
             answer = await gateway.search(
                 wire.GatewaySearchRequest.model_validate(
@@ -36,56 +36,56 @@ class TestEdits:
                 )
             )
             assert [(one.id, one.text, one.session_id, one.overridden) for one in answer.results] == [
-                (old.id, "The heater's secret is 9911.", CHAT, True)
+                (old.id, "The heater's secret is vq9911x.", CHAT, True)
             ]
         beneath = await self._one(gateway, ada)
-        assert (beneath.id, beneath.text, beneath.overridden) == (old.id, "The heater's secret is 9911.", True)
-        assert beneath.raw["text"] == "The boiler code is 4417."
+        assert (beneath.id, beneath.text, beneath.overridden) == (old.id, "The heater's secret is vq9911x.", True)
+        assert beneath.raw["text"] == "The boiler code is vq4417x."
         assert [one.kind for one in (await gateway.edits(wire.PlacedRequest(**ada))).edits] == ["override"]
         await gateway.undo(wire.EditRequest(**edit))
-        assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
-        assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == ["The boiler code is 4417."]
+        assert (await self._one(gateway, ada)).text == "The boiler code is vq4417x."
+        assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == ["The boiler code is vq4417x."]
 
     async def test_chats_whose_names_differ_in_case_have_their_own_overrides(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         await gateway.add(add(ada, "Of the boiler nothing is known.", session="chat:C_456"))
-        old = await self._one(gateway, ada, "boiler code 4417")
-        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
-        for name, found in (("c_456", ["It is 9911."]), ("C_456", ["Of the boiler nothing is known."])):
+        old = await self._one(gateway, ada, "boiler code vq4417x")
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is vq9911x."))
+        for name, found in (("c_456", ["It is vq9911x."]), ("C_456", ["Of the boiler nothing is known."])):
             assert await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id=name) == found
 
     async def test_what_is_overridden_shows_nowhere_else(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         await gateway.add(add(ada, "Another chat altogether.", session="chat:other"))
         old = await self._one(gateway, ada)
-        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
-        recalled = (await memory.recall("boiler code 4417", user_id="ada")).hits
-        assert {hit.text for hit in recalled} == {"It is 9911.", "Another chat altogether."}
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is vq9911x."))
+        recalled = (await memory.recall("boiler code vq4417x", user_id="ada")).hits
+        assert {hit.text for hit in recalled} == {"It is vq9911x.", "Another chat altogether."}
         here, there = ({"scope": ["current_chat"], "conversation_id": name} for name in ("c_456", "other"))
-        assert await texts(gateway, ada, "boiler code", **here) == ["It is 9911."]
+        assert await texts(gateway, ada, "boiler code", **here) == ["It is vq9911x."]
         assert await texts(gateway, ada, "boiler code", **there) == ["Another chat altogether."]
         assert await texts(gateway, ada, "boiler code", scope=["resources"]) == []
 
     async def test_what_is_erased_under_an_override_is_looked_for_no_more(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
-        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
-        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
-        assert any(b"4417" in data for data in live_bytes(memory.context.folds))
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is vq9911x."))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is vq9911x."]
+        assert any(b"vq4417x" in data for data in live_bytes(memory.context.folds))
         await memory.erase(MemoryEraseRequest(scope=Scope(space=SpaceId("ada")), ids=(old.id,)))
-        assert not any(b"4417" in data for data in live_bytes(memory.context.folds))
-        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
+        assert not any(b"vq4417x" in data for data in live_bytes(memory.context.folds))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is vq9911x."]
 
     async def test_a_second_override_takes_the_place_of_the_first(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
         for text in ("The boiler code is 1.", "The boiler code is 2."):
@@ -95,7 +95,7 @@ class TestEdits:
     async def test_a_tombstone_hides_a_memory_everywhere_until_it_is_undone(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
         told = await gateway.delete(wire.DeleteRequest.model_validate({**edit, "reason": "User requested deletion"}))
@@ -103,14 +103,14 @@ class TestEdits:
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
         assert (await memory.recall("boiler code", user_id="ada")).hits == ()
         await gateway.undo(wire.EditRequest(**edit))
-        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 4417."]
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is vq4417x."]
         with pytest.raises(NotFound):
             await gateway.undo(wire.EditRequest(**edit))
 
     async def test_another_text_does_not_bring_a_hidden_memory_back(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         edit = {**ada, "memory_id": (await self._one(gateway, ada)).id, "session_id": CHAT}
         await gateway.delete(wire.DeleteRequest.model_validate(edit))
         with pytest.raises(AlreadyExists, match="undo the deletion"):
@@ -139,10 +139,10 @@ class TestEdits:
     async def test_a_purge_erases_the_memory_and_what_stood_over_it(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
-        await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 9911."))
+        await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is vq9911x."))
         assert (await gateway.delete(wire.DeleteRequest(**edit, purge=True))).purged
         assert (await gateway.usage("ada")).messages == 0
         documents = [
@@ -150,13 +150,13 @@ class TestEdits:
             for collection in ("turns", "gateway_edits")
             for document in await memory.context.store.scan("ada", collection, limit=100)  # type: ignore[arg-type]
         ]
-        assert not any(b"4417" in body or b"9911" in body for body in documents)
+        assert not any(b"vq4417x" in body or b"vq9911x" in body for body in documents)
 
     async def test_a_memory_of_another_session_or_none_is_not_found(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "Another chat.", session="chat:other"))
-        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         for memory_id, session in ((old.id, "chat:other"), ("0" * 24 + "." + "0" * 12, CHAT)):
             with pytest.raises(NotFound):

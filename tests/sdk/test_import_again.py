@@ -18,7 +18,7 @@ from elytron_core.scope import Scope
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "The code of the gate is 4417."
+SECRET = "The code of the gate is vq4417x."
 
 
 def chatgpt(*texts: str) -> str:
@@ -119,7 +119,7 @@ async def test_no_text_of_an_erased_message_is_left_in_the_store(tmp_path: Path)
         await taken(memory, tmp_path / "in", "chat.txt", whatsapp(*TEXTS))
         await memory.erase(await id_of(memory, SECRET))
         await taken(memory, tmp_path / "in", "chat.txt", whatsapp(*TEXTS))
-    assert all(b"4417" not in path.read_bytes() for path in tmp_path.glob("m.db*"))
+    assert all(b"vq4417x" not in path.read_bytes() for path in tmp_path.glob("m.db*"))
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS[:3])
@@ -144,16 +144,16 @@ async def test_a_changed_message_is_erased_in_all_versions_and_restored_on_reque
     tmp_path: Path, name: str, write: Any
 ) -> None:
     async with elytron.open(tmp_path / "m.db", space="ada") as memory:
-        await taken(memory, tmp_path / "in", name, write("The code is 4417.", "ok"))
-        await taken(memory, tmp_path / "in", name, write("The code is 5528.", "ok"))
-        await memory.erase(await id_of(memory, "The code is 5528."))
-        assert not any(b"4417" in path.read_bytes() for path in tmp_path.glob("m.db*"))
-        report = await taken(memory, tmp_path / "in", name, write("The code is 5528.", "ok"))
+        await taken(memory, tmp_path / "in", name, write("The code is vq4417x.", "ok"))
+        await taken(memory, tmp_path / "in", name, write("The code is vq5528x.", "ok"))
+        await memory.erase(await id_of(memory, "The code is vq5528x."))
+        assert not any(b"vq4417x" in path.read_bytes() for path in tmp_path.glob("m.db*"))
+        report = await taken(memory, tmp_path / "in", name, write("The code is vq5528x.", "ok"))
         assert (report.stored, report.erased, report.duplicates) == (0, 1, 1)
         assert await texts_of(memory) == ["ok"]
         restored = await import_transcript(memory, tmp_path / "in" / name, restore_erased=True)
         assert (restored.stored, restored.duplicates) == (1, 1)
-        assert await texts_of(memory) == ["The code is 5528.", "ok"]
+        assert await texts_of(memory) == ["The code is vq5528x.", "ok"]
 
 
 async def test_the_owners_edit_of_a_message_outlives_a_change_in_the_export(tmp_path: Path) -> None:

@@ -112,10 +112,10 @@ async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elyt
 
 async def edited_twice(memory: elytron.MemoryRuntime) -> list[str]:
     """Store a message that is edited twice; return the ids of its versions."""
-    (first,) = (await memory.add("The safe opens with 4417.", conversation="vault")).ids
+    (first,) = (await memory.add("The safe opens with vq4417x.", conversation="vault")).ids
     await memory.add("Good morning.", conversation="vault")
     names = [first]
-    for text in ("The safe opens with 5528.", "The safe opens with 6639."):
+    for text in ("The safe opens with vq5528x.", "The safe opens with vq6639x."):
         (decision,) = (await memory.correct(first, text)).decisions
         names.append(decision.new_id or "")
     return names
@@ -136,7 +136,7 @@ async def test_erasing_any_version_of_a_message_erases_all_of_them(url: str, pla
             with pytest.raises(NotFound):
                 await memory.get(name)
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert not any(code in stored for code in (b"4417", b"5528", b"6639"))
+    assert not any(code in stored for code in (b"vq4417x", b"vq5528x", b"vq6639x"))
 
 
 async def test_a_message_with_more_versions_than_a_batch_holds_is_erased(memory: elytron.MemoryRuntime) -> None:
@@ -159,7 +159,7 @@ async def test_forgetting_any_version_of_a_message_hides_the_one_that_is_shown(
     assert (await memory.forget(names[place])).changed
     assert await texts(memory) == ["Good morning."]
     assert (await memory.forget(names[place], undo=True)).changed
-    assert await texts(memory) == ["Good morning.", "The safe opens with 6639."]
+    assert await texts(memory) == ["Good morning.", "The safe opens with vq6639x."]
 
 
 @pytest.mark.parametrize("place", range(3))
