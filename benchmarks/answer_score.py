@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.linear_fit import logistic
 from benchmarks.quality_languages import decoys, misled, other_language, own_language, with_others
 from benchmarks.quality_long import long_chats
 from benchmarks.quality_ordinary import first_spaces, ordinary, small
@@ -38,9 +39,6 @@ from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, EstimateN
 from elytron_core.ports.models import Embedder
 from elytron_index import FoundCandidates
 
-PRIOR: Final = 1.0
-"""How strongly the weight of evidence is held towards 0, where evidence is standardised."""
-STEPS: Final = 30
 SHARPNESS: Final = tuple(float(number) for number in range(4, 21))
 PIECES: Final = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 BINS: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.01)
@@ -162,7 +160,7 @@ def first_hit(groups: Iterable[Sequence[Asked]], /) -> FirstHitWeights:
     signs = np.array([one.first.numbers for one in asked if one.first is not None])
     counted = np.concatenate(worth)
     right = np.array([one.is_right for one in asked], np.float64)
-    return FirstHitWeights(*_logistic(signs, right, counted / counted.mean()))
+    return FirstHitWeights(*logistic(signs, right, counted / counted.mean()))
 
 
 def kept_by(estimate: EstimateNumbers, asked: Sequence[Asked], /) -> EstimateNumbers:
@@ -182,7 +180,7 @@ def _balanced(counted: Floats, is_positive: Sequence[bool]) -> Floats:
 
 def fitted(group: Group, /) -> EstimateNumbers:
     """Return the numbers that fit best: first those of questions, then those of hits."""
-    intercept, weight = _logistic(group.evidence[:, None], group.found, group.worth / group.worth.mean())
+    intercept, weight = logistic(group.evidence[:, None], group.found, group.worth / group.worth.mean())
     tried = (EstimateNumbers(intercept, weight, *numbers) for numbers in product(SHARPNESS, PIECES))
     return min(tried, key=lambda estimate: _loss(group, estimate))
 
@@ -201,21 +199,6 @@ def scores_of(group: Group, estimate: EstimateNumbers, /) -> tuple[Floats, Float
     worth = [np.full(len(hits), counted) for hits, counted in zip(scores, group.worth, strict=True)]
     gold = np.concatenate([one.evidence for one in group.asked]).astype(np.float64)
     return np.concatenate(scores), gold, np.concatenate(worth)
-
-
-def _logistic(signs: Floats, gold: Floats, worth: Floats) -> tuple[float, ...]:
-    """Return the intercept and the weight of each sign, by Newton's steps."""
-    mean, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
-    rows = np.column_stack((np.ones(len(signs)), (signs - mean) / spread))
-    held = np.diag([0.0, *[PRIOR] * signs.shape[1]])
-    numbers = np.zeros(1 + signs.shape[1])
-    for _ in range(STEPS):
-        chance = 1.0 / (1.0 + np.exp(-(rows @ numbers)))
-        slope = rows.T @ (worth * (gold - chance)) - held @ numbers
-        curve = (rows * (worth * chance * (1.0 - chance))[:, None]).T @ rows + held
-        numbers += np.linalg.solve(curve, slope)
-    weights = numbers[1:] / spread
-    return float(numbers[0] - weights @ mean), *map(float, weights)
 
 
 def _loss(group: Group, estimate: EstimateNumbers) -> float:

@@ -24,6 +24,7 @@ BUCKETS = 1 << 15
 VECTOR_SCALES = {WordTable.ENGLISH: 1 / 256, WordTable.LANGUAGES: 1 / 16}
 """The sum of a text's vectors is multiplied by this, so that it is as large as the other features together."""
 STEPS = 150
+NEWTON_STEPS = 30
 ROUNDS = 2
 """So often the piece that teaches is chosen again."""
 FALSE = 0.05
@@ -148,6 +149,24 @@ def _descend(pieces: Pieces, truth: Floats, importance: Floats, start: Floats, s
         rate = 0.05 * (1.0 - step / (STEPS + 1))
         weights -= rate * (first / (1.0 - 0.9**step)) / (np.sqrt(second / (1.0 - 0.999**step)) + 1e-8)
     return weights
+
+
+def logistic(signs: Floats, truth: Floats, worth: Floats, /) -> tuple[float, ...]:
+    """Return the intercept and the weight of each sign in a logistic model, by Newton's steps.
+
+    Weights are held towards 0 where signs are standardised; `worth` is what each row counts.
+    """
+    mean, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
+    rows = np.column_stack((np.ones(len(signs)), (signs - mean) / spread))
+    penalty = np.diag([0.0, *[1.0] * signs.shape[1]])
+    numbers = np.zeros(1 + signs.shape[1])
+    for _ in range(NEWTON_STEPS):
+        chance = 1.0 / (1.0 + np.exp(-(rows @ numbers)))
+        slope = rows.T @ (worth * (truth - chance)) - penalty @ numbers
+        curve = (rows * (worth * chance * (1.0 - chance))[:, None]).T @ rows + penalty
+        numbers += np.linalg.solve(curve, slope)
+    weights = numbers[1:] / spread
+    return float(numbers[0] - weights @ mean), *map(float, weights)
 
 
 def highest(scores: Floats, owner: NDArray[np.int64], texts: int, /) -> Floats:

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.linear_fit import Labelled, Pieces, Settings, fit, found_at, held_out, labelled, pack
+from benchmarks.linear_fit import Labelled, Pieces, Settings, fit, found_at, held_out, labelled, logistic, pack
 from benchmarks.precision import EXAMPLES, prompts
 from benchmarks.quality_languages import decoys, other_language, own_language
 from benchmarks.quality_long import long_chats
@@ -58,8 +58,6 @@ NEAR: Final = 0.25
 """What an unknown detail of a known matter counts among what is not to be shown."""
 LABELS: Final = ("answered", "near", "none")
 """What memory answers, an unknown detail of what it knows, and what asks nothing of it."""
-PRIOR: Final = 1.0
-STEPS: Final = 30
 
 Floats = NDArray[np.float64]
 
@@ -164,8 +162,8 @@ def weights_of(rows: Sequence[Searched], margins: dict[str, float], keep: float,
     truth = np.array([row.label == "answered" for row in rows], np.float64)
     counts = Counter((row.group, row.label) for row in rows)
     worth = np.array([(NEAR if row.label == "near" else 1.0) / counts[row.group, row.label] for row in rows])
-    intercept, numbers = _logistic(features, truth, worth / worth.mean())
-    totals = intercept + features @ numbers
+    intercept, *numbers = logistic(features, truth, worth / worth.mean())
+    totals = intercept + features @ np.array(numbers)
     answered = {
         group: np.array([total for row, total in zip(rows, totals, strict=True) if (row.group, row.label) == key])
         for group in {row.group for row in rows}
@@ -177,26 +175,11 @@ def weights_of(rows: Sequence[Searched], margins: dict[str, float], keep: float,
         here = [(row.label, total >= mark) for row, total in zip(rows, totals, strict=True) if row.group == group]
         each = {name: _share([is_open for label, is_open in here if label == name]) for name in LABELS}
         print(f"{group:<10}open for " + "  ".join(f"{name} {share}" for name, share in each.items()))
-    return GateWeights(intercept - float(mark), *(float(number) for number in numbers))
+    return GateWeights(intercept - float(mark), *numbers)
 
 
 def _share(outcomes: Sequence[bool]) -> str:
     return f"{100 * sum(outcomes) / len(outcomes):5.1f} % of {len(outcomes):<5}" if outcomes else "    - " + " " * 10
-
-
-def _logistic(features: Floats, truth: Floats, worth: Floats) -> tuple[float, Floats]:
-    """Return the intercept and the weights, by Newton's steps over standardised features."""
-    mean, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
-    rows = np.column_stack((np.ones(len(features)), (features - mean) / spread))
-    held = np.diag([0.0] + [PRIOR] * features.shape[1])
-    numbers = np.zeros(rows.shape[1])
-    for _ in range(STEPS):
-        chance = 1.0 / (1.0 + np.exp(-(rows @ numbers)))
-        slope = rows.T @ (worth * (truth - chance)) - held @ numbers
-        curve = (rows * (worth * chance * (1.0 - chance))[:, None]).T @ rows + held
-        numbers += np.linalg.solve(curve, slope)
-    weights = numbers[1:] / spread
-    return float(numbers[0] - weights @ mean), weights
 
 
 def main() -> None:

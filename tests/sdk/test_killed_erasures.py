@@ -53,6 +53,42 @@ def remains(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and WORD.encode() in path.read_bytes()]
 
 
+class DyingStore(MemoryStore):
+    """A store that breaks off at the `left`th commit or erasure from now on, and stays open for others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = -1
+        self.error: Exception = StoreUnavailable("the process dies here")
+
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        self._step()
+        return await super().commit(batch)
+
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
+        self._step()
+        return await super().erase(erasure)
+
+    async def close(self) -> None:
+        """Stay open."""
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise self.error
+
+
+async def cut_short() -> DyingStore:
+    """Return a store in which an erasure was cut short behind its second commit."""
+    store = DyingStore()
+    memory = await elytron.open(store, space=ADA)
+    ids = await told(memory)
+    store.left = 2
+    with pytest.raises(StoreUnavailable):
+        await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
+    return store
+
+
 @pytest.mark.parametrize(
     ("url", "point", "number"),
     [
@@ -102,12 +138,7 @@ async def test_an_erasure_that_is_killed_before_its_first_commit_has_changed_not
 
 @pytest.mark.parametrize("name", [one.name for one in READS])
 async def test_whatever_is_asked_first_ends_an_erasure_that_was_cut_short(name: str) -> None:
-    store = DyingStore()
-    memory = await elytron.open(store, space=ADA)
-    ids = await told(memory)
-    store.left = 2
-    with pytest.raises(StoreUnavailable):
-        await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
+    store = await cut_short()
     again = await elytron.open(store, space=ADA)
     request = by_name(name).request
     fields = {name: FIELDS.get(name, "x") for name, each in request.model_fields.items() if each.is_required()}
@@ -135,31 +166,6 @@ async def test_a_damaged_mark_is_said_to_be_damage_and_a_repair_goes_on_without_
         assert await texts(memory, "tea") == ["tea at four"]
 
 
-class DyingStore(MemoryStore):
-    """A store that breaks off at the `left`th commit or erasure from now on, and stays open for others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = -1
-        self.error: Exception = StoreUnavailable("the process dies here")
-
-    async def commit(self, batch: Batch, /) -> CommitReceipt:
-        self._step()
-        return await super().commit(batch)
-
-    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        self._step()
-        return await super().erase(erasure)
-
-    async def close(self) -> None:
-        """Stay open."""
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise self.error
-
-
 @pytest.mark.parametrize("step", [2, 3])
 async def test_two_that_come_at_once_both_wait_until_an_erasure_is_ended(step: int) -> None:
     store = DyingStore()
@@ -175,12 +181,7 @@ async def test_two_that_come_at_once_both_wait_until_an_erasure_is_ended(step: i
 
 
 async def test_a_store_without_room_is_read_although_an_erasure_cannot_be_ended() -> None:
-    store = DyingStore()
-    memory = await elytron.open(store, space=ADA)
-    ids = await told(memory)
-    store.left = 2
-    with pytest.raises(StoreUnavailable):
-        await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
+    store = await cut_short()
     store.left, store.error = 1, StoreFull(engine="memory")
     full = await elytron.open(store, space=ADA)
     assert "tea at four" in await texts(full, "tea")

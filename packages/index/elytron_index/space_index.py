@@ -360,7 +360,7 @@ class SpaceIndex:
             self.finish_compacting(self._state.freeze().compacted())
 
     def purge(self) -> None:
-        """Leave no word, name, number or vector of units that are gone. Of what was frozen before, see its holder."""
+        """Remove the words, names and vectors of removed units. Copies frozen before are up to their holders."""
         self._planes = None
         self._reading.forget()
         self._state.purge()

@@ -101,7 +101,7 @@ class MemoryPlace(NamedTuple):
 
 
 class UnfinishedErasure(Value):
-    """The memories of a space whose erasure has begun: their places, and no word of them."""
+    """Where the memories are that a space is erasing now. It holds no word of them."""
 
     memories: tuple[MemoryPlace, ...]
 

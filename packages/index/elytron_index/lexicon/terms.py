@@ -59,14 +59,14 @@ class KeptTerms(NamedTuple):
         """Return the term of a number."""
         return self.text[self.bounds[number] : self.bounds[number + 1]].tobytes().decode(*_CODEC)
 
-    def purged(self, gone: Sequence[int], /) -> "KeptTerms":
-        """Return a copy with zeros in place of the terms whose numbers are `gone`, and without their checksums."""
-        text, held = self.text.copy(), np.ones(self.size, np.bool_)
-        for number in gone:
+    def purged(self, unused: Sequence[int], /) -> "KeptTerms":
+        """Return a copy with zeros in place of the terms whose numbers are `unused`, and without their checksums."""
+        text, is_used = self.text.copy(), np.ones(self.size, np.bool_)
+        for number in unused:
             text[self.bounds[number] : self.bounds[number + 1]] = 0
-            held[number] = False
-        kept = held[self.order]
-        return KeptTerms(text, self.bounds.copy(), self.checks[kept], self.order[kept])
+            is_used[number] = False
+        used_order = is_used[self.order]
+        return KeptTerms(text, self.bounds.copy(), self.checks[used_order], self.order[used_order])
 
     @property
     def size_bytes(self) -> int:
@@ -163,20 +163,20 @@ class TermVocabulary:
         frozen._fresh = self._fresh.copy()
         return frozen
 
-    def purged(self, held: NDArray[np.bool_], /) -> "TermVocabulary":
-        """Return the terms that are `held`, under their numbers, without those that are not; this one is at its end.
+    def purged(self, is_used: NDArray[np.bool_], /) -> "TermVocabulary":
+        """Return the terms that `is_used` marks, under their numbers, without the others; this one is at its end.
 
         What was learnt of this one finds by its identity that its numbers no longer hold.
         """
-        gone: list[int] = np.flatnonzero(~held).tolist()
-        kept, first = self._kept, self._first
-        for number in gone:
-            if kept is not None and number < first:
-                self.known.pop(kept.term(number), None)
+        unused: list[int] = np.flatnonzero(~is_used).tolist()
+        stored, first = self._kept, self._first
+        for number in unused:
+            if stored is not None and number < first:
+                self.known.pop(stored.term(number), None)
             else:
                 self.known.pop(self._fresh[number - first], None)
                 self._fresh[number - first] = ""
-        purged = TermVocabulary(kept.purged([number for number in gone if number < first]) if kept else None)
+        purged = TermVocabulary(stored.purged([number for number in unused if number < first]) if stored else None)
         purged.known, purged._fresh = self.known, self._fresh
         self.known, self._fresh = {}, []
         return purged

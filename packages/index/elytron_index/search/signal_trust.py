@@ -42,10 +42,10 @@ class SignalTrust(NamedTuple):
         cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
     ) -> "SignalTrust":
         units, few = max(units, 1), weights.few
-        known = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
-        known += (1.0 - known) * (1.0 - share)
+        trusted = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
+        trusted += (1.0 - trusted) * (1.0 - share)
         covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
-        return cls(is_encoded, known, known * covered, share)
+        return cls(is_encoded, trusted, trusted * covered, share)
 
     def among_few(self, state: IndexState, query: IndexQuery, seen: Mask, units: int, /) -> "SignalTrust":
         """Return it with how far `seen` are few statements and no talk, where words hardly count.
@@ -69,8 +69,8 @@ class SignalTrust(NamedTuple):
         chosen = (text / highest) ** _CHOSEN
         # Rounded, for the order of sums is that of the pool's rows.
         agreement = round(float(chosen @ np.maximum(likeness, 0.0)) / (float(chosen.sum()) * nearest), 9)
-        known = 1.0 if self.is_encoded else self.alike
-        return self._replace(worded=self.worded * (1.0 - weights.misled * known * (1.0 - agreement)))
+        likeness_share = 1.0 if self.is_encoded else self.alike
+        return self._replace(worded=self.worded * (1.0 - weights.misled * likeness_share * (1.0 - agreement)))
 
 
 def chosen_sums(

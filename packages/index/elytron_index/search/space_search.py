@@ -286,10 +286,10 @@ def latest_rows(
     Those of assistants are left out, and units below `least_trust`, in any number: an untrusted one never pushes a
     trusted one out. Nothing if several speak and none of them is an assistant.
     """
-    seen = state.sights.of(filters).mask
+    visible = state.sights.of(filters).mask
     excluded = visibility.excluded_rows(filters.exclude, state.refs)
-    asked = visibility.asked_rows(filters, seen, state.columns, state.names, excluded)
-    rows = (asked & ((state.columns.traits[: len(asked)] & int(traits)) != 0)).nonzero()[0]
+    selected = visibility.asked_rows(filters, visible, state.columns, state.names, excluded)
+    rows = (selected & ((state.columns.traits[: len(selected)] & int(traits)) != 0)).nonzero()[0]
     rows = rows[state.columns.trust[rows] >= least_trust]
     owned = owned_units(state, AnswerOwner.USER, rows)
     if owned is not None:

@@ -112,10 +112,10 @@ class UnitColumns:
         self._is_borrowed |= self._is_shared
         self._is_shared = False
         self.own()
-        gone = np.flatnonzero(~self.alive[: self.size])
+        unused = np.flatnonzero(~self.alive[: self.size])
         for name in (*DTYPES, "before", "after"):
             column = getattr(self, name)
-            column[gone] = np.zeros((), column.dtype)
+            column[unused] = np.zeros((), column.dtype)
 
     def append(self, records: Sequence[tuple[Any, ...]], /) -> int:
         """Add one row per record (values as `DTYPES` orders them) and return the first row's number."""
@@ -352,14 +352,14 @@ class ValueInterner(Generic[Value]):
 
     def purge(self, column: Codes, /) -> list[int]:
         """Leave the empty value under each code that is not in `column`; return these codes, which stay taken."""
-        held = np.zeros(len(self.values), np.bool_)
-        held[column] = held[0] = True
+        is_used = np.zeros(len(self.values), np.bool_)
+        is_used[column] = is_used[0] = True
         empty = self.values[0]
-        gone = [code for code in whole_numbers(np.flatnonzero(~held)) if self.values[code] != empty]
-        for code in gone:
+        unused = [code for code in whole_numbers(np.flatnonzero(~is_used)) if self.values[code] != empty]
+        for code in unused:
             del self._codes[self.values[code]]
             self.values[code] = empty
-        return gone
+        return unused
 
     def load(self, values: Sequence[Value], /) -> None:
         """Take over `values` in the order of their codes."""

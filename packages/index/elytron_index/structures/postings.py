@@ -207,10 +207,10 @@ class SpacePostings:
         self._live, self._live_segment = array("Q", live[living].tobytes()), None
         segments = [_living_rows(segment, alive) for segment in self._segments]
         self._segments = [segment for segment in segments if len(segment.rows)]
-        held = np.zeros(len(self.vocabulary), np.bool_)
+        is_used = np.zeros(len(self.vocabulary), np.bool_)
         for segment in self.segments:
-            held[segment.codes >> 1] = True
-        self.vocabulary = self.vocabulary.purged(held)
+            is_used[segment.codes >> 1] = True
+        self.vocabulary = self.vocabulary.purged(is_used)
 
     def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""

@@ -221,8 +221,8 @@ class IndexState:
         for (ref, model), fresh in arrived.items():
             self.vectors.remove(rows(ref), model)
             self.vectors.put_checked(rows(ref), self.columns.check, model, fresh)
-        gone = {ref for ref, change in latest.items() if not change.units and not change.sequence}
-        for ref, place in self.kept_places.give_back(gone, self.sequence_of) if gone else ():
+        removed_refs = {ref for ref, change in latest.items() if not change.units and not change.sequence}
+        for ref, place in self.kept_places.give_back(removed_refs, self.sequence_of) if removed_refs else ():
             columns = self.columns
             columns.own()
             columns.sequence[list(self.rows(ref))] = place

@@ -243,7 +243,7 @@ def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
 
 
 def _kept_model(name: str, models: Path | None) -> KeptModel:
-    return next(kept for kept in kept_models(models=models) if kept.name == name)
+    return next(model for model in kept_models(models=models) if model.name == name)
 
 
 def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = None) -> Path:

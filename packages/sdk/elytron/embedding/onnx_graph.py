@@ -70,10 +70,10 @@ class EncoderShape(Value):
 def shape_of(config: bytes, /) -> EncoderShape:
     """Return the shape in `config.json`. Raises UnreadableFile for another kind of model."""
     try:
-        told = json.loads(config)
-        if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
+        fields = json.loads(config)
+        if fields["model_type"] != "bert" or fields["hidden_act"] != "gelu":
             raise UnreadableFile(name="config.json", problem="describes a model other than BERT with gelu")
-        return EncoderShape(**{name: told[name] for name in EncoderShape.model_fields if name in told})
+        return EncoderShape(**{name: fields[name] for name in EncoderShape.model_fields if name in fields})
     except (ValueError, KeyError, TypeError):
         raise UnreadableFile(name="config.json", problem="does not describe the shape of a model") from None
 

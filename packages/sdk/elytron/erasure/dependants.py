@@ -42,12 +42,12 @@ async def copies_of(
                 # Earlier builds named a run by its id alone.
                 prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
     # Builds before the runtime had a collection of its own stored copies in the host's.
-    found = [
+    copies = [
         document
         for collection in (RUNTIME_RECORDS, RECORDS)
         for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
     ]
-    return {document.ref: document.revision for document in found}
+    return {document.ref: document.revision for document in copies}
 
 
 async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
@@ -61,8 +61,8 @@ async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef
     # Most spaces have no vectors: one small look saves a scan for each source.
     if not await store.scan(space, VECTORS, limit=1):
         return {}
-    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
-    return {document.ref: document.revision for document in found}
+    documents = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
+    return {document.ref: document.revision for document in documents}
 
 
 def _namespace_prefix(record: SpaceRecord, namespace: tuple[str, ...]) -> str:

@@ -1,7 +1,8 @@
-"""Erasures of a space that have begun: a mark in the space names them until they are ended."""
+"""The mark that a space carries while memories are erased: set, taken off, and read by whoever finishes the erasure."""
 
 from collections.abc import Collection, Iterable
 
+from elytron.context import OperationContext
 from elytron.state.spaces import ERASING, MARK, REF, LostRaces
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, StoreCorrupt
@@ -19,9 +20,9 @@ from elytron_core.ports.store import (
 
 
 async def erasing_put(store: Store, space: SpaceId, places: Iterable[MemoryPlace], /) -> PutChange:
-    """Return the change that marks the erasure of the memories at `places` as begun, beside others."""
-    known, revision = await _read_erasing(store, space)
-    body = UnfinishedErasure(memories=tuple(dict.fromkeys((*known, *places)))).to_bytes()
+    """Return the change that adds the memories at `places` to the mark."""
+    marked, revision = await _read_mark(store, space)
+    body = UnfinishedErasure(memories=tuple(dict.fromkeys((*marked, *places)))).to_bytes()
     return PutChange(ERASING, body, revision)
 
 
@@ -29,15 +30,12 @@ async def end_erasing(store: Store, space: SpaceId, places: Collection[MemoryPla
     """Commit that the memories at `places` are erased."""
     race = LostRaces()
     while True:
-        known, revision = await _read_erasing(store, space)
+        marked, revision = await _read_mark(store, space)
         if not revision:
             return
-        left = tuple(place for place in known if place not in places)
-        change = PutChange(ERASING, UnfinishedErasure(memories=left).to_bytes(), revision)
-        puts, deletes = ((change,), ()) if left else ((), (DeleteChange(ERASING, revision),))
-        entries = (EntryDraft(JournalAction.MAINTENANCE, REF),)
         try:
-            await store.commit(Batch(space, at, entries, puts, deletes, (RequireRevision(REF, 1),), takes_back=True))
+            left = tuple(place for place in marked if place not in places)
+            await _commit_mark(store, space, left, revision, at=at)
         except Conflict as conflict:
             await race.lost(conflict)
         else:
@@ -45,11 +43,34 @@ async def end_erasing(store: Store, space: SpaceId, places: Collection[MemoryPla
 
 
 async def erasing_places(store: Store, space: SpaceId, /) -> tuple[MemoryPlace, ...]:
-    """Return where the memories are whose erasure has begun and not ended."""
-    return (await _read_erasing(store, space))[0]
+    """Return the places of memories whose erasure is not finished."""
+    return (await _read_mark(store, space))[0]
 
 
-async def _read_erasing(store: Store, space: SpaceId) -> tuple[tuple[MemoryPlace, ...], int]:
+async def is_mark_damaged(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> bool:
+    """Return whether the mark of `space` cannot be read; with `repair`, remove it."""
+    ctx.spaces.forget(space)
+    try:
+        await ctx.spaces.settle(space)
+    except StoreCorrupt:
+        (document,) = await ctx.store.get(space, (ERASING,)) if repair else (None,)
+        if document is not None:
+            await _commit_mark(ctx.store, space, (), document.revision, at=ctx.clock.now())
+        return True
+    return False
+
+
+async def _commit_mark(
+    store: Store, space: SpaceId, places: tuple[MemoryPlace, ...], revision: int, /, *, at: Instant
+) -> None:
+    """Commit a mark with `places`, or none if there are no more."""
+    change = PutChange(ERASING, UnfinishedErasure(memories=places).to_bytes(), revision)
+    puts, deletes = ((change,), ()) if places else ((), (DeleteChange(ERASING, revision),))
+    entries = (EntryDraft(JournalAction.MAINTENANCE, REF),)
+    await store.commit(Batch(space, at, entries, puts, deletes, (RequireRevision(REF, 1),), takes_back=True))
+
+
+async def _read_mark(store: Store, space: SpaceId) -> tuple[tuple[MemoryPlace, ...], int]:
     (document,) = await store.get(space, (ERASING,))
     if document is None:
         return (), 0

@@ -129,10 +129,10 @@ async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
     """End the erasures of `space` that were cut short, down to the last byte."""
     places = await erasing_places(ctx.store, space)
     scope, now = Scope(space=space), ctx.clock.now()
-    found = await stored_at(ctx, scope, {DocumentRef(place.collection, place.key): None for place in places})
+    memories = await stored_at(ctx, scope, {DocumentRef(place.collection, place.key): None for place in places})
     ids: list[str] = []
     for collection, key, part in places:
-        memory = found.get(DocumentRef(collection, key))
+        memory = memories.get(DocumentRef(collection, key))
         if isinstance(memory, TurnMemory):
             ids.append(transcript.message_id(TurnId(key), part or 0))
         elif memory is not None:

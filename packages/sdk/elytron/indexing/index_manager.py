@@ -69,9 +69,9 @@ class _HeldIndex:
     asked: int = 0
     """The watermark at which it was last to be stored while it goes on."""
     clean: int = 0
-    """The last entry of which it is known that no word of what was erased by then is in it."""
+    """The last entry up to which erased words have been removed from the index."""
     is_clean: bool = True
-    """False while words of what was erased behind that entry may be in it."""
+    """False while it may still contain words that were erased after that entry."""
     is_loaded: bool = False
     """True until it has caught up, if it came from the checkpoint."""
     due: asyncio.TimerHandle | None = None
@@ -304,7 +304,7 @@ class SpaceIndexes:
             index.apply(await _covered_changes(self._store, space, edits), watermark=index.watermark)
 
     async def settle_erasure(self, space: SpaceId, /) -> None:
-        """Leave no word of what was just erased in the index of `space`, if it is in memory."""
+        """Remove the words of what was just erased from the index of `space`, if it is in memory."""
         if self._held.get(space) is None and space not in self._leaving and not self._is_locked(space):
             self.drop(space)
             return
@@ -411,24 +411,24 @@ async def _fold_page(
     choice = [CHOICE] if CHOICE in named else []
     edits = [ref for ref in named if ref.collection == EDITS]
     subjects = [ref for ref in named if ref.collection == SUBJECTS]
-    found = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
-    values = {ref: indexed_value(document) for ref in sources if (document := found[ref]) is not None}
+    documents = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
+    values = {ref: indexed_value(document) for ref in sources if (document := documents[ref]) is not None}
     replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
     for ref, document in (await _read_documents(store, space, list(replaced))).items():
         if document is not None:
             values[ref] = indexed_value(document)
     changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
-    changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
+    changes += [DocumentChange(ref, called=_document_names(documents[ref])) for ref in subjects]
     if edits:
-        changes += await _covered_changes(store, space, {ref: found[ref] for ref in edits})
+        changes += await _covered_changes(store, space, {ref: documents[ref] for ref in edits})
     if take_long(changes):
         changes = await count_terms(analyser, changes, index)
     index.apply(
         label_changes(changes, statements),
-        embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
+        embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vectors]),
         watermark=entries[-1].sequence,
     )
-    for document in (found[ref] for ref in choice):
+    for document in (documents[ref] for ref in choice):
         _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
 
 
@@ -438,11 +438,11 @@ async def _covered_changes(
     """Return what edits are in the index: of overrides, the words of the memories beneath them."""
     read = {ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None}
     places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
-    found = await _read_documents(store, space, list(dict.fromkeys(places.values())))
+    documents = await _read_documents(store, space, list(dict.fromkeys(places.values())))
     units = {
         ref: unit
         for ref, place in places.items()
-        if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
+        if (document := documents[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
     }
     return [DocumentChange(ref, (units[ref],) if ref in units else ()) for ref in edits]
 
@@ -450,11 +450,11 @@ async def _covered_changes(
 async def _read_documents(
     store: Store, space: SpaceId, refs: Sequence[DocumentRef]
 ) -> dict[DocumentRef, Document | None]:
-    found: dict[DocumentRef, Document | None] = {}
+    documents: dict[DocumentRef, Document | None] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
         page = refs[start : start + limits.SCAN_MAX]
-        found |= zip(page, await store.get(space, page), strict=True)
-    return found
+        documents |= zip(page, await store.get(space, page), strict=True)
+    return documents
 
 
 def _document_names(document: Document | None) -> tuple[str, ...]:

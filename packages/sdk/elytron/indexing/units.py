@@ -477,10 +477,10 @@ class ParseCache:
     ) -> Sequence[ListedT]:
         """Return what `make` returns; it is asked again only if the list `name` was last made of another state."""
         key = space, name
-        known = self._lists.get(key)
-        if known is not None and known[0] == state:
+        cached = self._lists.get(key)
+        if cached is not None and cached[0] == state:
             self._lists.move_to_end(key)
-            return known[1]
+            return cached[1]
         forgotten = self._forgotten
         values = await make()
         # What was read before a space was forgotten may have words that were erased since.

@@ -74,9 +74,9 @@ class WaitingCommits:
     def take(self) -> Sequence[TakenCommit]:
         """Return what an index is to be given of all that was fed."""
         for fed in self.fed:
-            taken = _take_commit(fed)
-            self.taken.append(taken)
-            sizes = _change_sizes(taken.changes)
+            part = _take_commit(fed)
+            self.taken.append(part)
+            sizes = _change_sizes(part.changes)
             self.chars += sum(sizes)
             self.longest = max(self.longest, *sizes, 0)
         self.fed.clear()
@@ -91,26 +91,26 @@ class WaitingCommits:
         """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
         while self.takes_long():
             self.chars = self.longest = 0
-            for taken in self.taken:
-                if not taken.is_counted:
-                    taken.changes = await count_terms(analyser, taken.changes, index)
-                    taken.is_counted = True
+            for part in self.taken:
+                if not part.is_counted:
+                    part.changes = await count_terms(analyser, part.changes, index)
+                    part.is_counted = True
 
 
 def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
-    taken = TakenCommit(fed.first, fed.mark, [], [], None)
+    part = TakenCommit(fed.first, fed.mark, [], [], None)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
         if isinstance(value, VectorSet):
-            taken.embedded.append(embedded_of_value(*source_of(ref), value))
+            part.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
-            taken.chosen = value
+            part.chosen = value
         elif isinstance(value, Subject):
-            taken.changes.append(DocumentChange(ref, called=subject_names(value)))
+            part.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            taken.changes.append(value_change(ref, value, sequence, fed.written))
-    return taken
+            part.changes.append(value_change(ref, value, sequence, fed.written))
+    return part
 
 
 def take_long(changes: Sequence[DocumentChange], /) -> bool:
@@ -130,7 +130,7 @@ async def count_terms(
 
     The index then has the terms of long texts.
     """
-    found: list[DocumentChange] = []
+    counted: list[DocumentChange] = []
     done = 0
     for change in changes:
         units: list[SearchUnit] = []
@@ -144,8 +144,8 @@ async def count_terms(
                     await asyncio.sleep(0)
             is_counted = unit.counts is not None
             units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
-        found.append(replace(change, units=tuple(units)))
-    return found
+        counted.append(replace(change, units=tuple(units)))
+    return counted
 
 
 async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "LearntTerms | None":

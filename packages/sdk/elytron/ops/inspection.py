@@ -14,6 +14,7 @@ from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.documents.planes import by_plane
 from elytron.documents.stored_values import ChangeSet
+from elytron.erasure.erasure_mark import is_mark_damaged
 from elytron.intake import admit_texts
 from elytron.jobs.queue import work_of
 from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
@@ -112,15 +113,15 @@ def _is_built_in(package: str) -> bool:
 
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
-    found = await ctx.store.repair() if repair else await ctx.store.check()
+    report = await ctx.store.repair() if repair else await ctx.store.check()
     # Checked again, since a repair says only what it found.
-    shown = shown_check(found, space, repaired=repair and (found.ok or (await ctx.store.check()).ok))
-    if not await ctx.spaces.is_mark_damaged(space, repair=repair):
-        return shown
+    store_check = shown_check(report, space, repaired=repair and (report.ok or (await ctx.store.check()).ok))
+    if not await is_mark_damaged(ctx, space, repair=repair):
+        return store_check
     damage = DamageItem(
         damage=DamageKind.DOCUMENT, what=f"{MARK}: with --repair it goes; then erase again what was to go"
     )
-    return shown.model_copy(update={"ok": False, "problems": (*shown.problems, damage)})
+    return store_check.model_copy(update={"ok": False, "problems": (*store_check.problems, damage)})
 
 
 def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> StoreCheck:

@@ -161,10 +161,12 @@ async def _note_shown(
     built: builder.BuiltProjection,
 ) -> None:
     """Count the memories in a block as shown."""
-    shown = {section.name: frozenset(section.included) for section in built.sections}
-    recalled, known = (shown.get(name, frozenset[str]()) for name in (SectionName.RECALLED, SectionName.FACTS))
+    section_ids = {section.name: frozenset(section.included) for section in built.sections}
+    recalled, standing_ids = (
+        section_ids.get(name, frozenset[str]()) for name in (SectionName.RECALLED, SectionName.FACTS)
+    )
     await note_shown(ctx, scope, [hit for hit in gathered.hits if hit.id in recalled])
-    if standing := [fact.id for fact in facts if fact.id in known]:
+    if standing := [fact.id for fact in facts if fact.id in standing_ids]:
         ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
 
 

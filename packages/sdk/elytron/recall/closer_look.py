@@ -101,10 +101,10 @@ async def by_passages(
     if query.vector is None or not seen or span <= 0.0:
         return seen
     model, data = query.vector
-    asked = unit_vector(data, field="query vector")
+    query_vector = unit_vector(data, field="query vector")
     refs = list(dict.fromkeys(item.unit.ref for item in seen))
     documents = await ctx.store.get(searched.space, [vectors_ref(ref, model) for ref in refs])
-    held = {
+    vectors = {
         ref: VectorSet.from_bytes(document.body)
         for ref, document in zip(refs, documents, strict=True)
         if document is not None
@@ -113,8 +113,8 @@ async def by_passages(
     worth = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / span
     nearer: list[UnitCandidate] = []
     for item in seen:
-        kept, check = held.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
-        nearest = _nearest_passage(kept, check, asked) if kept is not None else None
+        vector_set, check = vectors.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
+        nearest = _nearest_passage(vector_set, check, query_vector) if vector_set is not None else None
         more = weights.passage * (nearest - item.signals.vector) if nearest is not None else 0.0
         signals = item.signals._replace(vector=item.signals.vector + more)
         nearer.append(item._replace(signals=signals, score=item.score + worth * more))

@@ -19,16 +19,16 @@ def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
 
     A fact with a message's text is shown beside it.
     """
-    seen: set[tuple[RecallPlane, str]] = set()
-    kept: list[RecallHit] = []
+    texts: set[tuple[RecallPlane, str]] = set()
+    distinct: list[RecallHit] = []
     for hit in hits:
         if is_outside(hit):
-            told = hit.plane, " ".join(hit.text.casefold().split())
-            if told in seen:
+            text = hit.plane, " ".join(hit.text.casefold().split())
+            if text in texts:
                 continue
-            seen.add(told)
-        kept.append(hit)
-    return tuple(kept)
+            texts.add(text)
+        distinct.append(hit)
+    return tuple(distinct)
 
 
 def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:

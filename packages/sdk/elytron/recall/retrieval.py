@@ -254,8 +254,8 @@ def _withheld_facts(index: SpaceIndex, search: IndexQuery | None, limit: int) ->
     if search is None or "privacy" not in scope:
         return ()
     filters = replace(search.filters, scope=tuple((scope | {"privacy": WITHHELD}).items()))
-    found = index.search(replace(search, limit=limit, filters=filters)).found
-    return tuple(dict.fromkeys(item.unit.ref.key for item in found))
+    candidates = index.search(replace(search, limit=limit, filters=filters)).found
+    return tuple(dict.fromkeys(item.unit.ref.key for item in candidates))
 
 
 def _nothing_reason(hits: Sequence[RecallHit], *, is_held_back: bool) -> NothingReason | None:
@@ -302,15 +302,15 @@ async def _found_candidates(
     /,
 ) -> Mapping[RecallPlane, FoundCandidates]:
     """Return what was found in each plane, messages in the order of a closer look, if one is worth it."""
-    found = {plane: index.search(search) for plane, search in searches.items()}
-    heard = found.get(RecallPlane.TRANSCRIPT)
+    by_plane = {plane: index.search(search) for plane, search in searches.items()}
+    heard = by_plane.get(RecallPlane.TRANSCRIPT)
     if heard is None:
-        return found
+        return by_plane
     has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and ctx.encoders.reads_passages(record, index)
     if not heard.long and not has_passages:
-        return found
+        return by_plane
     searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], heard, has_passages)
-    return found | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
+    return by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
 
 
 def _reach_of(index: SpaceIndex, vector: tuple[str, bytes] | None) -> ModelReach | None:

@@ -31,8 +31,6 @@ from elytron_core.lru_cache import LruCache
 from elytron_core.planes import transcript
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import (
-    Batch,
-    DeleteChange,
     DocumentRef,
     EntryDraft,
     JournalAction,
@@ -49,7 +47,7 @@ REF = DocumentRef(SPACE, KEY)
 FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
 ERASING = DocumentRef(SPACE, "2")
-"""The memories whose erasure has begun: if its process dies, the next that comes to the space ends it."""
+"""Marks an erasure in progress: if its process dies, the next process that reads the space finishes it."""
 MARK: Final = "the mark of an erasure that began"
 """What is named where `ERASING` cannot be read."""
 SPACES_KEPT = 65_536
@@ -157,21 +155,6 @@ class SpaceRecords:
                 raise
         except ElytronError:
             return
-
-    async def is_mark_damaged(self, space: SpaceId, /, *, repair: bool) -> bool:
-        """Return whether it is not known what was to be erased of `space`; with `repair`, go on without it."""
-        self.forget(space)
-        try:
-            await self.settle(space)
-        except StoreCorrupt:
-            (document,) = await self._store.get(space, (ERASING,)) if repair else (None,)
-            if document is not None:
-                deletes, entry = (DeleteChange(ERASING, document.revision),), EntryDraft(JournalAction.MAINTENANCE, REF)
-                requires = (RequireRevision(REF, 1),)
-                now = self._clock.now()
-                await self._store.commit(Batch(space, now, (entry,), (), deletes, requires, takes_back=True))
-            return True
-        return False
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
         """Return the record to write with, and whether the write must bring it along (see `opening_changes`).

@@ -242,12 +242,12 @@ def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[by
     size = max((span.at + CHECKSUM_BYTES + span.size for span in spans), default=0) - start
     # What lies together is read at once: a rewrite reads every body of the space.
     near = log.read(start, size) if size <= _READ_BYTES else None
-    found = (
+    bodies = (
         read_sealed(log, span) if near is None else near[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
         for span in spans
     )
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
-    return [body.ljust(CHECKSUM_BYTES + span.size, b"\0") for body, span in zip(found, spans, strict=True)]
+    return [body.ljust(CHECKSUM_BYTES + span.size, b"\0") for body, span in zip(bodies, spans, strict=True)]
 
 
 class DigestScrub:

@@ -88,8 +88,8 @@ def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]],
         return query, text
 
     def kept(word: re.Match[str]) -> str:
-        found = terms(word[0])
-        return "" if found and shared.issuperset(found) else word[0]
+        word_terms = terms(word[0])
+        return "" if word_terms and shared.issuperset(word_terms) else word[0]
 
     return _WORD.sub(kept, query), _WORD.sub(kept, text)
 
