@@ -90,6 +90,8 @@ class StoreCapabilities(Value):
     """Bodies and blobs are encrypted before the engine sees them."""
     nodes: bool = False
     """Other machines write to it too, so what a handle remembers of a space is compared before it is used."""
+    queue_index: bool = False
+    """It lists the spaces with unfinished jobs without looking at the others."""
     following: bool = True
     """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
 

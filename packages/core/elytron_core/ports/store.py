@@ -18,16 +18,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId, require_name
+from elytron_core.planes import jobs
 from elytron_core.profiles import ErasureLayer, StoreCapabilities
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
+
+
+QUEUE: Final = jobs.QUEUE
+"""Collection that has a document in each space with unfinished jobs: an index of such spaces is one of it."""
 
 
 class DocumentRef(NamedTuple):
@@ -383,6 +388,18 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
+class QueueIndex(Protocol):
+    """What a store with the capability `queue_index` has in addition."""
+
+    def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+        """Yield every space that has a document in the collection `QUEUE`, without looking at the other spaces.
+
+        It may yield a space that has none, and never leaves one out whose commit returned before the first step.
+        """
+        ...
+
+
 def validate_batch(batch: Batch, /) -> None:
     """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
     require_space(batch.space)
@@ -452,7 +469,7 @@ ItemT = TypeVar("ItemT")
 PlaceT = TypeVar("PlaceT", str, int)
 
 
-async def _read_pages(
+async def read_pages(
     read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
 ) -> AsyncIterator[ItemT]:
     """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out."""
@@ -491,7 +508,7 @@ def scan_entries(
     def read(behind: int) -> Awaitable[Sequence[JournalEntry]]:
         return store.journal(space, after=behind, limit=page)
 
-    return _read_pages(read, lambda entry: entry.sequence, after)
+    return read_pages(read, lambda entry: entry.sequence, after)
 
 
 def scan_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
@@ -500,7 +517,14 @@ def scan_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
     def read(behind: str) -> Awaitable[Sequence[SpaceId]]:
         return store.spaces(after=behind, limit=limits.SCAN_MAX)
 
-    return _read_pages(read, str, "")
+    return read_pages(read, str, "")
+
+
+def queued_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
+    """Yield the spaces that may have a document in the collection `QUEUE`: all, if the store has no index of them."""
+    if store.capabilities.queue_index and isinstance(store, QueueIndex):
+        return store.queued_spaces()
+    return scan_spaces(store)
 
 
 class KeyProvider(Protocol):

@@ -5,6 +5,7 @@ locks/store, locks/00 ... ff             held while opening; while a space with 
 spaces/<sha-256 of the space>/log        the space's commits
 spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
 spaces/<sha-256 of the space>/blobs/<key>.blob
+queued/<sha-256 of the space>            an empty file for each space that may have unfinished jobs
 incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
 trash/                                   erased spaces on their way out
 quarantine/<sha-256 of the space>/       what `repair` moved aside
@@ -22,7 +23,7 @@ from pathlib import Path
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
-from elytron_store.manifest import is_folder
+from elytron_store.manifest import is_folder, is_there
 from elytron_store.private_files import private_opener
 
 _TRIES_ON_WINDOWS = 500
@@ -92,6 +93,7 @@ class StorePaths:
         self.manifest = root / "manifest.json"
         self.locks = root / "locks"
         self.spaces = root / "spaces"
+        self.queued = root / "queued"
         self.incoming = root / "incoming"
         self.trash = root / "trash"
         self.quarantine = root / "quarantine"
@@ -119,6 +121,13 @@ def make_folder(path: Path, /) -> None:
     """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
     if not is_folder(path):
         path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def leave_mark(path: Path, /) -> None:
+    """Leave an empty file at `path`, durable; its folder is there."""
+    if not is_there(path):
+        create_file(path).close()
         sync_folder(path.parent)
 
 

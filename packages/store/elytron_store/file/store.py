@@ -9,15 +9,16 @@ import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreFailed
+from elytron_core.errors import ElytronError, StoreBusy, StoreClosed, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    QUEUE,
     Batch,
     CheckReport,
     CommitReceipt,
@@ -67,6 +68,7 @@ class FileSpace:
         self.has_failed = False
         self._where = where
         self._path = where.log_of(self.name)
+        self._mark = where.queued / self.name
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
         self._mutex = Lock()
@@ -76,6 +78,9 @@ class FileSpace:
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
         with self._writing("appending commits"), self._viewing() as view:
+            if any(put.ref.collection == QUEUE for batch in batches for put in batch.puts):
+                # Ahead of the batches: a process that dies in between leaves a mark too many, and none too few.
+                disk.leave_mark(self._mark)
             if view is None:
                 outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
                 if frames:
@@ -86,6 +91,8 @@ class FileSpace:
             outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
                 self._append(view, frames)
+            if any(delete.ref.collection == QUEUE for batch in batches for delete in batch.deletes):
+                self._settle_mark(view)
             return outcomes
 
     def get(self, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
@@ -120,6 +127,21 @@ class FileSpace:
         with self._reading() as view:
             # Without the lock, since a page may read much: places of frames are only ever added, the offset last.
             return [] if view is None else view.contents.journal(view.log, after=after, limit=limit)
+
+    def settle_queue(self) -> None:
+        """Take the mark of the space away if it has no unfinished jobs."""
+        if not self.count(QUEUE):
+            with self._writing("settling a mark"), self._viewing() as view:
+                self._settle_mark(view)
+
+    def _settle_mark(self, view: LogView | None) -> None:
+        # Under the space's lock, so that no other writer is between its mark and its batch.
+        if view is None or not view.contents.count(QUEUE):
+            self._drop_mark()
+
+    def _drop_mark(self) -> None:
+        with suppress(OSError):  # behind what is stored: a mark too many does no harm
+            self._mark.unlink(missing_ok=True)
 
     def publish(self, writer: BlobWriter, key: str, /) -> None:
         """Leave the finished blob of `writer` as the blob `key` for good."""
@@ -207,6 +229,7 @@ class FileSpace:
         disk.make_folder(self._where.trash)
         gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
         move_durably(folder, gone)
+        self._drop_mark()
         shutil.rmtree(gone)
         sync_folder(self._where.trash)
         return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
@@ -285,7 +308,9 @@ _SPACES_HELD = 1_024
 class FileStore(Engine):
     """A store in a folder. Use it from one event loop; files are touched in worker threads only."""
 
-    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
+    )
 
     def __init__(self, where: StorePaths, /, *, busy_wait_s: float) -> None:
         super().__init__()
@@ -362,7 +387,14 @@ class FileStore(Engine):
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
-        return await self._run(self._list, after, limit)
+        return await self._run(self._list, self._where.spaces, after, limit)
+
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        found = await self._run(self._list, self._where.queued, after, limit)
+        for space in found:
+            with suppress(ElytronError):  # who reads the space gets the error
+                await self._run(self._space(space).settle_queue)
+        return found
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         known = self._space(space)
@@ -453,14 +485,14 @@ class FileStore(Engine):
             if committer.is_idle and not known.has_failed:
                 del self._held[space]
 
-    def _names(self) -> list[str]:
+    def _names(self, folder: Path | None = None) -> list[str]:
         with while_reading("the folder of spaces"):
-            return sorted(path.name for path in self._where.spaces.iterdir())
+            return sorted(path.name for path in (folder or self._where.spaces).iterdir())
 
-    def _list(self, after: str, limit: int) -> list[SpaceId]:
+    def _list(self, folder: Path, after: str, limit: int) -> list[SpaceId]:
         behind = folder_name(after) if after else ""
         found: list[SpaceId] = []
-        for name in self._names():
+        for name in self._names(folder):
             if name > behind and len(found) < limit:
                 try:
                     log = GenerationLog.open(self._where.log_of(name))

@@ -10,7 +10,9 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Final
 
-SCHEMA_VERSION = 1
+from elytron_core.ports.store import QUEUE
+
+SCHEMA_VERSION = 2
 """The number of the steps in `tables`, and one."""
 PARTITIONS = 32
 """Of a new store; the number is written into it and never changes."""
@@ -287,6 +289,14 @@ def spaces_page(schema: str, /) -> bytes:
     return f"SELECT space FROM {schema}.heads WHERE space > %s ORDER BY space LIMIT %s".encode()  # noqa: S608 - ours
 
 
+def queued_page(schema: str, /) -> bytes:
+    """Return the statement that lists the spaces with unfinished jobs, in the same order."""
+    return (
+        f"SELECT DISTINCT space FROM {schema}.documents WHERE collection = '{QUEUE}' AND space > %s "  # noqa: S608 - ours
+        "ORDER BY space LIMIT %s"
+    ).encode()
+
+
 def find_manifest(schema: str, /) -> bytes:
     """Return the statement that finds a row of the manifest."""
     return f"SELECT body FROM {schema}.manifest WHERE name = %s".encode()  # noqa: S608 - our own names
@@ -349,6 +359,18 @@ def create_tables(schema: str, partitions: int, /) -> bytes:
         rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in names)  # noqa: S608 - our own names
         made.append(f"CREATE VIEW {schema}.{table} AS {rows}")
     return ";\n".join(made).encode()
+
+
+def index_queues(schema: str, partitions: int, /) -> bytes:
+    """Return the statements that index the spaces which have a queue: the step to schema 2.
+
+    The server changes the index with the documents, so no commit can leave it out.
+    """
+    tables = [table_name(schema, "documents", partition) for partition in range(partitions)]
+    return ";\n".join(
+        f"CREATE INDEX IF NOT EXISTS {table.rpartition('.')[2]}_queued ON {table} (space) WHERE collection = '{QUEUE}'"
+        for table in tables
+    ).encode()
 
 
 def create_functions(schema: str, partitions: int, /) -> bytes:

@@ -50,7 +50,7 @@ class PostgresStore(Engine):
     """
 
     capabilities = StoreCapabilities(
-        durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True, nodes=True
+        durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True, nodes=True, queue_index=True
     )
 
     def __init__(
@@ -146,8 +146,14 @@ class PostgresStore(Engine):
         )
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read_names(statements.spaces_page(self._address.schema), after, limit)
+
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read_names(statements.queued_page(self._address.schema), after, limit)
+
+    async def _read_names(self, statement: bytes, after: str, limit: int) -> Sequence[SpaceId]:
         async def page(connection: Connection) -> Sequence[SpaceId]:
-            found = await connection.execute(statements.spaces_page(self._address.schema), (after, limit))
+            found = await connection.execute(statement, (after, limit))
             return [SpaceId(space) for (space,) in await found.fetchall()]
 
         return await self._connections.run(page, doing="reading")

@@ -1,6 +1,6 @@
 """The sealed store: a Store over a Store that sees ciphertext, keyed tags and ids; and new keys for what lives on."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 from elytron_core import limits
@@ -169,6 +169,13 @@ class SealedStore(SealedSpaces):
                 return names[:limit]
             # A page may consist of destroyed spaces alone, which is not the end.
             mark = page[-1]
+
+    async def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+        """Yield the spaces by their real names; destroyed spaces are left out."""
+        async for inner in store.queued_spaces(self._inner):
+            for name in await self._keyring.names([inner] if inner != KEYRING else []):
+                if name is not None:
+                    yield name
 
     async def check(self) -> CheckReport:
         """Have the inner store checked, then open every record of the keyring and every document.

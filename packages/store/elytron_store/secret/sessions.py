@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import KeyDestroyed, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import Document, Store
 from elytron_store import limits
 from elytron_store.secret.records import SEAT, SECRET_GUARD, SeatState, SecretSeat, read_seat
@@ -34,6 +35,7 @@ class SpaceCaller:
     """True for the server's own upkeep of spaces, which may use any caller's session and returns nothing to anyone."""
 
 
+_OWNERS_KEPT: Final = 65_536
 PROCESS: Final = SpaceCaller()
 SERVER: Final = SpaceCaller(is_server=True)
 _caller: ContextVar[SpaceCaller] = ContextVar("elytron_space_caller", default=PROCESS)
@@ -139,6 +141,8 @@ class SeatBook:
     def __init__(self, inner: Store, sessions: SecretSessions, /) -> None:
         self.inner = inner
         self._sessions = sessions
+        self.owners: LruCache[SpaceId, SpaceId | None] = LruCache(_OWNERS_KEPT)
+        """Spaces by the inner spaces of the seats that were read."""
 
     async def document(self, space: SpaceId, /) -> Document | None:
         """Return the stored seat of `space`, None if it is under no secret."""
@@ -148,7 +152,12 @@ class SeatBook:
     async def read(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
         """Return the seat of `space` and its revision, None if it is under no secret. Raises SealBroken."""
         document = await self.document(space)
-        return None if document is None else (read_seat(document), document.revision)
+        if document is None:
+            return None
+        seat = read_seat(document)
+        for inner in seat.inners:
+            self.owners[inner] = space
+        return seat, document.revision
 
     def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""

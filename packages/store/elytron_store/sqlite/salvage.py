@@ -401,7 +401,7 @@ def _write_rows(raw: Raw, found: SalvagedRows, at: Instant) -> None:
     raw.execute(f"PRAGMA page_size = {schema.PAGE_BYTES}")
     raw.execute("PRAGMA secure_delete = ON")
     raw.execute("BEGIN")
-    schema.create_tables(raw)
+    schema.create_schema(raw)
     raw.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     raw.execute(f"PRAGMA user_version = {len(schema.STEPS)}")
     whole = list(found.whole_blobs())

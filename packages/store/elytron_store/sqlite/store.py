@@ -46,7 +46,9 @@ class SqliteStore(Engine):
     On a device without room what is stored can be read, and written again where room was made.
     """
 
-    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
+    )
 
     def __init__(
         self,
@@ -210,6 +212,9 @@ class SqliteStore(Engine):
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return await self._read(reads.spaces_page, after, limit)
+
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read(reads.queued_page, after, limit)
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         return await blobs.write_blob(self._change, space, key, chunks, at=self._clock.now())

@@ -125,6 +125,8 @@ def _rebuild_table(raw: Raw, name: str) -> None:
     raw.execute(f"INSERT INTO fresh_{name} SELECT {columns} FROM {name}")  # noqa: S608 - our own names
     raw.execute(f"DROP TABLE {name}")
     raw.execute(f"ALTER TABLE fresh_{name} RENAME TO {name}")
+    if name == "documents":
+        schema.index_queues(raw)
 
 
 def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
