@@ -20,7 +20,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import run_next
-from elytron.jobs.queue import read_queue, schedule_job, visit_queues
+from elytron.jobs.queue import find_job, read_queue, schedule_job, visit_queues
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId
@@ -108,7 +108,9 @@ async def test_a_plan_made_before_the_queue_came_anew_is_made_again() -> None:
         store.before_commit("jobs", done_and_queued)
         await queue(first, "ada", "three")
         assert store.is_over
-        assert len((await read_queue(first.context, SpaceId("ada"))).active) == 2
+        jobs = [await find_job(first.context, SpaceId("ada"), "remind", name) for name in ("two", "three")]
+        unfinished = (await read_queue(first.context, SpaceId("ada"))).active
+        assert [each.id for each in unfinished] == [job.id for job in jobs if job is not None]
 
 
 @pytest.fixture(params=["queues-unlisted.db.gz", "file-queues.tar.xz"])
