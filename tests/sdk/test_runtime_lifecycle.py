@@ -1,6 +1,8 @@
 """What a runtime promises over its life: reopened stores know everything, closed ones refuse, damage is said."""
 
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,17 +11,19 @@ from tests.sdk.told import believe, texts
 
 import elytron
 from elytron.indexing.checkpoints import CHECKPOINT
+from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspection import RuntimePhase
 from elytron_core.errors import (
     InvalidInput,
+    NotFound,
     StoreClosed,
     StoreCorrupt,
     StoreForeign,
     StoreUnavailable,
     StoreUrlInvalid,
 )
-from elytron_core.ids import SeededIds
+from elytron_core.ids import SeededIds, SpaceId
 from elytron_store import WriteDurability, open_store
 from elytron_store.memory import MemoryStore
 
@@ -176,3 +180,27 @@ async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
     async with elytron.open(path, durability=WriteDurability.NORMAL) as memory:
         await memory.add("I like tea")
         assert await texts(memory, "tea") == ["I like tea"]
+
+
+async def test_closing_leaves_checkpoints_out_when_its_time_is_over_and_loses_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CLOSE_WAIT_S", 0)
+    names = [f"user {number}" for number in range(5)]
+    async with elytron.open(path) as memory:
+        for number, name in enumerate(names):
+            await memory.add(["I like tea"] * (number + 1), user_id=name)
+            await memory.recall("tea", user_id=name)
+        assert (await memory.close()).checkpoints_written == 1
+    async with elytron.open(path) as memory:
+        assert [len((await memory.recall("tea", user_id=name)).hits) > 0 for name in names] == [True] * len(names)
+        stored = {name async for name in checkpointed(memory, names)}
+    assert stored == {"user 4"}, "the one that had grown most"
+
+
+async def checkpointed(memory: elytron.MemoryRuntime, names: list[str]) -> AsyncIterator[str]:
+    """Yield the spaces that have a checkpoint."""
+    for name in names:
+        with suppress(NotFound):
+            assert b"".join([chunk async for chunk in memory.context.store.read_blob(SpaceId(name), CHECKPOINT)])
+            yield name

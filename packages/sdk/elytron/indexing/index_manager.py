@@ -4,6 +4,8 @@ Documents that this runtime commits wait in a queue, from which they are folded 
 """
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
 
 
+logger = logging.getLogger(__name__)
 PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
 FED_AT_ONCE = 256
@@ -125,6 +128,8 @@ class SpaceIndexes:
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _HeldIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._until = math.inf
+        """The time of the event loop after which no checkpoint is begun."""
 
     @property
     def held(self) -> tuple[int, int]:
@@ -250,9 +255,9 @@ class SpaceIndexes:
     async def _store_aside(self, space: SpaceId, held: _HeldIndex) -> None:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
-            if self._held.get(space) is held:
-                now = asyncio.get_running_loop().time
-                began = now()
+            now = asyncio.get_running_loop().time
+            began = now()
+            if self._held.get(space) is held and began < self._until:
                 await self._store_quietly(space, held, _checkpoint_of(held))
                 held.rests_until = now() + checkpoints.RESTS * (now() - began)
 
@@ -324,17 +329,29 @@ class SpaceIndexes:
         self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
-    async def checkpoint(self, /) -> int:
-        """Store every held index that has grown since it was stored; return how many were, by what is under way too."""
+    async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
+        """Store every held index that has grown since it was stored; return how many were, by what is under way too.
+
+        Those that grew most come first. Behind the first one none is begun after `within_s`: without its checkpoint an
+        index comes from an older one, or from the journal.
+        """
         before = {space: held.saved for space, held in self._held.items()}
         for held in self._held.values():
             held.cancel()
+        time = asyncio.get_running_loop().time
+        self._until = time() + within_s
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for space, held in tuple(self._held.items()):
-            if held.index.watermark != held.saved and (checkpoint := _checkpoint_of(held)) is not None:
+        grown = [(held.index.watermark - held.saved, space) for space, held in self._held.items()]
+        grown = sorted((each for each in grown if each[0]), reverse=True)
+        for place, (_, space) in enumerate(grown):
+            if place and time() >= self._until:
+                logger.info("%d indexes were left without a new checkpoint: it took too long", len(grown) - place)
+                break
+            if (held := self._held.get(space)) is not None and (checkpoint := _checkpoint_of(held)) is not None:
                 with calling_as(SERVER):
                     await self._write(space, held, checkpoint)
+        self._until = math.inf
         return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
 
     async def _write(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint) -> None:

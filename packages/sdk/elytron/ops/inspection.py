@@ -1,5 +1,6 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
+import asyncio
 import re
 from collections import Counter
 from contextlib import suppress
@@ -23,6 +24,7 @@ from elytron.memories.links import meant_conversation, with_last
 from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import (
     ConversationSummary,
@@ -458,17 +460,23 @@ async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRec
 
 
 async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
-    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing."""
+    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing.
+
+    However many spaces were used, this takes about `limits.CLOSE_WAIT_S`: further indexes are made again from journals,
+    and further uses are forgotten.
+    """
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
+    time = asyncio.get_running_loop().time
+    until = time() + limits.CLOSE_WAIT_S
     # First, since work in the background writes to the store.
     for stop in ctx.closers:
         await stop()
     await ctx.encoders.close()
-    await keep_all_uses(ctx)
+    await keep_all_uses(ctx, within_s=(until - time()) / 3)
     try:
-        written = await ctx.folds.checkpoint()
+        written = await ctx.folds.checkpoint(within_s=until - time())
     except (StoreError, SealError):
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
         written = 0
