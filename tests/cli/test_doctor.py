@@ -45,6 +45,7 @@ def test_a_sound_store_is_said_to_be_sound(elytron: CommandLine) -> None:
         True,
     )
     assert report["sqlite"]["journal_mode"] in {"wal", "delete"}
+    assert report["store"]["queued_spaces"] == 0
     assert set(report["versions"]) >= {"elytron", "python", "pydantic"}
     assert "store is" in elytron("doctor", "--no-json").stdout
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from gzip import decompress
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,14 +20,16 @@ from tests.store.sealing import KEYS
 import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
-from elytron.flows.worker import run_next
+from elytron.flows.worker import JobWorker, run_next
 from elytron.jobs.queue import find_job, read_queue, schedule_job, visit_queues
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core import limits
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import JobQueue
 from elytron_core.ports.store import Document, DocumentRef, Store, queued_spaces
 from elytron_core.scope import Scope
+from elytron_http_shell import create_app
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -73,10 +76,10 @@ class ReadSpaces(PassingStore):
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
-        self.spaces: set[SpaceId] = set()
+        self.looked_at: set[SpaceId] = set()
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
-        self.spaces.add(space)
+        self.looked_at.add(space)
         return await super().get(space, refs)
 
 
@@ -89,9 +92,9 @@ async def test_a_sweep_reads_no_space_without_unfinished_jobs(monkeypatch: pytes
             if number % 4 == 0:
                 await queue(memory, f"user {number}")
         await do(memory, "user 8")
-        store.spaces.clear()
+        store.looked_at.clear()
         busy = {f"user {number}" for number in range(0, 40, 4)} - {"user 8"}
-        assert await swept(memory) == busy == store.spaces
+        assert await swept(memory) == busy == store.looked_at
 
 
 async def test_a_plan_made_before_the_queue_came_anew_is_made_again() -> None:
@@ -224,3 +227,47 @@ async def test_a_process_that_dies_leaves_no_space_with_unfinished_jobs_unlisted
         assert await listed(memory.context.store) >= busy
         assert await swept(memory) == busy
         assert await listed(memory.context.store) == busy, "a mark that was left over is gone"
+
+
+async def test_a_worker_leaves_a_queue_alone_until_its_next_job_is_due(clock: FrozenClock) -> None:
+    async with elytron.open(MemoryStore(), space="ada", clock=clock) as memory:
+        context = memory.context
+        for minute, space in ((0, "ada"), (60, "bob")):
+            due_at = Instant(clock.now() + minute * 60_000)
+            await schedule_job(context, Scope(space=space), "remind", "one", "", due_at=due_at)
+        done: list[str] = []
+        is_done = asyncio.Event()
+
+        async def run(scope: Scope, _payload: str, _beat: Beat, /) -> None:
+            done.append(scope.space)
+            is_done.set()
+
+        context.runners["remind"] = run
+        worker = JobWorker(context, pause_s=0.001)
+        worker.start()
+        await is_done.wait()
+        while context.put_off.keys() != {"bob"} or context.waiting_spaces():
+            await asyncio.sleep(0)
+        clock.advance(59 * 60_000)
+        assert context.waiting_spaces() == []
+        is_done.clear()
+        clock.advance(2 * 60_000)
+        await is_done.wait()
+        await worker.stop()
+        assert done == ["ada", "bob"]
+
+
+async def test_figures_count_the_jobs_of_spaces_that_have_any_and_pass_over_a_locked_one(clock: FrozenClock) -> None:
+    async with elytron.open(MemoryStore(), space="ada", clock=clock) as memory:
+        for number in range(300):
+            await memory.add("hello", user_id=f"a{number}")
+        for space in ("yves", "zoe"):
+            await queue(memory, space)
+        await memory.secrets.seal("yves", words=WORDS, minutes=60)
+        await memory.secrets.lock("yves")
+        app = create_app(memory, authenticator=DevelopmentCallers())
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            figures = (await client.get("/metrics")).text
+        assert 'elytron_jobs{state="pending"} 1.0' in figures
+        assert "elytron_store_ready 1.0" in figures

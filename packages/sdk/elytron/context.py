@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
@@ -67,6 +68,7 @@ class JobBlocked(Exception):
         self.reason = reason
 
 
+AT_ONCE: Final = Instant(0)
 Beat = Callable[[], Awaitable[None]]
 """Renews the lease of a job; raises where another worker has it by now."""
 JobRunner = Callable[[Scope, str, Beat], Awaitable[None]]
@@ -125,8 +127,8 @@ class OperationContext:
     """If true, each projection leaves an entry in the journal."""
     interrupted: dict[tuple[SpaceId, str], str] = field(default_factory=dict[tuple[SpaceId, str], str])
     """Holders of the jobs that a lock of their space broke off, until they are given back."""
-    put_off: set[SpaceId] = field(default_factory=set[SpaceId])
-    """Spaces with jobs that this runtime has queued or seen."""
+    put_off: dict[SpaceId, Instant] = field(default_factory=dict[SpaceId, Instant])
+    """Spaces with jobs that this runtime has queued or seen, and from when on their queues are looked at."""
     runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])
     """Runners of jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
@@ -143,6 +145,15 @@ class OperationContext:
         self.imported.forget()
         self.last_conversations.forget(space)
         self.tool_shelves.forget(space)
+
+    def note_jobs(self, space: SpaceId, due_at: Instant = AT_ONCE, /) -> None:
+        """Have the queue of `space` looked at from `due_at` on, at once if that is not given."""
+        self.put_off[space] = min(due_at, self.put_off.get(space, due_at))
+
+    def waiting_spaces(self) -> list[SpaceId]:
+        """Return the spaces whose queues are to be looked at now."""
+        now = self.clock.now()
+        return [space for space, due_at in self.put_off.items() if due_at <= now]
 
     async def reached(self, request: Value, /) -> Value:
         """Return `request` once its space has the sequence that it demands, without that demand.

@@ -142,7 +142,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
         context.secrets.on_forget(context.forget)
-        context.secrets.on_open(context.put_off.add)
+        context.secrets.on_open(context.note_jobs)
         context.closers.append(context.secrets.close)
         if self._options.agent_tool_registries:
             await self._register(context)

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from elytron.runtime import MemoryRuntime
+    from elytron_core.ports.store import Store
 
 
 @page_command("inspect")
@@ -347,6 +348,8 @@ class StoreReport(Value):
     reason: str = ""
     computable_keys: int = 0
     """Keys of gateway users that older copies of the store can make."""
+    queued_spaces: int | None = None
+    """Spaces with unfinished jobs; null if the store does not list them."""
 
 
 class ServerItem(Value):
@@ -405,6 +408,8 @@ def doctor_command() -> int | None:
     rows += [("store is", _store_line(report.store))]
     if report.store.computable_keys:
         rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
+    if report.store.queued_spaces:
+        rows.append(("unfinished jobs", f"in {report.store.queued_spaces} spaces"))
     rows += [("unsealed", f"{space}: will be sealed when its user next unlocks it") for space in report.store.unsealed]
     rows += [("hooks", f"{file}: {_SHARED.format(space=found.space.value)}") for file in report.shared_hooks]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
@@ -456,6 +461,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
             report = await session.call(MemoryInspectionRequest(check=True))
             computable_keys = await _computable_keys(session.runtime)
             unsealed = await _unsealed_spaces(session)
+            queued = await _count_queued(session.runtime.context.store)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it will be created at the first write")
@@ -472,6 +478,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
         check=check,
         computable_keys=computable_keys,
         unsealed=unsealed,
+        queued_spaces=queued,
     )
 
 
@@ -485,6 +492,15 @@ async def _computable_keys(runtime: "MemoryRuntime") -> int:
         return await users.count_computable()
     except ElytronError:
         return 0  # the store's check says what is damaged
+
+
+async def _count_queued(store: "Store") -> int | None:
+    from elytron_core.ports.store import queued_spaces
+
+    try:
+        return sum([1 async for _ in queued_spaces(store)]) if store.capabilities.queue_index else None
+    except ElytronError:
+        return None  # the store's check says what is damaged
 
 
 async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:

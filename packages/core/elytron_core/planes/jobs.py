@@ -164,6 +164,11 @@ class JobQueue(Value):
     active: tuple[QueuedJob, ...] = ()
     over: tuple[JobId, ...] = ()
 
+    @property
+    def due_at(self) -> Instant:
+        """Return when the first of the unfinished jobs, of which there is one, may be taken."""
+        return min(job.due_at for job in self.active)
+
 
 class MaintainedTurns(Value):
     """Processed turns of a conversation: all up to `through`, and those of `beyond`."""

@@ -18,6 +18,7 @@ from elytron.jobs.queue import (
     job_view,
     log_fault,
     move_job,
+    next_queue,
     read_jobs,
     read_queue,
     visit_queues,
@@ -293,25 +294,24 @@ class JobWorker:
                 continue
 
     async def _sweep(self) -> None:
-        async def note(space: SpaceId, _queue: JobQueue) -> None:
-            self._ctx.put_off.add(space)
+        async def note(space: SpaceId, queue: JobQueue) -> None:
+            self._ctx.note_jobs(space, queue.due_at)
 
         await visit_queues(self._ctx, note)
 
     async def _work_round(self) -> bool:
         """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
         was_busy = False
-        # As a tuple: the set changes while jobs run.
-        for space in tuple(self._ctx.put_off):
+        for space in self._ctx.waiting_spaces():
             if self._stopping.is_set():
                 return False
             with self._apart(space):
                 async with self._ctx.secrets.background(space):
                     if await run_next(self._ctx, space, kinds=self._kinds) is not None:
                         was_busy = True
-                    elif not (await read_queue(self._ctx, space)).active:
-                        self._ctx.put_off.discard(space)
+                    else:
+                        await next_queue(self._ctx, space)
         return was_busy
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
-        return apart_from_others(partial(self._ctx.put_off.discard, space))
+        return apart_from_others(partial(self._ctx.put_off.pop, space, None))

@@ -89,6 +89,16 @@ async def read_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
     return queue
 
 
+async def next_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
+    """Return the queue of `space`, which is looked at again when one of its jobs may be due."""
+    # Before the reading, so that what is queued meanwhile is noted behind it.
+    ctx.put_off.pop(space, None)
+    queue = await read_queue(ctx, space)
+    if queue.active:
+        ctx.note_jobs(space, queue.due_at)
+    return queue
+
+
 QueueHandler = Callable[[SpaceId, JobQueue], Awaitable[None]]
 
 
@@ -98,7 +108,7 @@ async def visit_queues(ctx: OperationContext, visit: QueueHandler, /) -> None:
     A queue that an earlier build left without a job is removed, so that its space is not looked at again.
     """
     async for space in queued_spaces(ctx.store):
-        with apart_from_others(partial(ctx.put_off.discard, space)):
+        with apart_from_others(partial(ctx.put_off.pop, space, None)):
             async with ctx.secrets.background(space):
                 queue, revision, _ = await _read_documents(ctx, space)
                 if queue.active:
@@ -153,7 +163,7 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
 
     known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
-        ctx.put_off.add(scope.space)
+        ctx.note_jobs(scope.space)
     return known
 
 
@@ -189,7 +199,7 @@ async def schedule_job(
 
     known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
-        ctx.put_off.add(scope.space)
+        ctx.note_jobs(scope.space)
     return known
 
 
@@ -249,6 +259,7 @@ async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: S
         return SettledChanges(known, await _job_changes(ctx, space, book, known, revision))
 
     known, _ = await settle_changes(ctx, space, plan)
+    ctx.note_jobs(space)
     return known
 
 
@@ -388,7 +399,7 @@ class BackgroundTask:
 
 
 @contextmanager
-def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
+def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
     """Log what fails in one space and call `drop`, so that the work goes on with the others.
 
     What another attempt may help is raised: it is no fault of the space.
