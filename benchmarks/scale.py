@@ -1,6 +1,7 @@
 """What governing a space costs as it grows: processor time of an erasure and of what follows it, in ordinary recalls.
 
     python -m benchmarks.scale [--turns 1000 10000] [--engine sqlite] [--pairs 200]
+    python -m benchmarks.scale --spaces 20000 [--engine sqlite]          see benchmarks.scale_spaces
 
 One space of texts by Zipf's law without vectors. All figures are processor seconds of one process, so that they hold on
 a busy machine: `recall` is the median of ordinary ones; `erase` the median of five erasures of one memory, `after` of
@@ -19,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import elytron
+from benchmarks import scale_spaces
 from benchmarks.corpora import corpus
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT
@@ -146,7 +148,12 @@ async def _done(work: Callable[[], None]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Print what erasures cost in spaces of several sizes.")
     parser.add_argument("--turns", type=int, nargs="+", default=[1_000, 10_000], help="sizes of the space")
-    parser.add_argument("--engine", choices=["memory", "file", "sqlite"], default="sqlite", help="which store")
+    parser.add_argument("--engine", choices=["memory", "file", "sqlite", "postgres"], default="sqlite", help="store")
+    parser.add_argument("--spaces", type=int, help="measure this many spaces instead: see benchmarks.scale_spaces")
+    parser.add_argument("--idle-s", type=float, default=130, help="seconds for which a server with them is idle")
     parser.add_argument("--pairs", type=int, default=200, help="erasures that are each followed by a recall")
     given = parser.parse_args()
-    asyncio.run(main(given.turns, given.engine, given.pairs))
+    if given.spaces:
+        scale_spaces.main(given.spaces, given.engine, given.idle_s)
+    else:
+        asyncio.run(main(given.turns, given.engine, given.pairs))
