@@ -6,7 +6,7 @@ Documents that this runtime commits wait in a queue, from which they are folded 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -89,6 +89,11 @@ class _HeldIndex:
             self.due = None
 
     @property
+    def grown(self) -> int:
+        """By how much it has grown since its checkpoint."""
+        return self.index.watermark - self.saved
+
+    @property
     def is_due(self) -> bool:
         """True if it has grown enough since its checkpoint, or since the last attempt."""
         return checkpoints.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
@@ -128,8 +133,7 @@ class SpaceIndexes:
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _HeldIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._until = math.inf
-        """The time of the event loop after which no checkpoint is begun."""
+        self._until = math.inf  # no checkpoint is begun after this time of the event loop
 
     @property
     def held(self) -> tuple[int, int]:
@@ -232,7 +236,7 @@ class SpaceIndexes:
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
             self.readings.forget(evicted)
-            if checkpoints.is_worth_it(left.index.watermark - left.saved):
+            if checkpoints.is_worth_it(left.grown):
                 self._leaving[evicted] = left
                 self._start(self._store_leaving(evicted, left))
 
@@ -330,25 +334,15 @@ class SpaceIndexes:
         self._fed.pop(space, None)
 
     async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
-        """Store every held index that has grown since it was stored; return how many were, by what is under way too.
-
-        Those that grew most come first. Behind the first one none is begun after `within_s`: without its checkpoint an
-        index comes from an older one, or from the journal.
-        """
+        """Store the held indexes that have grown, see `_most_grown`; return how many were, by what is under way too."""
         before = {space: held.saved for space, held in self._held.items()}
         for held in self._held.values():
             held.cancel()
-        time = asyncio.get_running_loop().time
-        self._until = time() + within_s
+        self._until = asyncio.get_running_loop().time() + within_s
         while self._tasks:
             await asyncio.wait(self._tasks)
-        grown = [(held.index.watermark - held.saved, space) for space, held in self._held.items()]
-        grown = sorted((each for each in grown if each[0]), reverse=True)
-        for place, (_, space) in enumerate(grown):
-            if place and time() >= self._until:
-                logger.info("%d indexes were left without a new checkpoint: it took too long", len(grown) - place)
-                break
-            if (held := self._held.get(space)) is not None and (checkpoint := _checkpoint_of(held)) is not None:
+        for space, held in _most_grown(self._held, until=self._until):
+            if (checkpoint := _checkpoint_of(held)) is not None:
                 with calling_as(SERVER):
                     await self._write(space, held, checkpoint)
         self._until = math.inf
@@ -504,6 +498,16 @@ async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldInd
         with calling_as(SERVER):
             await checkpoints.remove_checkpoint(store, space, loaded.mark.at)
     loaded.is_loaded = False
+
+
+def _most_grown(indexes: Mapping[SpaceId, _HeldIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _HeldIndex]]:
+    """Yield those that have grown since their checkpoint, most grown first; after the first, none behind `until`."""
+    grown = sorted((item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True)
+    for place, item in enumerate(grown):
+        if place and asyncio.get_running_loop().time() >= until:
+            logger.info("%d indexes were left without a new checkpoint: there was no more time", len(grown) - place)
+            return
+        yield item
 
 
 def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SealBroken, SpaceLocked
+from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SpaceLocked
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import (
@@ -27,7 +27,6 @@ from elytron_core.ports.store import (
     closed_stream,
     queued_spaces,
     scan_documents,
-    scan_spaces,
     validate_batch,
 )
 from elytron_store.engine import PassingStore
@@ -147,24 +146,9 @@ class SecretStore(PassingStore):
                 return names[:limit]
             after = page[-1]
 
-    async def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+    def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
         """Yield the spaces by their own names; an inner space by that of the space whose seat names it."""
-        async for name in queued_spaces(self._inner):
-            owner = await self._owner_of(name) if name.startswith(INNER_PREFIX) else name
-            if owner is not None:
-                yield owner
-
-    async def _owner_of(self, inner: SpaceId) -> SpaceId | None:
-        """Return the space that has the inner space `inner`, None for one that its sealing left behind."""
-        owners = self.seats.owners
-        if inner not in owners:
-            # Once for a new inner space that this process has not used: only seats say whose they are.
-            async for space in scan_spaces(self._inner):
-                if not space.startswith(INNER_PREFIX):
-                    with suppress(SealBroken):
-                        await self.seats.read(space)
-            owners.setdefault(inner, None)
-        return owners[inner]
+        return self.seats.owners(queued_spaces(self._inner))
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; what came late to a space that was sealed meanwhile is removed."""
