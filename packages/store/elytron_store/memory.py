@@ -125,8 +125,8 @@ class MemoryStore(Engine):
 
     def _list_queue(self, space: SpaceId) -> None:
         """Have `space` among the queued ones if it has a queue now."""
-        known = self._held.get(space)
-        if known is not None and known.ledger.count(QUEUE):
+        contents = self._held.get(space)
+        if contents is not None and contents.ledger.count(QUEUE):
             self._queued.add(space)
         else:
             self._queued.discard(space)

@@ -71,16 +71,16 @@ class _QueueBook:
     def put(self, changes: ChangeSet, queue: JobQueue, /, *, is_noted: bool = False) -> None:
         """Add to `changes` what makes `queue` of it."""
         is_there = bool(queue.active)
-        if is_there:
-            # Without an entry: the queue changes with each job, and the job has one.
-            changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=None)
-        elif self.revision:
-            changes.delete(QUEUE_REF, expects=self.revision, has_entry=is_noted)
         if queue.over == self.queue.over and is_there and self.revision and self.over_revision:
             changes.require(OVER_REF, revision=self.over_revision)
         else:
             # Also when the queue comes or goes: its revisions begin again, and those of this document never do.
             changes.put(OVER_REF, JobQueue(over=queue.over), expects=self.over_revision, action=None)
+        if is_there:
+            # Last, as each plan for the queue writes it. Without an entry: the job has one.
+            changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=None)
+        elif self.revision:
+            changes.delete(QUEUE_REF, expects=self.revision, has_entry=is_noted)
 
 
 async def read_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:

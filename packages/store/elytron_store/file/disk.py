@@ -23,7 +23,7 @@ from pathlib import Path
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
-from elytron_store.manifest import is_folder, is_there
+from elytron_store.manifest import is_folder
 from elytron_store.private_files import private_opener
 
 _TRIES_ON_WINDOWS = 500
@@ -126,9 +126,8 @@ def make_folder(path: Path, /) -> None:
 
 def leave_mark(path: Path, /) -> None:
     """Leave an empty file at `path`, durable; its folder is there."""
-    if not is_there(path):
-        create_file(path).close()
-        sync_folder(path.parent)
+    create_file(path).close()
+    sync_folder(path.parent)
 
 
 def create_file(path: Path, /) -> FileIO:

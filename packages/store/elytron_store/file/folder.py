@@ -36,26 +36,26 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
     Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
     """
     with _folder_errors(where):
-        found = _matching_manifest(where, profile=profile, sealed=sealed)
-        if not _lists_queues(where, found):
+        stored = _matching_manifest(where, profile=profile, sealed=sealed)
+        if not _lists_queues(where, stored):
             where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked_file(where.locks / "store", wait_s=busy_wait_s):
                 # Looked at once more: another process may have made the store in the meantime.
-                found = _matching_manifest(where, profile=profile, sealed=sealed)
-                if found is None:
-                    found = new_manifest(at=at, profile=profile, sealed=sealed)
-                    disk.write_file(where.manifest, found.to_bytes())
-                if not _lists_queues(where, found):
-                    _list_queues(where, found)
+                stored = _matching_manifest(where, profile=profile, sealed=sealed)
+                if stored is None:
+                    stored = new_manifest(at=at, profile=profile, sealed=sealed)
+                    disk.write_file(where.manifest, stored.to_bytes())
+                if not _lists_queues(where, stored):
+                    _list_queues(where, stored)
         disk.make_folder(where.spaces)
 
 
-def _lists_queues(where: StorePaths, found: StoreManifest | None) -> bool:
+def _lists_queues(where: StorePaths, stored: StoreManifest | None) -> bool:
     """Return whether every space with unfinished jobs has a mark. Builds before version 2 of manifests made none."""
-    return found is not None and found.schema_version >= manifest.SCHEMA_VERSION and is_folder(where.queued)
+    return stored is not None and stored.schema_version >= manifest.SCHEMA_VERSION and is_folder(where.queued)
 
 
-def _list_queues(where: StorePaths, found: StoreManifest) -> None:
+def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
     """Mark all spaces as ones that may have unfinished jobs: who looks for those takes the other marks away."""
     filled = where.queued.with_name(f"{where.queued.name}{disk.NEW_SUFFIX}")
     shutil.rmtree(filled, ignore_errors=True)
@@ -66,7 +66,7 @@ def _list_queues(where: StorePaths, found: StoreManifest) -> None:
     shutil.rmtree(where.queued, ignore_errors=True)
     disk.move_durably(filled, where.queued)
     # Last, so that what is cut short is done again.
-    disk.write_file(where.manifest, found.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes())
+    disk.write_file(where.manifest, stored.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes())
 
 
 def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> None:

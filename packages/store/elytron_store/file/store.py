@@ -69,6 +69,7 @@ class FileSpace:
         self._where = where
         self._path = where.log_of(self.name)
         self._mark = where.queued / self.name
+        self._has_marked = False
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
         self._mutex = Lock()
@@ -79,8 +80,7 @@ class FileSpace:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
         with self._writing("appending commits"), self._viewing() as view:
             if any(put.ref.collection == QUEUE for batch in batches for put in batch.puts):
-                # Ahead of the batches: a process that dies in between leaves a mark too many, and none too few.
-                disk.leave_mark(self._mark)
+                self._leave_mark()
             if view is None:
                 outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
                 if frames:
@@ -133,6 +133,13 @@ class FileSpace:
         if not self.count(QUEUE):
             with self._writing("settling a mark"), self._viewing() as view:
                 self._settle_mark(view)
+
+    def _leave_mark(self) -> None:
+        # Ahead of the batches: a process that dies in between leaves a mark too many, and none too few. One that
+        # another process left may not be durable.
+        if not (self._has_marked and is_there(self._mark)):
+            disk.leave_mark(self._mark)
+            self._has_marked = True
 
     def _settle_mark(self, view: LogView | None) -> None:
         # Under the space's lock, so that no other writer is between its mark and its batch.
@@ -390,11 +397,11 @@ class FileStore(Engine):
         return await self._run(self._list, self._where.spaces, after, limit)
 
     async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        found = await self._run(self._list, self._where.queued, after, limit)
-        for space in found:
+        spaces = await self._run(self._list, self._where.queued, after, limit)
+        for space in spaces:
             with suppress(ElytronError):  # who reads the space gets the error
                 await self._run(self._space(space).settle_queue)
-        return found
+        return spaces
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         known = self._space(space)

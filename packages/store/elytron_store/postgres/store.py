@@ -153,8 +153,8 @@ class PostgresStore(Engine):
 
     async def _read_names(self, statement: bytes, after: str, limit: int) -> Sequence[SpaceId]:
         async def page(connection: Connection) -> Sequence[SpaceId]:
-            found = await connection.execute(statement, (after, limit))
-            return [SpaceId(space) for (space,) in await found.fetchall()]
+            rows = await connection.execute(statement, (after, limit))
+            return [SpaceId(space) for (space,) in await rows.fetchall()]
 
         return await self._connections.run(page, doing="reading")
 

@@ -159,10 +159,10 @@ def queued_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
 
 
 def _names_page(raw: Raw, statement: str, after: str, limit: int) -> Sequence[SpaceId]:
-    found = [space for (space,) in raw.execute(statement, (after, limit)).fetchall()]
-    if not all(isinstance(space, str) for space in found):
+    names = [space for (space,) in raw.execute(statement, (after, limit)).fetchall()]
+    if not all(isinstance(name, str) for name in names):
         raise StoreCorrupt(what="the list of spaces")
-    return found
+    return names
 
 
 T = TypeVar("T")
