@@ -169,7 +169,7 @@ def latest_backup(path: Path, /) -> Instant | None:
 
 def size_on_disk(path: Path, /) -> int:
     """Return the bytes of the files of the store at `path`, with what its engine keeps beside it."""
-    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
+    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-reserve"))]
     return sum(_tree_size(file) for file in beside if file.exists())
 
 

@@ -118,7 +118,7 @@ def _placed_store(store: str) -> str:
     address = parse_url(store)
     if address.path is None:
         raise StoreUrlInvalid(problem="is not a file or folder that a host can open: pass the server's --url")
-    return f"{address.engine}://{quote(address.path.resolve().as_posix())}"
+    return f"{address.engine}://{quote(address.path.resolve().as_posix())}{address.options}"
 
 
 def _toml_text(value: Json) -> str:

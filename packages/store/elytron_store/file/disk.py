@@ -8,6 +8,7 @@ spaces/<sha-256 of the space>/blobs/<key>.blob
 incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
 trash/                                   erased spaces on their way out
 quarantine/<sha-256 of the space>/       what `repair` moved aside
+reserve                                  room for erasures, while the device is short of it
 """
 
 import errno
@@ -22,6 +23,7 @@ from pathlib import Path
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
+from elytron_store.device_room import FULL
 from elytron_store.manifest import is_folder
 from elytron_store.private_files import private_opener
 
@@ -95,6 +97,7 @@ class StorePaths:
         self.incoming = root / "incoming"
         self.trash = root / "trash"
         self.quarantine = root / "quarantine"
+        self.reserve = root / "reserve"
 
     def lock_of(self, name: str, /) -> Path:
         """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
@@ -137,8 +140,6 @@ def write_file(path: Path, data: bytes, /) -> None:
 
 
 ENGINE = "file"
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Error numbers of a device without room."""
 
 
 @contextmanager

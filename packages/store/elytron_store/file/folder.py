@@ -10,10 +10,10 @@ from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import limits as store_limits
 from elytron_store import manifest
+from elytron_store.device_room import FULL, file_bytes
 from elytron_store.file import blobs, disk
 from elytron_store.file.disk import (
     ENGINE,
-    FULL,
     StorePaths,
     create_file,
     locked_file,
@@ -110,6 +110,11 @@ def _read_manifest(where: StorePaths) -> bytes | None:
         return where.manifest.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def largest_log(where: StorePaths, /) -> int:
+    """Return the bytes of the largest log of the store: an erasure may rewrite it."""
+    return max((file_bytes(where.log_of(path.name)) for path in where.spaces.iterdir()), default=0)
 
 
 def copy_folder(source: Path, target: Path, /) -> StoreManifest:

@@ -9,13 +9,13 @@ import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreFailed
+from elytron_core.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreFailed, StoreFull
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -32,6 +32,7 @@ from elytron_core.ports.store import (
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store import limits as store_limits
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, RoomReserve
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import blobs, disk, generation, repair
 from elytron_store.file import folder as file_folder
@@ -60,12 +61,15 @@ class FileSpace:
     is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
     """
 
-    def __init__(self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float) -> None:
+    def __init__(
+        self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: RoomReserve | None = None
+    ) -> None:
         self.space = space
         self.name = disk.folder_name(space)
         self.wants_compaction = False
         self.has_failed = False
         self._where = where
+        self._reserve = reserve or RoomReserve(where.reserve, most=0, engine=ENGINE)
         self._path = where.log_of(self.name)
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
@@ -75,6 +79,13 @@ class FileSpace:
 
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
+        try:
+            self._reserve.hold(self._contents.end)
+        except StoreFull as refusal:
+            return self._reserve.commit(batches, self._commit, refusal)
+        return self._reserve.commit(batches, self._commit, None)
+
+    def _commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         with self._writing("appending commits"), self._viewing() as view:
             if view is None:
                 outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
@@ -183,12 +194,15 @@ class FileSpace:
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
 
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
-        scrub = generation.DigestScrub(frozenset(erasure.refs))
-        left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
-        self._write_new(left.frames, instead_of=None if view is None else view.log)
-        return ErasureReceipt(
-            documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
-        )
+        def rewrite() -> ErasureReceipt:
+            scrub = generation.DigestScrub(frozenset(erasure.refs))
+            left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
+            self._write_new(left.frames, instead_of=None if view is None else view.log)
+            return ErasureReceipt(
+                documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
+            )
+
+        return self._reserve.use(rewrite)
 
     def _erase_everything(self) -> ErasureReceipt:
         repair.clear_pieces(self._where, self.name)
@@ -287,9 +301,10 @@ class FileStore(Engine):
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
-    def __init__(self, where: StorePaths, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, reserve: RoomReserve, /, *, busy_wait_s: float) -> None:
         super().__init__()
         self._where = where
+        self._reserve = reserve
         self._busy_wait_s = busy_wait_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
         self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
@@ -303,13 +318,14 @@ class FileStore(Engine):
         profile: str | None = None,
         sealed: bool = False,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
+        bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
         """Open the store in `folder`, made new where the folder is absent or empty.
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
         at = clock.now()
-        store = await cls.found(folder, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
+        store = await cls.found(folder, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s, bounds=bounds)
         try:
             await store.note_opening(at)
         except BaseException:
@@ -326,6 +342,7 @@ class FileStore(Engine):
         profile: str | None = None,
         sealed: bool = False,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
+        bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
         """Open the store in `folder` as `open` does, but leave one that is there already as it is.
 
@@ -335,7 +352,11 @@ class FileStore(Engine):
         await asyncio.to_thread(
             file_folder.prepare_folder, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        return cls(where, busy_wait_s=busy_wait_s)
+        reserve = RoomReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
+        if reserve.may_be_short:
+            with suppress(StoreFull):  # what is written will be refused
+                reserve.hold(await asyncio.to_thread(file_folder.largest_log, where))
+        return cls(where, reserve, busy_wait_s=busy_wait_s)
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died before."""
@@ -434,7 +455,7 @@ class FileStore(Engine):
     def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
         held = self._held.get(space)
         if held is None:
-            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s)
+            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
 
             def between() -> Work | None:
                 return fresh.compact if fresh.wants_compaction else None

@@ -16,6 +16,7 @@ from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnl
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, file_bytes, free_bytes
 from elytron_store.engine import WriteDurability
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
 from elytron_store.private_files import create_empty
@@ -27,6 +28,7 @@ from elytron_store.sqlite.driver import (
     JournalMode,
     Raw,
     SqliteLibrary,
+    path_beside,
     read_snapshot,
     retry_while_held,
     sqlite_library,
@@ -34,6 +36,7 @@ from elytron_store.sqlite.driver import (
     write_transaction,
 )
 from elytron_store.sqlite.schema import PAD, PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
+from elytron_store.sqlite.wal_room import translate_write_error
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
@@ -51,6 +54,7 @@ class WantedStore:
     library: SqliteLibrary = field(default_factory=sqlite_library)
     steps: Sequence[Step] = STEPS
     busy_wait_s: float = store_limits.BUSY_WAIT_S
+    bounds: DeviceBounds = DEFAULT_BOUNDS
 
 
 def create_file(path: Path, /) -> None:
@@ -130,9 +134,10 @@ def prepare_file(raw: Raw, wanted: WantedStore, /) -> FileAccess:
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is WriteDurability.FULL else 'NORMAL'}")
     # Freed pages are overwritten: an erasure promises that no byte is left.
     raw.execute("PRAGMA secure_delete = ON")
-    raw.execute(f"PRAGMA journal_size_limit = {store_limits.WAL_BYTES}")
+    wal_bytes = _wal_limit(wanted)
+    raw.execute(f"PRAGMA journal_size_limit = {wal_bytes}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    raw.execute(f"PRAGMA wal_autocheckpoint = {store_limits.CHECKPOINT_BYTES // page_bytes(raw)}")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {max(1, wal_bytes // page_bytes(raw))}")
     if version != len(wanted.steps):
         with write_transaction(raw, access):
             migrate_schema(raw, wanted.path, library=wanted.library, steps=wanted.steps)
@@ -154,8 +159,15 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
                 _keep_manifest(raw, read_manifest(row[0]).model_copy(update={"opened_at": at}))
             blobs.sweep_uploads(raw, at - store_limits.UPLOAD_KEEP_MS)
     except ERRORS as error:
-        if not isinstance(translate_error(error, doing="opening"), StoreFull):
+        if not isinstance(translate_write_error(error, access.place, doing="opening"), StoreFull):
             raise
+
+
+def _wal_limit(wanted: WantedStore) -> int:
+    """Return the bound of the WAL, by the room that the device has for this store's further files."""
+    free = free_bytes(wanted.path.parent)
+    beside = sum(file_bytes(path_beside(wanted.path, kind)) for kind in ("wal", "reserve"))
+    return wanted.bounds.wal_bytes if free is None else wanted.bounds.wal_limit(free + beside)
 
 
 def _look_up(raw: Raw, wanted: WantedStore) -> int:
