@@ -268,6 +268,19 @@ async def test_a_failed_write_beside_the_queue_ends_the_handle_too(tmp_path: Pat
     await store.close()
 
 
+async def test_after_a_failed_erasure_the_handle_takes_no_more_writes(tmp_path: Path) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    await put(store, fact(1), b"body")
+    device.trouble.at["DELETE"] = driver_error(10)
+    with pytest.raises(StoreFailed):
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+    device.trouble.at.clear()
+    with pytest.raises(StoreFailed):
+        await put(store, fact(2))
+    await store.close()
+
+
 @pytest.mark.parametrize(("code", "error"), [(14, StoreUnavailable), (5, StoreBusy), (10, StoreFailed)])
 async def test_a_failed_read_is_told_and_ends_nothing(tmp_path: Path, code: int, error: type[ElytronError]) -> None:
     device = failing()

@@ -77,15 +77,17 @@ class ExchangeCommit:
     block: PromptBlock
     continuation: ContinuedRequest | None
 
-    async def keep(self, answer: AnswerCopy, /) -> None:
-        """Keep what is to be kept of a whole answer. What memory does not take is counted."""
+    async def keep(self, answer: AnswerCopy, /) -> bool:
+        """Keep what is to be kept of a whole answer; return whether it is. What memory does not take is counted."""
         with self.parts.memory.committing(self.caller):
             try:
                 await self._kept(answer)
+                return True
             except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(ProxyFigure.LOST)
                 key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
                 logger.warning("turn not stored", extra={"request_id": self.caller.request_id, "key": key})
+                return False
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
@@ -202,6 +204,7 @@ _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
 DOWN: Final = CallRefusal(503, "memory_required", "memory is unavailable, and this call requires it: try again later")
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server stopped before the end of its answer: try again")
+_NOT_STORED: Final = CallRefusal(503, "turn_not_stored", "the model answered, but the turn was not stored: try again")
 _DEGRADED: Final = "degraded"
 _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 
@@ -227,7 +230,7 @@ class ProxyExchange:
         self._placed_blocks: list[tuple[int, PromptBlock]] = []
         """Blocks by the place of their message: those of earlier turns, then this turn's own."""
         self._model = ""
-        self.keeping: asyncio.Task[None] | None = None
+        self.keeping: asyncio.Task[bool] | None = None
         """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
 
     async def run(self) -> None:
@@ -391,6 +394,8 @@ class ProxyExchange:
                 passed = relay.feed(chunk)
                 # Before the piece goes on: a client that leaves with it loses no turn.
                 self._look(relay.answer)
+                if not await self._may_end():
+                    break
                 await self._passage.give(passed)
         except httpx.HTTPError as error:
             refusal = UNDECODED if isinstance(error, httpx.DecodingError) else _CUT
@@ -400,6 +405,8 @@ class ProxyExchange:
         last = relay.end(refusal or _CUT, is_broken=is_broken)
         self._look(relay.answer)
         self._judge(relay.answer, is_broken=is_broken)
+        if not await self._may_end():
+            last = relay.refuse(_NOT_STORED)
         if last is not None:  # without its end, the server closes the connection
             await self._passage.give(last, is_last=True)
 
@@ -428,7 +435,14 @@ class ProxyExchange:
         copy.end()
         self._look(copy.answer)
         self._judge(copy.answer)
-        await self._passage.give(held + tail, is_last=True)
+        if await self._may_end():
+            await self._passage.give(held + tail, is_last=True)
+
+    async def _may_end(self) -> bool:
+        """Return whether the end of an answer may be sent, which may wait until its turn is stored."""
+        if not self._parts.settings.durable or self.keeping is None:
+            return True
+        return await asyncio.shield(self.keeping)
 
     def _look(self, answer: AnswerCopy) -> None:
         """Begin to keep the answer as soon as it is whole: nothing but its end marker makes it so."""

@@ -458,7 +458,10 @@ class WriteConnection:
                 try:
                     return function(raw, *args)
                 except ERRORS as error:
-                    raise translate_write_error(error, self._access.place, doing="erasing") from error
+                    refused = translate_write_error(error, self._access.place, doing="erasing")
+                    if isinstance(refused, StoreFull):
+                        raise refused from error
+                    raise
 
             try:
                 return attempt()
