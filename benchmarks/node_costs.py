@@ -1,8 +1,8 @@
 """Processor time of an operation on one node, two nodes and two workers over one Postgres server.
 
-    python -m benchmarks.node_costs [--url postgresql://...] [--rounds 3] [--operations 400] [--spaces 20]
+    python -m benchmarks.node_costs [--url postgresql://...] [--rounds 3] [--operations 200] [--spaces 12]
 
-Clients add a note and recall, in turn, in spaces with 200 notes each. Two nodes get each space's calls at one of them
+Clients add a note and recall, in turn, in spaces with 100 notes each. Two nodes get each space's calls at one of them
 (routed) or at either (not routed); two workers get the calls of a connection that a client keeps, or each call over a
 connection of its own. Processor time is that of the nodes, and of the database where its processes are at hand. It does
 not depend on what else the machine does, but how much a process answers in a second does: that is printed only where
@@ -31,9 +31,9 @@ from benchmarks.rigs.serving import ask
 from elytron_cli.server.workers import WorkerGroup
 from elytron_http_shell.server import bound_socket
 
-_NOTES = 200
+_NOTES = 100
 _CLIENTS = 4
-_SHARE = 0.1
+_SHARE = 0.25
 _QUERY = "ferry to the island"
 
 
@@ -204,8 +204,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a database of a superuser on a server that runs")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--operations", type=int, default=400)
-    parser.add_argument("--spaces", type=int, default=20)
+    parser.add_argument("--operations", type=int, default=200)
+    parser.add_argument("--spaces", type=int, default=12)
     asked = parser.parse_args()
     if asked.url is not None:
         asyncio.run(compare_all(PostgresServer(asked.url), asked))

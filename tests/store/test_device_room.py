@@ -1,5 +1,6 @@
 """A small device: what fits on it, and what can still be forgotten and erased when it is full."""
 
+import asyncio
 import os
 import random
 import subprocess
@@ -9,14 +10,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.store.sqlite_rig import CLOCK
+from tests.store.sqlite_rig import CLOCK, look
 from tests.store.test_full_device import WITH_WAL, files_up_to
 
 import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_core.errors import StoreBusy, StoreFull
 from elytron_core.ports.store import Document, ErasureTarget
-from elytron_store.conformance.examples import ADA, AT, fact, one, put
+from elytron_store.conformance.examples import ADA, AT, fact, one, put, write_blob
 from elytron_store.device_room import DeviceBounds, RoomReserve, free_bytes
 from elytron_store.sqlite import SqliteStore
 
@@ -178,7 +179,7 @@ async def test_a_sqlite_store_at_the_limit_of_files_is_opened_and_read(tmp_path:
 
 def test_a_roomy_device_holds_a_reserve_without_a_file(tmp_path: Path) -> None:
     reserve = RoomReserve(tmp_path / "reserve", most=4_096, engine="file")
-    reserve.hold(1_000_000)
+    reserve.hold_largest(1_000_000)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,3 +195,23 @@ def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
 
 def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> None:
     assert free_bytes(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_back(small: Path, engine: str) -> None:
+    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
+        ids = await filled(memory)
+        added, forgotten = await asyncio.gather(
+            memory.add("One turn more. " * 900), memory.forget([ids[1]]), return_exceptions=True
+        )
+        assert isinstance(added, StoreFull)
+        assert not isinstance(forgotten, BaseException)
+        assert forgotten.changed
+
+
+async def test_what_was_staged_of_a_blob_is_taken_back_from_the_device_that_it_filled(small: Path) -> None:
+    store = await SqliteStore.open(small / "m.db", clock=CLOCK, library=WITH_WAL)
+    with pytest.raises(StoreFull):
+        await write_blob(store, "aa", os.urandom(6 * MIB))
+    assert look(small / "m.db", "SELECT (SELECT count(*) FROM uploads) + (SELECT count(*) FROM chunks)") == [(0,)]
+    await store.close()

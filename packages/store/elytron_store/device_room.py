@@ -87,7 +87,7 @@ class RoomReserve:
         self._most = most
         self._engine = engine
         self._mutex = Lock()
-        self._size = file_bytes(path)
+        self._largest = 0
         self._looks_spared = 0
 
     @property
@@ -96,19 +96,25 @@ class RoomReserve:
         free = free_bytes(self._path.parent)
         return free is not None and free < _ROOMY * self._most
 
-    def hold(self, rewritten: int, /) -> None:
-        """Hold room for an erasure that rewrites `rewritten` bytes. Raises StoreFull where the device has less."""
+    def hold_largest(self, rewritten: int, /) -> None:
+        """Hold room as `hold` does, for the largest that was named so far."""
         with self._mutex:
-            self._size = min(max(self._size, rewritten + _ERASURE_BYTES), self._most)
+            self._largest = max(self._largest, rewritten)
+        self.hold(lambda: self._largest)
+
+    def hold(self, rewritten: Callable[[], int], /) -> None:
+        """Hold room for an erasure that writes so many bytes anew. Raises StoreFull where the device has less."""
+        with self._mutex:
             if self._looks_spared:
                 self._looks_spared -= 1
                 return
             free = free_bytes(self._path.parent)
             if free is None or not self._most:
                 return
-            margin = free - _ROOMY * self._size
+            size = min(rewritten() + _ERASURE_BYTES, self._most)
+            margin = free - _ROOMY * size
             if margin < 0:
-                self._fill(self._size)
+                self._fill(size)
                 return
             # No further look until what is written meanwhile could have used up the margin.
             self._looks_spared = min(margin // (2 * store_limits.GROUP_BYTES), _LOOKS_SPARED)
@@ -148,9 +154,13 @@ class RoomReserve:
         /,
     ) -> Sequence[Outcome]:
         """Have `batches` written; where there is a `refusal`, only those that take something back."""
-        kept = [batch for batch in batches if batch.takes_back or refusal is None]
-        uses_reserve = all(batch.takes_back for batch in kept)
-        outcomes = iter(self.use(lambda: write(kept)) if uses_reserve else write(kept)) if kept else iter(())
+        kept = [batch for batch in batches if batch.takes_back]
+        if refusal is None and len(kept) < len(batches):
+            try:
+                return write(batches)
+            except StoreFull as full:
+                refusal = full
+        outcomes = iter(self.use(lambda: write(kept)) if kept else ())
         return [next(outcomes) if refusal is None or batch.takes_back else refusal for batch in batches]
 
     def _fill(self, size: int) -> None:
@@ -159,6 +169,8 @@ class RoomReserve:
                 begun = file_bytes(self._path)
                 if begun < size:
                     _allocate_bytes(file.fileno(), begun, size - begun)
+                elif begun > size + _ERASURE_BYTES:
+                    file.truncate(size)
         except OSError as error:
             if error.errno in FULL:
                 raise StoreFull(engine=self._engine) from error

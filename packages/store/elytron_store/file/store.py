@@ -80,7 +80,7 @@ class FileSpace:
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
         try:
-            self._reserve.hold(self._contents.end)
+            self._reserve.hold_largest(self._contents.end)
         except StoreFull as refusal:
             return self._reserve.commit(batches, self._commit, refusal)
         return self._reserve.commit(batches, self._commit, None)
@@ -146,7 +146,7 @@ class FileSpace:
             # Unfinished uploads of dead processes may hold bytes of what is erased.
             blobs.sweep_uploads(self._where, busy_wait_s=self._busy_wait_s)
             if erasure.whole_space:
-                return self._erase_everything()
+                return self._reserve.use(self._erase_everything)
             with self._viewing() as view:
                 if view is not None:
                     view.contents.require_complete()
@@ -355,7 +355,7 @@ class FileStore(Engine):
         reserve = RoomReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
         if reserve.may_be_short:
             with suppress(StoreFull):  # what is written will be refused
-                reserve.hold(await asyncio.to_thread(file_folder.largest_log, where))
+                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))
         return cls(where, reserve, busy_wait_s=busy_wait_s)
 
     async def note_opening(self, at: Instant, /) -> None:

@@ -1,6 +1,7 @@
 """Room of an SQLite file on its device: when its WAL is emptied, and which writes have to leave room for an erasure."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from elytron_core.errors import ElytronError, StoreBusy, StoreFull
@@ -16,6 +17,7 @@ from elytron_store.sqlite.driver import (
     retry_while_held,
     translate_error,
 )
+from elytron_store.sqlite.schema import page_bytes
 
 _FAILED_WRITES = (10, 778)
 """An input or output error of any kind, which is all that some drivers report, and that of a write."""
@@ -51,35 +53,49 @@ class WalRoom:
     def refusal(self, raw: Raw, /) -> StoreFull | None:
         """Return why nothing more is written, as an erasure could lack room for it; None if it may be."""
         try:
-            self._hold()
+            self.reserve.hold(partial(self._live_bytes, raw))
         except StoreFull as refusal:
             if not self.empty_wal(raw):
                 return refusal
         else:
             return None
         try:
-            self._hold()
+            self.reserve.hold(partial(self._live_bytes, raw))
         except StoreFull as refusal:
             return refusal
         return None
 
     def empty_wal(self, raw: Raw, /) -> bool:
-        """Empty the WAL, if there is one and readers let go of it; return whether that made room.
-
-        The file may have to grow first: the reserve lends the room, and gets it back from the WAL.
-        """
+        """Empty the WAL, if there is one and readers let go of it; return whether that made room."""
         if not file_bytes(self._wal):
             return False
+        with suppress(StoreBusy, *ERRORS):
+            self._truncate(raw, wait_s=0.0)
+            return True
+        return False
+
+    def empty_for_erasing(self, raw: Raw, /, *, wait_s: float) -> None:
+        """Empty the WAL before the reserve is used. Raises StoreBusy where a reader holds an older state.
+
+        What is written then would fill the device with a WAL that could not be moved into the file any more.
+        """
+        if file_bytes(self._wal):
+            with suppress(*ERRORS):
+                self._truncate(raw, wait_s=wait_s)
+
+    def _truncate(self, raw: Raw, *, wait_s: float) -> None:
+        # The file may have to grow first: the reserve lends the room, and gets it back from the WAL.
         lent = self.reserve.release()
         try:
-            with suppress(StoreBusy, *ERRORS):
-                truncate_wal(raw, wait_s=0.0)
-                return True
+            truncate_wal(raw, wait_s=wait_s)
         finally:
             with suppress(StoreFull):
                 self.reserve.refill(lent)
-        return False
 
-    def _hold(self) -> None:
-        # The largest size that the file can have when its WAL is in it, which is what an erasure writes.
-        self.reserve.hold(file_bytes(self._path) + file_bytes(self._wal))
+    def _live_bytes(self, raw: Raw) -> int:
+        """Return the bytes of the pages in use, which an erasure writes anew."""
+        try:
+            pages, free = (raw.execute(f"PRAGMA {name}_count").fetchone()[0] for name in ("page", "freelist"))
+        except ERRORS:  # without a WAL a commit of others may be under way
+            return file_bytes(self._path) + file_bytes(self._wal)
+        return (pages - free) * page_bytes(raw)

@@ -466,7 +466,7 @@ class WriteConnection:
             try:
                 return attempt()
             except StoreFull:
-                self._room.empty_wal(raw)
+                self._room.empty_for_erasing(raw, wait_s=self._access.busy_wait_s)
             return self._room.reserve.use(attempt)
 
         return await self.run(call)
@@ -476,7 +476,8 @@ class WriteConnection:
         access = self._access
 
         def call(raw: Raw) -> T:
-            refusal = self._refusal(raw)
+            # What was staged of a blob is taken back on a full device too.
+            refusal = self._refusal(raw) if function is not blobs.discard_upload else None
             if refusal is not None:
                 raise refusal
             with write_transaction(raw, access):
@@ -528,7 +529,9 @@ class WriteConnection:
         try:
             return write()
         except StoreFull:
-            if not self._room.empty_wal(raw):
+            if all(batch.takes_back for batch in batches):
+                self._room.empty_for_erasing(raw, wait_s=0.0)
+            elif not self._room.empty_wal(raw):
                 raise
         return write()
 
