@@ -15,10 +15,11 @@ from tests.store.test_full_device import WITH_WAL, files_up_to
 
 import elytron
 from elytron.runtime import MemoryRuntime
-from elytron_core.errors import StoreBusy, StoreFull
+from elytron_core.errors import StoreBusy, StoreFull, StoreUrlInvalid
 from elytron_core.ports.store import Document, ErasureTarget
 from elytron_store.conformance.examples import ADA, AT, fact, one, put, write_blob
 from elytron_store.device_room import DeviceBounds, RoomReserve, free_bytes
+from elytron_store.engines import parse_url
 from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -191,6 +192,21 @@ def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
         2_048,
         16_384,
     ]
+
+
+def test_the_url_of_a_store_bounds_its_use_of_the_device() -> None:
+    address = parse_url("sqlite:///m.db?reserve_bytes=0&wal_bytes=65536")
+    assert address.bounds == DeviceBounds(wal_bytes=65_536, reserve_bytes=0)
+    assert parse_url(address.url_at(Path("/other.db"))).bounds == address.bounds
+    assert parse_url("file:///folder?reserve_bytes=7").bounds == DeviceBounds(reserve_bytes=7)
+
+
+@pytest.mark.parametrize(
+    "query", ["wal_bytes=1", "reserve_bytes=", "reserve_bytes=1&reserve_bytes=1", "reserve_bytes=-1", "mode=ro"]
+)
+def test_a_bound_that_a_store_does_not_have_or_that_is_no_number_is_rejected(query: str) -> None:
+    with pytest.raises(StoreUrlInvalid):
+        parse_url(f"file:///folder?{query}")
 
 
 def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> None:
