@@ -11,8 +11,9 @@ for a block when a reader has to look for the next one behind damage.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -152,14 +153,23 @@ def decode_header(data: bytes, /) -> LogHeader | None:
 
 
 def find_header(data: bytes, /) -> LogHeader | None:
-    """Return the header of which `data` has a whole copy at any place; how much is acknowledged is lost then."""
-    place = data.find(_LOG_MAGIC)
-    while place >= 0:
-        static = data[place : place + _STATIC_BYTES]
-        if _is_whole_static(static):
-            _, salt, length, name = _STATIC.unpack(static[: _STATIC.size])
-            return LogHeader(salt, SpaceId(name[:length].decode()), None, sound=False)
-        place = data.find(_LOG_MAGIC, place + 1)
+    """Return the header that `data` begins with though no copy is whole, or of which a copy is at another place.
+
+    Most of a copy is the room behind the name, whose bytes are known: what is left of both mostly proves one.
+    """
+    second_at = HEADER_BYTES - _STATIC_BYTES
+    places = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
+    copies = [data[place : place + _STATIC_BYTES] for place in dict.fromkeys((0, second_at, *places))]
+    copies = [copy for copy in copies if len(copy) == _STATIC_BYTES]
+    for salted, named, checked in product(copies, repeat=3):
+        _, salt, _, _ = _STATIC.unpack(salted[: _STATIC.size])
+        _, _, length, name = _STATIC.unpack(named[: _STATIC.size])
+        static = _STATIC.pack(_LOG_MAGIC, salt, length, name[:length])
+        if frame_checksum(static) == checked[_STATIC.size :]:
+            whole = static + checked[_STATIC.size :]
+            header = decode_header(whole + data[ACKNOWLEDGED_AT:HEADER_BYTES])
+            assert header is not None, "one copy is whole"
+            return replace(header, sound=False)
     return None
 
 
