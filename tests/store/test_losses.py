@@ -11,14 +11,16 @@ from tests.store.test_secret_store import WORDS
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant, SystemClock
-from elytron_core.errors import StoreCorrupt
+from elytron_core.errors import StoreCorrupt, StoreFailed
 from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import CheckReport, ErasureTarget, LossRecord, Store, StoreLoss, find_losses
 from elytron_store import open_store, rescue_store
 from elytron_store.conformance.examples import ADA, AT, BOB, blob, documents, fact, put, write_blob
 from elytron_store.file.disk import StorePaths, folder_name
+from elytron_store.file.folder import copy_folder
 from elytron_store.secret.keeper import PlainContents, SecretKeeper
 from elytron_store.secret.store import SecretStore
+from elytron_store.sqlite.setup import copy_database
 
 pytestmark = pytest.mark.anyio
 NUMBER = 40
@@ -252,6 +254,39 @@ async def test_a_space_that_died_before_its_record_is_recorded_by_the_next_commi
     await put(store, fact(2))
     assert paths.record_of(folder_name(ADA)).exists()
     await store.close()
+
+
+async def test_a_first_commit_that_cannot_be_recorded_is_refused_as_a_whole(tmp_path: Path) -> None:
+    store = await opened(url_of(tmp_path, "file"))
+    paths = StorePaths(tmp_path / "m")
+    paths.records.write_bytes(b"in the way")
+    with pytest.raises(StoreFailed):
+        await put(store, fact(1))
+    await store.close()
+    paths.records.unlink()
+    store = await opened(url_of(tmp_path, "file"))
+    assert await documents(store) == []
+    assert (await store.check()).ok
+    await store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_copy_of_a_store_has_its_losses_and_records(tmp_path: Path, engine: str) -> None:
+    url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
+    remember(url)
+    data = bytearray(file.read_bytes())
+    data[data.index(b"berth 70.")] ^= 1
+    file.write_bytes(data)
+    (loss,) = (await rescued(url)).losses
+    (tmp_path / "copy").mkdir()
+    if engine == "sqlite":
+        copy_database(tmp_path / "m.db", tmp_path / "copy/m.db")
+    else:
+        copy_folder(tmp_path / "m", tmp_path / "copy/m")
+        StorePaths(tmp_path / "copy/m").log_of(folder_name(ADA)).unlink()
+        report = await rescue_store(url_of(tmp_path / "copy", engine), clock=SystemClock(), repair=False)
+        assert [problem.space for problem in report.problems] == [ADA]
+    assert await losses_in(url_of(tmp_path / "copy", engine)) == [loss]
 
 
 async def test_a_damaged_record_of_a_space_is_written_again(tmp_path: Path) -> None:

@@ -299,9 +299,9 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     wanted = 1
     for found in log.frames(HEADER_BYTES, log.acknowledged):
         if isinstance(found, LogHole):
-            troubles.append(
-                SpaceDamage(DamageKind.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}")
-            )
+            contents.holes.append(found)
+            what = f"{found.end - found.start} bytes of a log at {found.start}"
+            troubles.append(SpaceDamage(DamageKind.ENGINE, what))
             continue
         contents.apply(found)
         if not log.has_both_copies(found):
@@ -321,7 +321,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     for answered in _broken_answers(log, contents):
         request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
         troubles.append(SpaceDamage(DamageKind.ENGINE, request, memory=False))
-    if any(isinstance(found, LogHole) for found in log.frames(HEADER_BYTES, log.acknowledged)):
+    if contents.holes:
         findings.missing = _count_missing(log, contents)
 
 
