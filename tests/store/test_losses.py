@@ -295,6 +295,7 @@ async def test_a_damaged_record_of_a_space_is_written_again(tmp_path: Path) -> N
     paths.record_of(folder_name(ADA)).write_bytes(b"else")
     report = await rescued(url)
     assert ([problem.what for problem in report.problems], report.losses) == (["the record of a space"], ())
+    assert b"ada" in paths.record_of(folder_name(ADA)).read_bytes()
     assert (await rescue_store(url, clock=SystemClock(), repair=False)).ok
     assert count_memories(url) == NUMBER
 

@@ -13,7 +13,15 @@ from typing import NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, DocumentRef, StoreLoss, StoreProblem
+from elytron_core.ports.store import (
+    CheckReport,
+    CheckTally,
+    DamageKind,
+    DocumentRef,
+    JournalAction,
+    StoreLoss,
+    StoreProblem,
+)
 from elytron_store import engine
 from elytron_store.file import blobs, disk, generation, records
 from elytron_store.file.disk import (
@@ -330,7 +338,8 @@ def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     named: dict[DocumentRef, bool] = {}
     for found in log.frames(HEADER_BYTES, log.acknowledged):
         for entry in () if isinstance(found, LogHole) else entries_of(found):
-            named[entry.ref] = bool(entry.digest) and entry.covers == 1
+            is_stored = entry.action is not JournalAction.DELETE
+            named[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
     return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in named.items())
 
 

@@ -114,8 +114,9 @@ WHERE space = ?1 AND (action = 'write' OR (action = 'maintenance' AND digest = '
 """
 # SQLite takes the other columns from the row with the greatest sequence.
 _MISSING = """
-FROM (SELECT collection, key, max(sequence), digest, covers FROM journal WHERE space = ?1 GROUP BY collection, key) AS j
-WHERE digest <> '' AND covers = 1 AND NOT EXISTS (
+FROM (
+  SELECT collection, key, max(sequence), action, digest, covers FROM journal WHERE space = ?1 GROUP BY collection, key
+) AS j WHERE action <> 'delete' AND digest <> '' AND covers = 1 AND NOT EXISTS (
   SELECT 1 FROM documents AS d WHERE d.space = ?1 AND d.collection = j.collection AND d.key = j.key)
 """
 _HALF_BLOBS = """
