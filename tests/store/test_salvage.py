@@ -69,6 +69,11 @@ def change(path: Path, *statements: str) -> None:
         raw.commit()
 
 
+def rows_of(path: Path, statement: str) -> Sequence[tuple[int, ...]]:
+    with closing(sqlite3.connect(path)) as raw:
+        return raw.execute(statement).fetchall()
+
+
 async def test_each_wiped_page_costs_what_was_on_it_and_all_of_that_is_counted(path: Path) -> None:
     whole = path.read_bytes()
     lost = 0
@@ -108,6 +113,34 @@ async def test_moved_pages_are_found_in_a_file_that_was_cut_to_whole_pages(path:
     report = await rescued(path)
     assert len(await left_in(path)) >= NUMBER - 4
     assert None in {loss.space for loss in report.losses}
+
+
+async def test_pages_of_another_size_are_read(path: Path) -> None:
+    for size in (1_024, 65_536):
+        change(path, f"PRAGMA page_size = {size}", "PRAGMA journal_mode = DELETE", "VACUUM")
+        whole = path.read_bytes()
+        assert int.from_bytes(whole[16:18], "big") in {size, 1}
+        path.write_bytes(whole[: -size // 2])
+        report = await rescued(path, repair=False)
+        assert report.documents >= NUMBER // 3
+        path.write_bytes(whole)
+        assert (await rescued(path, repair=False)).losses == ()
+
+
+async def test_pages_that_cannot_be_read_are_counted(path: Path) -> None:
+    ((root,),) = rows_of(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'heads'")
+    whole = path.read_bytes()
+    start = (root - 1) * PAGE_BYTES
+    path.write_bytes(whole[:start] + b"\xff" * PAGE_BYTES + whole[start + PAGE_BYTES :])
+    report = await rescued(path)
+    assert [(loss.space, loss.what) for loss in report.losses] == [
+        (ADA, "rows, perhaps the last of its journal too"),
+        (BOB, "rows, perhaps the last of its journal too"),
+        (None, "unreadable pages of the sqlite file: 1"),
+    ]
+    path.write_bytes(whole[: -2 * PAGE_BYTES])
+    report = await rescued(path)
+    assert report.losses[-1].what == "unreadable pages of the sqlite file: 2"
 
 
 async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Path) -> None:
