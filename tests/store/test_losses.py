@@ -333,7 +333,7 @@ async def test_a_damaged_note_of_a_loss_is_a_loss(tmp_path: Path) -> None:
     paths = StorePaths(tmp_path / "m")
     paths.losses.mkdir()
     paths.loss_of(folder_name(ADA)).write_bytes(b"{")
-    assert [loss.what for loss in await find_losses(store)] == ["the record of earlier losses"]
+    assert await find_losses(store) == [StoreLoss(None, 0, 0, 0, Instant(0), "the record of earlier losses")]
     assert isinstance(store, LossRecord)
     assert await store.acknowledge_losses(None, at=AT) == 1
     assert await find_losses(store) == []
