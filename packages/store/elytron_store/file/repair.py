@@ -178,11 +178,13 @@ def findings_report(
 
 def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
+    findings = SpaceFindings()
     with while_reading("the record of a space"):
         is_recorded = records.is_recorded(where, name)
-        findings = SpaceFindings(space=records.recorded_space(where, name))
-    if is_recorded and findings.space is None:
-        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, "the record of a space", content=False))
+        try:
+            findings.space = records.recorded_space(where, name)
+        except StoreCorrupt as damaged:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damaged.what, content=False))
     log = None
     try:
         log = GenerationLog.open(where.log_of(name), realigns=True)
@@ -234,7 +236,7 @@ def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: f
         if log is not None:
             with log:
                 _mend_log(where, name, log)
-        if findings.space is not None and records.recorded_space(where, name) is None:
+        if findings.space is not None:
             records.drop_record(where, name)
             records.record_space(where, findings.space)
         return findings
@@ -267,7 +269,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     where = StorePaths(path)
     with while_reading("the store"):
         names = records.space_names(where)
-    if not names:
+    if not names and not is_folder(where.losses):
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
