@@ -1,6 +1,7 @@
 """What a file store makes of torn tails, flipped bits and lost stretches: nothing wrong served, the rest kept."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -405,6 +406,17 @@ def blind(log: Path, start: int) -> None:
     assert block is not None
     flip(log, start)
     flip(log, (start + block.bodies_at) // 2)
+
+
+async def test_the_repair_of_a_sound_store_changes_no_byte(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1))
+    await write_blob(store, "aa", b"blob")
+    before = {path: (path.read_bytes(), path.stat().st_ino) for path in root.rglob("*") if path.is_file()}
+    assert (await store.repair()).ok
+    assert {path: (path.read_bytes(), path.stat().st_ino) for path in root.rglob("*") if path.is_file()} == before
+    log.unlink()
+    shutil.rmtree(root / "records")
+    assert (await store.repair()).spaces == 0
 
 
 async def test_the_copy_of_a_frame_is_not_taken_twice(store: FileStore, log: Path) -> None:

@@ -158,6 +158,14 @@ async def test_a_lost_head_says_that_the_end_of_a_journal_may_be_lost(path: Path
     assert len(await left_in(path)) == NUMBER
 
 
+async def test_a_space_of_which_only_documents_are_left_has_a_journal_of_them(path: Path) -> None:
+    change(path, "DELETE FROM heads", "DELETE FROM journal")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 0), (BOB, 0, 0)]
+    assert (report.documents, report.entries) == (NUMBER + 1, NUMBER + 1)
+    assert len(await left_in(path)) == NUMBER
+
+
 async def test_lost_entries_have_others_in_their_place_and_their_documents_are_named_again(path: Path) -> None:
     change(path, "DELETE FROM journal WHERE sequence IN (3, 4, 60)")
     report = await rescued(path)
