@@ -38,7 +38,7 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
-from elytron_store.file.blobs import WINDOW_CHUNKS
+from elytron_store.file.blobs import WINDOW_CHUNKS, BlobReader
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.log import GenerationLog, LogHole
@@ -417,6 +417,15 @@ async def test_the_repair_of_a_sound_store_changes_no_byte(store: FileStore, roo
     log.unlink()
     shutil.rmtree(root / "records")
     assert (await store.repair()).spaces == 0
+
+
+async def test_a_reader_that_was_closed_opens_no_blob(store: FileStore, root: Path) -> None:
+    await write_blob(store, "aa", b"blob")
+    reader = BlobReader(StorePaths(root), NAME, "aa")
+    assert reader.next() == (b"blob",)
+    for begun in (reader, BlobReader(StorePaths(root), NAME, "aa")):
+        begun.close()
+        assert begun.next() == ()
 
 
 async def test_the_copy_of_a_frame_is_not_taken_twice(store: FileStore, log: Path) -> None:

@@ -1,6 +1,7 @@
 """Saving the rows of a damaged SQLite file: whatever happens to a page costs the rows on it, and they are counted."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -149,6 +150,32 @@ async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Pa
     report = await rescued(path)
     assert len(await left_in(path)) >= NUMBER - 1
     assert "perhaps" not in "".join(loss.what for loss in report.losses)
+
+
+async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tmp_path: Path) -> None:
+    store = await SqliteStore.open(path, clock=CLOCK)
+    for number in range(20):
+        await put(store, fact(100 + number), b"an older state")
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0] == 0
+    for number in range(20):
+        await put(store, fact(100 + number), b"a newer state", expects=1)
+    await put(store, fact(200))
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0] == 0
+    await put(store, fact(201))  # the first of a round, which begins at the front of the file
+    (tmp_path / "as-it-was").mkdir()
+    for name in ("m.db", "m.db-wal"):
+        shutil.copy(tmp_path / name, tmp_path / "as-it-was" / name)
+    await store.close()
+    place = tmp_path / "as-it-was/m.db"
+    place.write_bytes(bytes(100) + place.read_bytes()[100:])
+    report = await rescued(place)
+    assert (report.documents, report.losses) == (NUMBER + 1 + 22, ())
+    store = await SqliteStore.open(place, clock=CLOCK)
+    found = await store.get(ADA, [fact(100 + number) for number in range(20)])
+    assert {each.body for each in found if each is not None} == {b"a newer state"}
+    await store.close()
 
 
 async def test_a_lost_head_says_that_the_end_of_a_journal_may_be_lost(path: Path) -> None:
