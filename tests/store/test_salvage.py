@@ -28,6 +28,7 @@ from elytron_store import rescue_store
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
 from elytron_store.engine import LOST_REF
 from elytron_store.sqlite import SqliteStore, schema
+from elytron_store.sqlite.pages import open_pages
 from elytron_store.sqlite.schema import PAGE_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +174,8 @@ async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tm
         for ending in ("", "-wal"):
             shutil.copy(f"{path}{ending}", f"{place}{ending}")
     place.write_bytes(bytes(100) + place.read_bytes()[100:])
+    with open_pages(place) as pages:
+        assert {row[3] for row in pages.rows() if row[:2] == ("bob", "facts") and len(row) == 6} == {6}
     report = await rescued(place)
     assert (report.documents, report.losses) == (NUMBER + 1, ())
     store = await SqliteStore.open(place, clock=CLOCK)
