@@ -153,6 +153,25 @@ async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Pa
     assert "perhaps" not in "".join(loss.what for loss in report.losses)
 
 
+async def test_rows_of_every_length_are_read(path: Path) -> None:
+    sizes = range(PAGE_BYTES - 200, 2 * PAGE_BYTES)
+    rows = [
+        (
+            "bob",
+            "sizes",
+            f"{size:04x}",
+            1,
+            bytes(size),
+            schema.check_of("bob", "sizes", f"{size:04x}", 1, body=bytes(size)),
+        )
+        for size in sizes
+    ]
+    with closing(sqlite3.connect(path)) as raw:
+        raw.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", rows)
+        raw.commit()
+    assert (await rescued(path, repair=False)).documents == NUMBER + 1 + len(sizes)
+
+
 async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tmp_path: Path) -> None:
     place = tmp_path / "as-it-was/m.db"
     place.parent.mkdir()
