@@ -34,10 +34,10 @@ async def test_a_store_opened_again_knows_everything(tmp_path: Path, name: str) 
     async with elytron.open(store) as memory:
         await memory.add("We moved to Lisbon in May.")
         await believe(memory, "home city", "Lisbon")
-        before = await memory.inspect()
+        before = await memory.inspect(fingerprints=True)
     async with elytron.open(store) as memory:
         assert (await texts(memory, "when did we move?"))[0] == "We moved to Lisbon in May."
-        after = await memory.inspect()
+        after = await memory.inspect(fingerprints=True)
         assert after.state_fingerprint == before.state_fingerprint
         assert after.event_fingerprint == before.event_fingerprint
         assert after.documents == {"conversations": 1, "facts": 1, "slots": 1, "space": 1, "turns": 1}
@@ -109,7 +109,7 @@ async def test_a_closed_runtime_refuses(path: str) -> None:
 
 
 async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> None:
-    nothing = await memory.inspect()
+    nothing = await memory.inspect(fingerprints=True)
     assert (nothing.exists, nothing.sequence, nothing.documents) == (False, 0, {})
     await memory.add("one", speaker="Ada", at=2_000, conversation="b")
     await memory.add("two", speaker="Bob", at=1_000, conversation="a")
@@ -153,7 +153,7 @@ async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path)
         async with elytron.open(store, space="ada", clock=FrozenClock(), ids=SeededIds()) as memory:
             await memory.add(["I like tea", "and cake"], speaker="Ada")
             await believe(memory, "home", "Lisbon")
-            report = await memory.inspect()
+            report = await memory.inspect(fingerprints=True)
             prints.add((report.state_fingerprint, report.event_fingerprint))
     assert len(prints) == 1
 

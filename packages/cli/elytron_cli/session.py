@@ -268,15 +268,18 @@ def run_work(
     *,
     when_missing: WhenMissing = WhenMissing.REFUSE,
     hints: bool = True,
+    progress: str | None = None,
 ) -> int | None:
     """Open the store, do `work`, close; return its exit code. Raises StoreMissing.
 
-    A command that only reads gives a hint if its space is empty and the store has others.
+    A command that only reads gives a hint if its space is empty and the store has others. `progress` is the text of a
+    bar that is shown at once; without it one is shown if an index is built.
     """
     found, out = run_settings(), run_output()
 
     async def whole() -> int | None:
-        with ProgressBar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
+        what = progress or "indexing"
+        with ProgressBar(what, unit="entries", shown=not out.is_json, unasked=progress is None) as bar:
             async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
                 session.runtime.context.entries.add("cli")
                 # Looked for before the work, which may write, and shown behind its output.

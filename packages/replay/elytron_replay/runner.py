@@ -277,7 +277,7 @@ class _FixtureStage:
         if self._is_closed:
             await self.reopen(StoreReopening.CLOSED)
         reports = {
-            space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space)))
+            space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space), fingerprints=True))
             for space in self._fixture.spaces
         }
         return {

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
+from elytron.indexing.checkpoints import Progress
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.secrets.credential_key import CredentialKey
@@ -121,6 +122,8 @@ class OperationContext:
     """The id of the caller's own records."""
     source: str | None = None
     """The caller's own name for itself."""
+    progress: Progress | None = None
+    """Called while a space is read for a check, with how much is done and how much there is."""
     notes_projections: bool = False
     """If true, each projection leaves an entry in the journal."""
     interrupted: dict[tuple[SpaceId, str], str] = field(default_factory=dict[tuple[SpaceId, str], str])

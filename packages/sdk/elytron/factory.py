@@ -217,6 +217,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             commits=store.commits,
             skill_dirs=SkillDirs(options.agent_skill_dirs),
             default_scope=options.scope,
+            progress=options.progress,
             notes_projections=options.projection_events,
         )
         spaces.ender = partial(finish_erasure, ctx)

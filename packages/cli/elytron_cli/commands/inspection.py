@@ -72,9 +72,10 @@ if TYPE_CHECKING:
 @page_command("inspect")
 @click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
 @click.option("--repair", is_flag=True, help="Check the store and move damaged data aside; nothing is discarded.")
+@click.option("--fingerprints", is_flag=True, help="Read the whole space for its fingerprints and its head.")
 @click.option("--head", metavar="HEAD", help="Recorded head to compare with the journal of the space.")
 @common_options
-def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | None:
+def inspect_command(*, check: bool, repair: bool, fingerprints: bool, head: str | None) -> int | None:
     """Show what the space contains.
 
     Exits with 13 if the check finds damage or unjournaled changes, or if the space does not match --head because an
@@ -82,7 +83,7 @@ def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | Non
     cannot be opened is checked and repaired too, as long as nothing else has it open: its intact content is restored,
     and the damaged file is saved next to it.
     """
-    request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
+    request = MemoryInspectionRequest(check=check or repair, repair=repair, fingerprints=fingerprints, head=head)
     report, refused = _read_space(request)
     rescued: CheckReport | None = None
     if refused is not None or (repair and not _is_repaired(report)):
@@ -133,7 +134,7 @@ def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionRepor
         found.append(await session.call(request))
 
     try:
-        run_work(work)
+        run_work(work, progress="checking" if request.check else None)
     except (StoreCorrupt, StoreForeign, SealBroken) as refused:
         if isinstance(refused, SealBroken) and not request.check:
             raise

@@ -178,6 +178,8 @@ class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
     """
 
     check: bool = False
+    fingerprints: bool = False
+    """Read the whole space for its fingerprints and head, as `check` and `head` do."""
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
@@ -266,7 +268,7 @@ class JournalAccount(Value):
 
 
 class MemoryInspectionReport(Value):
-    """Contents of a space. Fingerprints are equal for equal content on every store."""
+    """Contents of a space. Fingerprints are equal for equal content on every store; empty unless requested."""
 
     space: str
     exists: bool
@@ -289,7 +291,7 @@ class MemoryInspectionReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     head: str = ""
-    """The head of the journal, to be kept elsewhere and compared later; empty if nothing was ever stored."""
+    """With the fingerprints: the journal's head, to be stored elsewhere and compared later; empty for a new space."""
     head_standing: HeadStanding | None = None
     """With a `head` in the request: the space's relation to it."""
     store_check: StoreCheck | None = None

@@ -1,5 +1,6 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
+import asyncio
 import re
 from collections import Counter
 from contextlib import suppress
@@ -8,13 +9,14 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.documents.planes import by_plane
 from elytron.documents.stored_values import ChangeSet
 from elytron.erasure.erasure_mark import is_mark_damaged
+from elytron.indexing.checkpoints import Progress, end_of
 from elytron.intake import admit_texts
 from elytron.jobs.queue import work_of
 from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
@@ -28,6 +30,7 @@ from elytron_core.contracts.inspection import (
     ConversationSummary,
     DamageItem,
     HeadStanding,
+    JournalAccount,
     LedgerMessage,
     LedgerOrder,
     LedgerTurn,
@@ -149,18 +152,20 @@ _CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this
 
 
 async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Say what the space holds, with its fingerprints; a space never written to is reported as such.
+    """Say what the space holds; a space never written to is reported as such.
 
-    Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
-    counts what could be read and leaves the fingerprints empty. So it does of a space that its user's secret closed,
-    which is no damage; without `check` that raises SpaceLocked.
+    With `check`, `fingerprints` or `head` the whole space is read. What is damaged of what is read raises StoreCorrupt
+    or SealBroken; with `check` the report says so instead, counts what could be read and leaves the fingerprints
+    empty. So it does of a space that its user's secret closed, which is no damage; without `check` that raises
+    SpaceLocked.
     """
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="requires check: pass both")
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
-    seen = _SpaceReading(kept=kept, is_checked=request.check)
+    is_whole = request.check or request.fingerprints or kept is not None
+    seen = _SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
     alias = await _read_whole(ctx, scope, seen)
     known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
     conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
@@ -171,7 +176,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         exists=seen.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=seen.events.sequence,
+        sequence=seen.sequence,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
         alias=alias,
@@ -185,12 +190,12 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         last_at=max(lasts, default=None),
         indexed_units=seen.units,
         index_bytes=seen.index_bytes,
-        state_fingerprint="" if seen.damaged else seen.state.hexdigest(),
-        event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
-        head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
+        state_fingerprint=seen.state,
+        event_fingerprint=seen.events,
+        head=seen.head,
         head_standing=seen.standing,
         store_check=store_check,
-        journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
+        journal_account=seen.account,
         compared_model=seen.compared,
         unembedded_units=seen.unembedded,
         stale_units=seen.stale,
@@ -212,30 +217,38 @@ async def _read_whole(ctx: OperationContext, scope: Scope, seen: "_SpaceReading"
     except (StoreCorrupt, SealBroken):
         if not seen.is_checked:
             raise
-        seen.damaged = True
     except (SpaceLocked, SpaceIncomplete):
         if not seen.is_checked:
             raise
         # Nothing of it is read, and no damage: the store's own check is all that can be said.
-        seen.exists, seen.damaged = True, True
+        seen.exists = True
         return transcript.AliasTrust.TRUSTED
     return (await meant_conversation(ctx, scope)).trust
 
 
+_DESCRIBED = (transcript.CONVERSATIONS, embedding.EMBEDDING, planes_skills.SKILLS, tools.REGISTRIES, tools.EXPERIENCES)
+"""Collections of which a report says more than how many documents there are."""
+_STEP = 1_000
+"""Number of entries and documents between two calls of the runtime's `progress`."""
+_VECTORS_AT_ONCE = 20
+
+
 @dataclass(slots=True)
 class _SpaceReading:
-    """Result of reading a whole space so far."""
+    """Result of reading a space so far: counts and a few collections, or everything."""
 
     kept: JournalHead | None = None
     is_checked: bool = False
+    is_whole: bool = False
     exists: bool = False
-    damaged: bool = False
-    chain: HeadChain | None = None
-    account: DigestAccount | None = None
+    sequence: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
-    state: StateFingerprint = field(default_factory=StateFingerprint)
+    state: str = ""
+    events: str = ""
+    head: str = ""
+    standing: HeadStanding | None = None
+    account: JournalAccount | None = None
     conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
-    events: EventFingerprint = field(default_factory=EventFingerprint)
     units: int = 0
     index_bytes: int = 0
     work: WorkHealth = WorkHealth.IDLE
@@ -255,43 +268,68 @@ class _SpaceReading:
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
         record = await ctx.spaces.find(scope.space)
         self.exists = record is not None
-        if record is not None:
-            self.chain = HeadChain(record, self.kept)
-            self.account = DigestAccount(record) if self.is_checked else None
-        async for entry in store.scan_entries(ctx.store, scope.space):
-            self.events.add(entry)
-            if self.chain is not None:
-                self.chain.add(entry)
-            if self.account is not None:
-                self.account.tell(entry)
-        async for document in space_documents(ctx.store, scope.space):
-            self.counts[document.ref.collection] += 1
-            self.state.add(document)
-            self._take(document)
-            if self.account is not None:
-                self.account.meet(document)
-        if self.account is not None:
-            async for entry in store.scan_entries(ctx.store, scope.space, after=self.events.sequence):
-                self.account.retell(entry)
+        if record is None or self.is_whole:
+            await self._read_all(ctx, scope.space, record)
+        else:
+            await self._read_described(ctx, scope.space)
         if record is not None:
             self.work, self.jobs = await work_of(ctx, scope.space)
             index = await ctx.folds.current(scope.space)
+            self.sequence = self.sequence or index.watermark
             self.units, self.index_bytes = index.units, index.size_bytes
-            self._count_vectors(ctx, record, index)
+            await self._count_vectors(ctx, scope.space, record, index)
 
-    def _count_vectors(self, ctx: OperationContext, record: SpaceRecord, index: "SpaceIndex") -> None:
+    async def _read_described(self, ctx: OperationContext, space: SpaceId) -> None:
+        counts = {name: await ctx.store.count(space, name) for name in COLLECTIONS}
+        self.counts.update({name: count for name, count in counts.items() if count})
+        async for document in space_documents(ctx.store, space, collections=_DESCRIBED):
+            self._take(document)
+
+    async def _read_all(self, ctx: OperationContext, space: SpaceId, record: SpaceRecord | None) -> None:
+        """Read every entry and document, in memory that does not grow with them."""
+        chain = HeadChain(record, self.kept) if record is not None else None
+        account = DigestAccount(record) if record is not None and self.is_checked else None
+        state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
+        async for entry in store.scan_entries(ctx.store, space):
+            events.add(entry)
+            if chain is not None:
+                chain.add(entry)
+            if account is not None:
+                account.tell(entry)
+            self.sequence = entry.sequence
+            steps.take(entry.covers)
+        async for document in space_documents(ctx.store, space):
+            self.counts[document.ref.collection] += 1
+            state.add(document)
+            self._take(document)
+            if account is not None:
+                account.meet(document)
+            steps.take()
+        if account is not None:
+            async for entry in store.scan_entries(ctx.store, space, after=self.sequence):
+                account.retell(entry)
+            self.account = await asyncio.to_thread(account.report, COLLECTIONS)
+        if self.is_whole:
+            self.state, self.events = await asyncio.to_thread(state.hexdigest), events.hexdigest()
+            self.head = str(chain.head) if chain is not None else ""
+            if self.kept is not None:
+                self.standing = chain.standing if chain is not None else HeadStanding.ABSENT
+
+    async def _count_vectors(
+        self, ctx: OperationContext, space: SpaceId, record: SpaceRecord, index: "SpaceIndex"
+    ) -> None:
         wanted = ctx.encoders.wanted
         model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
         if model:
             self.unembedded, self.stale = index.unembedded(model), index.stale(model)
-        self.embedded = {self.models[tag]: units for tag, units in index.models().items() if tag in self.models}
-
-    @property
-    def standing(self) -> HeadStanding | None:
-        """Relation of the space to the requested head; None if none was, or it cannot be read."""
-        if self.kept is None or self.damaged:
-            return None
-        return self.chain.standing if self.chain is not None else HeadStanding.ABSENT
+        units = index.models()
+        if units.keys() - self.models.keys():
+            # Any document with vectors of a model names it.
+            async for document in store.scan_documents(ctx.store, space, embedding.VECTORS, page=_VECTORS_AT_ONCE):
+                self._take(document)
+                if not units.keys() - self.models.keys():
+                    break
+        self.embedded = {self.models[tag]: count for tag, count in units.items() if tag in self.models}
 
     def _take(self, document: Document) -> None:
         """Keep what the report says more of than that there is one."""
@@ -315,6 +353,31 @@ class _SpaceReading:
                 self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
             case _:
                 pass
+
+
+@dataclass(slots=True)
+class _ReadingSteps:
+    """Tells the runtime's `progress` how much of a space was read."""
+
+    progress: Progress | None
+    total: int = 0
+    done: int = 0
+
+    @classmethod
+    async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
+        """Return the steps of reading `space`; of a damaged one nothing is told."""
+        total = 0
+        if ctx.progress is not None:
+            with suppress(StoreError, SealError):
+                total = await end_of(ctx.store, space, 1) + sum(
+                    [await ctx.store.count(space, name) for name in COLLECTIONS]
+                )
+        return cls(ctx.progress, total)
+
+    def take(self, count: int = 1, /) -> None:
+        before, self.done = self.done, self.done + count
+        if self.progress is not None and self.done // _STEP > before // _STEP:
+            self.progress(min(self.done, self.total), self.total)
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
