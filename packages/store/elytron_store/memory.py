@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import replace
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -17,20 +18,14 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
+    StoreLoss,
     erasure_entries,
     number_entries,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
-from elytron_store.engine import (
-    AnsweredRequest,
-    DocumentPage,
-    Engine,
-    HeldDocument,
-    LedgerStage,
-    SpaceLedger,
-    blob_pieces,
-)
+from elytron_store.engine import DocumentPage, Engine, blob_pieces
+from elytron_store.ledger import AnsweredRequest, HeldDocument, LedgerStage, SpaceLedger
 
 
 class _MemorySpace:
@@ -157,6 +152,15 @@ class MemoryStore(Engine):
 
     async def _repair(self) -> CheckReport:
         return await self._check()
+
+    async def losses(self, _space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return nothing: no damage reaches what only this process has."""
+        self._require_open()
+        return ()
+
+    async def acknowledge_losses(self, _space: SpaceId | None, /, *, at: Instant) -> int:  # noqa: ARG002 - none is ever recorded
+        self._require_open()
+        return 0
 
     async def close(self) -> None:
         self._closed = True

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -286,6 +286,38 @@ class CheckTally:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StoreLoss:
+    """What repairs could not save of one space, up to the latest of them at `at`.
+
+    Each number is the least that was lost: where bytes cannot be read, nobody can say what else they held. `what` names
+    them. `space` is None where it is unknown whose they were.
+    """
+
+    space: SpaceId | None
+    documents: int
+    entries: int
+    blobs: int
+    at: Instant
+    what: str
+
+    def plus(self, later: "StoreLoss", /) -> "StoreLoss":
+        """Return this loss and a `later` one of the same space as one."""
+        parts = dict.fromkeys([*self.what.split("; "), *later.what.split("; ")])
+        return StoreLoss(
+            self.space,
+            self.documents + later.documents,
+            self.entries + later.entries,
+            self.blobs + later.blobs,
+            later.at,
+            "; ".join(list(parts)[-_LOSS_PARTS:]),
+        )
+
+
+_LOSS_PARTS = 10
+"""Number of things that a loss names; a file that is damaged again and again has no more of them."""
+
+
 class Store(Protocol):
     """Ordered documents, a journal and blobs, per memory space."""
 
@@ -381,6 +413,35 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish what was accepted and let go of files and threads. A second close does nothing."""
         ...
+
+
+@runtime_checkable
+class LossRecord(Protocol):
+    """Capability of a store whose repairs record what they could not save, until an operator acknowledges it.
+
+    The record is part of the store: it outlives handles and later repairs, and goes with the erasure of its space.
+    """
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return the losses that nobody has acknowledged, one for each space, or that of `space` only."""
+        ...
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        """Remove the recorded loss of `space`, or all of the store for None; return how many were removed.
+
+        A loss that was recorded or grew after `at`, when it was listed, stays.
+        """
+        ...
+
+
+async def find_losses(store: Store, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+    """Return the losses that `store` records, of `space` only if one is named; none if it keeps no such record."""
+    return await store.losses(space) if isinstance(store, LossRecord) else ()
+
+
+async def acknowledge_losses(store: Store, space: SpaceId | None, /, *, at: Instant) -> int:
+    """Acknowledge the losses of `space`, or all, as `LossRecord` does; 0 if `store` keeps no such record."""
+    return await store.acknowledge_losses(space, at=at) if isinstance(store, LossRecord) else 0
 
 
 def validate_batch(batch: Batch, /) -> None:

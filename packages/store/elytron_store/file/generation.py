@@ -22,7 +22,6 @@ from elytron_core.ports.store import (
     erasure_entries,
 )
 from elytron_store import engine
-from elytron_store.engine import LedgerStage
 from elytron_store.file import disk
 from elytron_store.file.disk import move_durably, sync_file, write_all
 from elytron_store.file.log import (
@@ -49,6 +48,7 @@ from elytron_store.file.log import (
     seal_document,
 )
 from elytron_store.group_commit import Outcome
+from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _READ_BYTES = 4 * _FRAME_BODIES_BYTES

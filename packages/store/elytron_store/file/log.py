@@ -27,8 +27,9 @@ from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
 from elytron_core.strict_json import frame_checksum
-from elytron_store.engine import AnsweredRequest, DocumentPage, HeldDocument, SpaceLedger, document_checksum
+from elytron_store.engine import DocumentPage, document_checksum
 from elytron_store.file.disk import while_reading
+from elytron_store.ledger import AnsweredRequest, HeldDocument, SpaceLedger
 from elytron_store.manifest import is_folder
 
 MAGIC = b"\xe1lyF"

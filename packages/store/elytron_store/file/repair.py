@@ -12,7 +12,6 @@ from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, DocumentRef, StoreProblem
-from elytron_store.engine import AnsweredRequest
 from elytron_store.file import blobs, disk, generation
 from elytron_store.file.disk import (
     StorePaths,
@@ -37,6 +36,7 @@ from elytron_store.file.log import (
     open_document,
     read_sealed,
 )
+from elytron_store.ledger import AnsweredRequest
 from elytron_store.limits import BUSY_WAIT_S
 from elytron_store.manifest import is_folder, known_manifest
 from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal

@@ -1,10 +1,11 @@
 """The sealed store: a Store over a Store that sees ciphertext, keyed tags and ids; and new keys for what lives on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 from elytron_core import limits
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports import store
@@ -18,6 +19,7 @@ from elytron_core.ports.store import (
     KeyProvider,
     PutChange,
     Store,
+    StoreLoss,
     require_space,
 )
 from elytron_core.profiles import StoreCapabilities
@@ -25,6 +27,7 @@ from elytron_store.sealed import inspection
 from elytron_store.sealed.keyring import NAMES_OWNER, StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
     GUARD,
+    INNER,
     KEYRING,
     NAMES,
     RECORD_WHAT,
@@ -183,6 +186,21 @@ class SealedStore(SealedSpaces):
         report = await inspection.inspect_sealed(self._keyring, await self._inner.repair(), repair=True)
         self._vaults.clear()
         return report
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return the inner store's losses under the real names of their spaces; one without keys has no name."""
+        inner = None if space is None else await self._keyring.mark(space)
+        found = await store.find_losses(self._inner, inner)
+        return [replace(loss, space=space or await self._real_name(loss.space)) for loss in found]
+
+    async def _real_name(self, inner: SpaceId | None) -> SpaceId | None:
+        if inner is None or not INNER.fullmatch(inner):
+            return None
+        return (await self._keyring.names([inner]))[0]
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        inner = None if space is None else await self._keyring.mark(space)
+        return await store.acknowledge_losses(self._inner, inner, at=at)
 
     async def probe(self) -> None:
         await self._inner.probe()

@@ -24,6 +24,7 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
     Store,
+    StoreLoss,
     closed_stream,
     scan_documents,
     validate_batch,
@@ -180,20 +181,19 @@ class SecretStore(PassingStore):
 
     async def check(self) -> CheckReport:
         """Have the store beneath checked; a locked space is no damage, and is not opened."""
-        return await self._reported(await self._inner.check())
+        return await _inspection().report_secrets(self._inner, await self._inner.check())
 
     async def repair(self) -> CheckReport:
         """Have the store beneath repaired. What is drawn again by itself is erased: no part of it is missing then."""
-        from elytron_store.secret.inspection import redraw_spaces
-
         report = await self._inner.repair()
-        await redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
-        return await self._reported(report)
+        await _inspection().redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
+        return await _inspection().report_secrets(self._inner, report)
 
-    async def _reported(self, report: CheckReport) -> CheckReport:
-        from elytron_store.secret.inspection import report_secrets
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        return await _inspection().find_secret_losses(self._inner, space)
 
-        return await report_secrets(self._inner, report)
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        return await _inspection().acknowledge_secret_losses(self._inner, space, at=at)
 
     async def close(self) -> None:
         """Let go of all keys and close the store beneath."""
@@ -354,6 +354,13 @@ class SecretStore(PassingStore):
                 continue
             return mark
         return None
+
+
+def _inspection():
+    """Return the module of checks, which is not imported where nothing is checked."""
+    from elytron_store.secret import inspection
+
+    return inspection
 
 
 def _guarded_batch(batch: Batch) -> Batch:
