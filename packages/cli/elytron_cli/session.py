@@ -337,6 +337,8 @@ async def _other_spaces(session: CommandSession) -> str | None:
     found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not found:
         return None
+    if await context.losses.of(session.scope.space):
+        return f"memories of the space {session.scope.space!r} were lost to damage: `elytron inspect` shows which"
     told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
     return f"the space {session.scope.space!r} is empty; this store has {told}{more}: choose one with --space"

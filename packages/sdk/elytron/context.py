@@ -10,6 +10,7 @@ from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs, ToolShelves
 from elytron.state.encoders import RuntimeEncoders
+from elytron.state.losses import StoreLosses
 from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
 from elytron.state.stored_messages import ImportedMessages
 from elytron_core.clock import Clock, Instant
@@ -87,6 +88,7 @@ class OperationContext:
     spaces: SpaceRecords
     heads: HeadCache
     folds: SpaceIndexes
+    losses: StoreLosses
     encoders: RuntimeEncoders
     models: RuntimeModels = RuntimeModels()
     budget: SpendingBudget = field(default_factory=SpendingBudget)

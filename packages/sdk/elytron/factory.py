@@ -19,6 +19,7 @@ from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
+from elytron.state.losses import StoreLosses
 from elytron.state.spaces import HeadCache, SpaceRecords
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
@@ -197,6 +198,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             ids=self._ids,
             spaces=spaces,
             heads=heads,
+            losses=StoreLosses(store),
             folds=SpaceIndexes(
                 store,
                 forget=forget,

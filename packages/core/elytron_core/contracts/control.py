@@ -11,6 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
 from elytron_core.planes import transcript
+from elytron_core.planes.space import SpaceLoss
 from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
@@ -77,6 +78,8 @@ class MemoryListReport(Value):
     has_more: bool = False
     lost: int = 0
     """Number of turns that the journal names and that damage removed: `inspect` with `check` says more."""
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the memories, in their order."""

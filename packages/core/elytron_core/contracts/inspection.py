@@ -17,6 +17,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import OperationRequest, Request, Value
 from elytron_core.planes import transcript
+from elytron_core.planes.space import SpaceLoss
 from elytron_core.profiles import (
     ActionAdmission,
     MemoryPressure,
@@ -182,6 +183,8 @@ class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
     """Read the whole space for its fingerprints and head, as `check` and `head` do."""
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
+    acknowledge: bool = False
+    """Acknowledge the losses of the space: they are reported for the last time. Not with `repair`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
     """The host's mode: with it, the report says which actions memory admits in it."""
@@ -222,6 +225,8 @@ class StoreCheck(Value):
     clipped: bool = False
     repaired: bool = False
     """A repair left nothing damaged: what it could not save is named, and no longer in the way."""
+    losses: int = 0
+    """Number of spaces with a loss that no operator has acknowledged; the store is not `ok` until then."""
 
 
 class HeadStanding(StrEnum):
@@ -294,6 +299,10 @@ class MemoryInspectionReport(Value):
     """With the fingerprints: the journal's head, to be stored elsewhere and compared later; empty for a new space."""
     head_standing: HeadStanding | None = None
     """With a `head` in the request: the space's relation to it."""
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
+    acknowledged: int = 0
+    """Number of `losses` that this call acknowledged."""
     store_check: StoreCheck | None = None
     journal_account: JournalAccount | None = None
     """With `check`: whether the space is what its journal says."""
@@ -428,6 +437,8 @@ class MemorySpacesReport(Value):
     """A page of spaces, in the order of their names."""
 
     spaces: tuple[SpaceSummary, ...]
+    losses: tuple[SpaceLoss, ...] = ()
+    """With the first page: what repairs could not save, also of spaces of which nothing is left."""
     next_cursor: str | None = None
     has_more: bool = False
 

@@ -167,6 +167,23 @@ def plane_of(collection: str, /) -> str:
     return _PLANES.get(collection, collection)
 
 
+class SpaceLoss(Value):
+    """What repairs could not save of a space, up to the last of them. Each number is the least that was lost."""
+
+    space: str | None
+    """None if it is unknown whose it was."""
+    documents: int
+    entries: int
+    blobs: int
+    at: Instant
+    what: str
+
+    @property
+    def summary(self) -> str:
+        """The loss in words, without the name of its space."""
+        return f"{self.documents} documents, {self.entries} journal entries and {self.blobs} blobs: {self.what}"
+
+
 TAGS_KEPT = 1_000
 
 

@@ -366,6 +366,12 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
     scope = ctx.scope_of(request)
+    report = await _listed_memories(ctx, scope, request)
+    losses = await ctx.losses.of(scope.space)
+    return report.model_copy(update={"losses": losses}) if losses else report
+
+
+async def _listed_memories(ctx: OperationContext, scope: Scope, request: MemoryListRequest) -> MemoryListReport:
     if request.order is ListOrder.LATEST:
         return await _latest_list(ctx, scope.space, request)
     items: list[RecallHit] = []

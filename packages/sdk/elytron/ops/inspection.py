@@ -1,27 +1,23 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
-import asyncio
+import logging
 import re
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.documents.planes import by_plane
 from elytron.documents.stored_values import ChangeSet
 from elytron.erasure.erasure_mark import is_mark_damaged
-from elytron.indexing.checkpoints import Progress, end_of
 from elytron.intake import admit_texts
-from elytron.jobs.queue import work_of
-from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import meant_conversation, with_last
+from elytron.memories.space_reading import SpaceReading
 from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
@@ -29,8 +25,6 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import (
     ConversationSummary,
     DamageItem,
-    HeadStanding,
-    JournalAccount,
     LedgerMessage,
     LedgerOrder,
     LedgerTurn,
@@ -49,33 +43,25 @@ from elytron_core.contracts.inspection import (
     SpaceSummary,
     StoreCheck,
 )
-from elytron_core.contracts.maintenance import WorkHealth
 from elytron_core.errors import (
     Conflict,
     InvalidInput,
-    SealBroken,
     SealError,
-    SpaceIncomplete,
-    SpaceLocked,
     StoreCorrupt,
     StoreError,
 )
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
-from elytron_core.planes import embedding, tools, transcript
-from elytron_core.planes import skills as planes_skills
-from elytron_core.planes.space import COLLECTIONS, AuditAction, SpaceRecord
+from elytron_core.planes import transcript
+from elytron_core.planes.space import AuditAction, SpaceLoss, SpaceRecord
 from elytron_core.policy import host
 from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
-from elytron_core.ports import store
 from elytron_core.ports.store import CheckReport, DamageKind, Document, JournalAction
 from elytron_core.scope import Scope
 
-if TYPE_CHECKING:
-    from elytron_index.space_index import SpaceIndex
-
+logger = logging.getLogger(__name__)
 
 _NEEDS: dict[DistributionPart, tuple[str, ...]] = {
     DistributionPart.CLI: ("elytron_cli",),
@@ -118,7 +104,8 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     report = await ctx.store.repair() if repair else await ctx.store.check()
     # Checked again, since a repair says only what it found.
-    store_check = shown_check(report, space, repaired=repair and (report.ok or (await ctx.store.check()).ok))
+    repaired = repair and (report.ok or (await ctx.store.check()).ok)
+    store_check = shown_check(report, space, repaired=repaired, losses=len(await ctx.losses.read()))
     if not await is_mark_damaged(ctx, space, repair=repair):
         return store_check
     damage = DamageItem(
@@ -127,10 +114,10 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     return store_check.model_copy(update={"ok": False, "problems": (*store_check.problems, damage)})
 
 
-def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> StoreCheck:
-    """Return a store's report as the owner of `space` may see it."""
+def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool, losses: int = 0) -> StoreCheck:
+    """Return a store's report as the owner of `space` may see it; with a loss that stands it is not `ok`."""
     return StoreCheck(
-        ok=report.ok,
+        ok=report.ok and not losses,
         documents=report.documents,
         entries=report.entries,
         blobs=report.blobs,
@@ -144,6 +131,7 @@ def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> St
         ),
         clipped=report.clipped,
         repaired=repaired,
+        losses=losses,
     )
 
 
@@ -162,11 +150,15 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="requires check: pass both")
+    if request.repair and request.acknowledge:
+        raise InvalidInput(field="acknowledge", problem="does not go with repair: read what is lost first")
+    ctx.losses.forget()
+    acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ()
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or kept is not None
-    seen = _SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
-    alias = await _read_whole(ctx, scope, seen)
+    seen = SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
+    alias = await seen.read_checked(ctx, scope)
     known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
     conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
@@ -194,6 +186,8 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         event_fingerprint=seen.events,
         head=seen.head,
         head_standing=seen.standing,
+        losses=acknowledged or await ctx.losses.of(scope.space),
+        acknowledged=len(acknowledged),
         store_check=store_check,
         journal_account=seen.account,
         compared_model=seen.compared,
@@ -210,174 +204,14 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     )
 
 
-async def _read_whole(ctx: OperationContext, scope: Scope, seen: "_SpaceReading") -> transcript.AliasTrust:
-    """Read the space, up to damage if it is checked; return whether its chat is its own."""
-    try:
-        await seen.read(ctx, scope)
-    except (StoreCorrupt, SealBroken):
-        if not seen.is_checked:
-            raise
-    except (SpaceLocked, SpaceIncomplete):
-        if not seen.is_checked:
-            raise
-        # Nothing of it is read, and no damage: the store's own check is all that can be said.
-        seen.exists = True
-        return transcript.AliasTrust.TRUSTED
-    return (await meant_conversation(ctx, scope)).trust
-
-
-_DESCRIBED = (transcript.CONVERSATIONS, embedding.EMBEDDING, planes_skills.SKILLS, tools.REGISTRIES, tools.EXPERIENCES)
-"""Collections of which a report says more than how many documents there are."""
-_STEP = 1_000
-"""Number of entries and documents between two calls of the runtime's `progress`."""
-_VECTORS_AT_ONCE = 20
-
-
-@dataclass(slots=True)
-class _SpaceReading:
-    """Result of reading a space so far: counts and a few collections, or everything."""
-
-    kept: JournalHead | None = None
-    is_checked: bool = False
-    is_whole: bool = False
-    exists: bool = False
-    sequence: int = 0
-    counts: Counter[str] = field(default_factory=Counter[str])
-    state: str = ""
-    events: str = ""
-    head: str = ""
-    standing: HeadStanding | None = None
-    account: JournalAccount | None = None
-    conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
-    units: int = 0
-    index_bytes: int = 0
-    work: WorkHealth = WorkHealth.IDLE
-    jobs: dict[str, int] = field(default_factory=dict[str, int])
-    compared: str | None = None
-    unembedded: int = 0
-    stale: int = 0
-    embedded: dict[str, int] = field(default_factory=dict[str, int])
-    models: dict[str, str] = field(default_factory=dict[str, str])
-    """The names of models, by their tags."""
-    skills: list[planes_skills.Skill] = field(default_factory=list[planes_skills.Skill])
-    registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
-        default_factory=dict[str, tools.AgentToolRegistrySnapshot]
-    )
-    experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
-
-    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
-        record = await ctx.spaces.find(scope.space)
-        self.exists = record is not None
-        if record is None or self.is_whole:
-            await self._read_all(ctx, scope.space, record)
-        else:
-            await self._read_described(ctx, scope.space)
-        if record is not None:
-            self.work, self.jobs = await work_of(ctx, scope.space)
-            index = await ctx.folds.current(scope.space)
-            self.sequence = self.sequence or index.watermark
-            self.units, self.index_bytes = index.units, index.size_bytes
-            await self._count_vectors(ctx, scope.space, record, index)
-
-    async def _read_described(self, ctx: OperationContext, space: SpaceId) -> None:
-        counts = {name: await ctx.store.count(space, name) for name in COLLECTIONS}
-        self.counts.update({name: count for name, count in counts.items() if count})
-        async for document in space_documents(ctx.store, space, collections=_DESCRIBED):
-            self._take(document)
-
-    async def _read_all(self, ctx: OperationContext, space: SpaceId, record: SpaceRecord | None) -> None:
-        """Read every entry and document, in memory that does not grow with them."""
-        chain = HeadChain(record, self.kept) if record is not None else None
-        account = DigestAccount(record) if record is not None and self.is_checked else None
-        state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
-        async for entry in store.scan_entries(ctx.store, space):
-            events.add(entry)
-            if chain is not None:
-                chain.add(entry)
-            if account is not None:
-                account.tell(entry)
-            self.sequence = entry.sequence
-            steps.take(entry.covers)
-        async for document in space_documents(ctx.store, space):
-            self.counts[document.ref.collection] += 1
-            state.add(document)
-            self._take(document)
-            if account is not None:
-                account.meet(document)
-            steps.take()
-        if account is not None:
-            async for entry in store.scan_entries(ctx.store, space, after=self.sequence):
-                account.retell(entry)
-            self.account = await asyncio.to_thread(account.report, COLLECTIONS)
-        if self.is_whole:
-            self.state, self.events = await asyncio.to_thread(state.hexdigest), events.hexdigest()
-            self.head = str(chain.head) if chain is not None else ""
-            if self.kept is not None:
-                self.standing = chain.standing if chain is not None else HeadStanding.ABSENT
-
-    async def _count_vectors(
-        self, ctx: OperationContext, space: SpaceId, record: SpaceRecord, index: "SpaceIndex"
-    ) -> None:
-        wanted = ctx.encoders.wanted
-        model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
-        if model:
-            self.unembedded, self.stale = index.unembedded(model), index.stale(model)
-        units = index.models()
-        if units.keys() - self.models.keys():
-            # Any document with vectors of a model names it.
-            async for document in store.scan_documents(ctx.store, space, embedding.VECTORS, page=_VECTORS_AT_ONCE):
-                self._take(document)
-                if not units.keys() - self.models.keys():
-                    break
-        self.embedded = {self.models[tag]: count for tag, count in units.items() if tag in self.models}
-
-    def _take(self, document: Document) -> None:
-        """Keep what the report says more of than that there is one."""
-        match document.ref.collection:
-            case transcript.CONVERSATIONS:
-                head = transcript.Conversation.from_bytes(document.body)
-                if head.turns:  # else it keeps the count of its numbers alone
-                    self.conversations.append(head)
-            case embedding.EMBEDDING:
-                self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
-            case embedding.VECTORS:
-                tag = document.ref.key.rpartition(".")[2]
-                if tag not in self.models:
-                    self.models[tag] = embedding.VectorSet.from_bytes(document.body).model
-            case planes_skills.SKILLS:
-                self.skills.append(planes_skills.Skill.from_bytes(document.body))
-            case tools.REGISTRIES:
-                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
-                self.registries[snapshot.registry_id] = snapshot
-            case tools.EXPERIENCES:
-                self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
-            case _:
-                pass
-
-
-@dataclass(slots=True)
-class _ReadingSteps:
-    """Tells the runtime's `progress` how much of a space was read."""
-
-    progress: Progress | None
-    total: int = 0
-    done: int = 0
-
-    @classmethod
-    async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
-        """Return the steps of reading `space`; of a damaged one nothing is told."""
-        total = 0
-        if ctx.progress is not None:
-            with suppress(StoreError, SealError):
-                total = await end_of(ctx.store, space, 1) + sum(
-                    [await ctx.store.count(space, name) for name in COLLECTIONS]
-                )
-        return cls(ctx.progress, total)
-
-    def take(self, count: int = 1, /) -> None:
-        before, self.done = self.done, self.done + count
-        if self.progress is not None and self.done // _STEP > before // _STEP:
-            self.progress(min(self.done, self.total), self.total)
+async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[SpaceLoss, ...]:
+    """Acknowledge the losses of the space, and return them."""
+    listed_at = ctx.clock.now()
+    losses = await ctx.losses.of(space)
+    count = await ctx.losses.acknowledge(space, at=listed_at) if losses else 0
+    if count:
+        logger.warning("%s acknowledged %d losses of a space", ctx.caller, count)
+    return losses
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
@@ -549,6 +383,7 @@ async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) ->
     more = len(found) > request.limit
     return MemorySpacesReport(
         spaces=tuple([await _space_summary(ctx, space) for space in page]),
+        losses=await ctx.losses.read() if request.cursor is None else (),
         next_cursor=page[-1] if more else None,
         has_more=more,
     )

@@ -122,7 +122,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             recall_note=_recall_note(gathered),
             recalled_by_time=gathered.retells,
             recall_limit=wanted,
-            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
+            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.of(scope.space),
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
