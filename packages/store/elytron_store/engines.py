@@ -200,11 +200,11 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
     if _is_nothing(address.path):
         raise StoreMissing(place=str(address.path.absolute()))
     if address.engine == "sqlite":
-        from elytron_store.sqlite.salvage import read_damaged, rebuild_file, report_of
+        from elytron_store.sqlite.salvage import examine_file, rebuild_file
 
         if repair:
             return await asyncio.to_thread(rebuild_file, address.path, at=clock.now(), sealed=sealed)
-        return report_of(await asyncio.to_thread(read_damaged, address.path), clock.now())
+        return await asyncio.to_thread(examine_file, address.path, clock.now())
     from elytron_store.file.repair import rescue_folder
 
     return await asyncio.to_thread(rescue_folder, address.path, at=clock.now(), repair=repair, sealed=sealed)

@@ -250,43 +250,6 @@ class StoreProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckReport:
-    """Report of a check or repair. `ok` if nothing was found."""
-
-    spaces: int
-    documents: int
-    entries: int
-    blobs: int
-    problems: tuple[StoreProblem, ...] = ()
-    clipped: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-
-@dataclass(slots=True)
-class CheckTally:
-    """Counts of a check or repair that is under way."""
-
-    spaces: int = 0
-    documents: int = 0
-    entries: int = 0
-    blobs: int = 0
-
-    def report(self, problems: Sequence[StoreProblem], /, *, clipped: bool = False) -> CheckReport:
-        """Return the report of these counts, with the first `limits.PROBLEMS_MAX` of `problems`."""
-        return CheckReport(
-            self.spaces,
-            self.documents,
-            self.entries,
-            self.blobs,
-            problems=tuple(problems[: limits.PROBLEMS_MAX]),
-            clipped=clipped or len(problems) > limits.PROBLEMS_MAX,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class StoreLoss:
     """What repairs could not save of one space, up to the latest of them at `at`.
 
@@ -316,6 +279,48 @@ class StoreLoss:
 
 _LOSS_PARTS = 10
 """Number of things that a loss names; a file that is damaged again and again has no more of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """Report of a check or repair. `ok` if nothing was found."""
+
+    spaces: int
+    documents: int
+    entries: int
+    blobs: int
+    problems: tuple[StoreProblem, ...] = ()
+    clipped: bool = False
+    losses: tuple[StoreLoss, ...] = ()
+    """What a repair could not save, for each space; it is recorded in the store."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+@dataclass(slots=True)
+class CheckTally:
+    """Counts of a check or repair that is under way."""
+
+    spaces: int = 0
+    documents: int = 0
+    entries: int = 0
+    blobs: int = 0
+
+    def report(
+        self, problems: Sequence[StoreProblem], /, *, clipped: bool = False, losses: Sequence[StoreLoss] = ()
+    ) -> CheckReport:
+        """Return the report of these counts, with the first `limits.PROBLEMS_MAX` of `problems`."""
+        return CheckReport(
+            self.spaces,
+            self.documents,
+            self.entries,
+            self.blobs,
+            problems=tuple(problems[: limits.PROBLEMS_MAX]),
+            clipped=clipped or len(problems) > limits.PROBLEMS_MAX,
+            losses=tuple(losses),
+        )
 
 
 class Store(Protocol):

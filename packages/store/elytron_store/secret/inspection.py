@@ -58,6 +58,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
         documents=max(report.documents - own, 0),
         entries=max(report.entries - entries, 0),
         problems=(*named, *problems),
+        losses=tuple(replace(loss, space=_owner_of(loss.space, owners)) for loss in report.losses),
     )
 
 

@@ -17,9 +17,10 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
 from elytron_store.engine import WriteDurability
+from elytron_store.losses import quarantined_losses
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
 from elytron_store.private_files import create_empty
-from elytron_store.sqlite import blobs, schema
+from elytron_store.sqlite import blobs, quarantine, schema
 from elytron_store.sqlite.driver import (
     ERRORS,
     FileAccess,
@@ -33,7 +34,7 @@ from elytron_store.sqlite.driver import (
     translate_error,
     write_transaction,
 )
-from elytron_store.sqlite.schema import PAD, PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
+from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
@@ -240,8 +241,6 @@ _ENTRIES = (
 )
 _HEADS = 'SELECT space, sequence, "check" FROM heads'
 _BLOBS = 'SELECT space, key, upload, parts, size, "check" FROM blobs'
-_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM quarantine WHERE space = ?)"
-_KEEP = f"INSERT INTO quarantine VALUES (?, {_NUMBER}, ?, ?, ?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - ours
 
 
 class FoundDamage(NamedTuple):
@@ -269,8 +268,14 @@ def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport
     """Set damaged documents and blobs aside, in one transaction; report all damage found."""
     with write_transaction(raw, access):
         tally = _read_all(raw)
-        problems = [_set_aside(raw, found, at) for found in tally.found]
-    return tally.report(problems)
+        problems = [
+            found.problem if found.place is None else quarantine.set_aside(raw, found.problem, found.place, at)
+            for found in tally.found
+        ]
+        losses = quarantined_losses(problems, at)
+        for loss in losses:
+            quarantine.record_loss(raw, loss, missing=loss.documents)
+    return tally.report(problems, losses=losses)
 
 
 def _read_all(raw: Raw) -> _PassTally:
@@ -333,25 +338,3 @@ def _check_blobs(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
         tally.blobs += 1
         if blobs.is_blob_damaged(raw, space, key, (row[0], row[1], row[2], row[3])):
             yield FoundDamage(StoreProblem(DamageKind.BLOB, SpaceId(space), f"blob {key}"), (space, "", key))
-
-
-def _set_aside(raw: Raw, found: FoundDamage, at: Instant) -> StoreProblem:
-    """Move the row of `found` to the quarantine, if it has a place; return the problem with what was done."""
-    if found.place is None:
-        return found.problem
-    space, collection, key = found.place
-    if found.problem.damage is DamageKind.BLOB:
-        # The chunks stay; without the row no reader finds them.
-        row = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
-        kept = None if row is None else (0, row[0], b"")
-        table, where, place = "blobs", "space = ? AND key = ?", (space, key)
-    else:
-        where, place = "space = ? AND collection = ? AND key = ?", (space, collection, key)
-        row = raw.execute(f"SELECT revision, body FROM documents WHERE {where}", place).fetchone()  # noqa: S608 - ours
-        kept = None if row is None else (row[0], 0, row[1])
-        table = "documents"
-    if kept is None:
-        return found.problem  # reached by walking the table, not by its key: the tree itself is damaged
-    raw.execute(_KEEP, (space, space, at, found.problem.damage.value, collection, key, *kept))
-    raw.execute(f"DELETE FROM {table} WHERE {where}", place)  # noqa: S608 - our own names
-    return StoreProblem(found.problem.damage, found.problem.space, found.problem.what, quarantined=True)

@@ -20,11 +20,12 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
+    StoreLoss,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine, WriteDurability
-from elytron_store.sqlite import blobs, reads, schema, setup, writes
+from elytron_store.sqlite import blobs, quarantine, reads, schema, setup, writes
 from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
 from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
@@ -243,6 +244,14 @@ class SqliteStore(Engine):
         if self._memo is not None:
             self._memo.forget()
         return report
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        return await self._read(quarantine.read_losses, space)
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        self._require_open()
+        return await self._write(quarantine.acknowledge_losses, self._access, space, at)
 
     async def close(self) -> None:
         if self._closed:
