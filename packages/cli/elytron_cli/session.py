@@ -337,8 +337,9 @@ async def _other_spaces(session: CommandSession) -> str | None:
     found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not found:
         return None
-    if await context.losses.of(session.scope.space):
-        return f"memories of the space {session.scope.space!r} were lost to damage: `elytron inspect` shows which"
+    space = session.scope.space
+    if await context.losses.of(space) or await context.store.journal(space, after=0, limit=1):
+        return None  # it was not empty: damage took what was there
     told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
-    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: choose one with --space"
+    return f"the space {space!r} is empty; this store has {told}{more}: choose one with --space"

@@ -127,7 +127,9 @@ def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> Mem
     assert report is not None
     if report.store_check is None:
         return report
-    shown = shown_check(replace(rescued, problems=tuple(problems)), _own_space(), repaired=_is_repaired(report))
+    whole = replace(rescued, problems=tuple(problems))
+    is_repaired, losses = _is_repaired(report), report.store_check.losses
+    shown = shown_check(whole, _own_space(), repaired=is_repaired, losses=losses)
     left = shown.model_copy(update={"problems": (*shown.problems, *report.store_check.problems)})
     return report.model_copy(update={"store_check": left})
 

@@ -183,7 +183,7 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
 
 def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> None:
     """Show what a space holds, and what a check found."""
-    nothing = "nothing is left" if report.losses else "nothing stored yet"
+    nothing = "nothing is left" if report.losses or report.sequence else "nothing stored yet"
     show_losses(console, report.losses, acknowledged=bool(report.acknowledged))
     show_pairs(
         console,
@@ -233,10 +233,11 @@ def show_losses(console: "Console", losses: Sequence[SpaceLoss], /, *, acknowled
 def show_check(console: "Console", checked: StoreCheck, /) -> None:
     """Show what reading the whole store found, and what a repair did about it."""
     seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
-    lossy = f"{'repaired' if checked.repaired else 'LOSSY'}, losses in {checked.losses} spaces not acknowledged"
     is_damaged = bool(checked.problems) and not checked.repaired
-    state = "DAMAGED" if is_damaged else lossy if checked.losses else "repaired" if checked.problems else "sound"
+    state = "DAMAGED" if is_damaged else "repaired" if checked.problems else "LOSSY" if checked.losses else "sound"
     console.print(f"store: {state}; {seen}")
+    if checked.losses:
+        console.print(f"  unacknowledged losses: {checked.losses}")
     for problem in checked.problems:
         aside = " (moved aside)" if problem.quarantined else ""
         console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)

@@ -181,7 +181,9 @@ class SpaceLoss(Value):
     @property
     def summary(self) -> str:
         """The loss in words, without the name of its space."""
-        return f"{self.documents} documents, {self.entries} journal entries and {self.blobs} blobs: {self.what}"
+        counts = {"documents": self.documents, "journal entries": self.entries, "blobs": self.blobs}
+        lost = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"{lost or 'an unknown number of memories'} ({self.what})"
 
 
 TAGS_KEPT = 1_000

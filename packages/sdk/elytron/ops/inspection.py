@@ -210,7 +210,7 @@ async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[Sp
     losses = await ctx.losses.of(space)
     count = await ctx.losses.acknowledge(space, at=listed_at) if losses else 0
     if count:
-        logger.warning("%s acknowledged %d losses of a space", ctx.caller, count)
+        logger.info("%s acknowledged %d losses of a space", ctx.caller, count)
     return losses
 
 

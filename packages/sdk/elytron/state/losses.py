@@ -18,13 +18,13 @@ _FRESH_S: Final = 5.0
 
 
 class StoreLosses:
-    """Reads the losses of a store, and logs each once."""
+    """Reads the losses of a store, and logs once that there are some."""
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
         self._losses: tuple[SpaceLoss, ...] = ()
         self._read_at: float | None = None
-        self._logged: set[SpaceLoss] = set()
+        self._logged: tuple[SpaceLoss, ...] = ()
 
     async def read(self) -> tuple[SpaceLoss, ...]:
         """Return all losses, as the store has them now."""
@@ -41,10 +41,12 @@ class StoreLosses:
             for loss in losses
         )
         self._read_at = monotonic()
-        for loss in self._losses:
-            if loss not in self._logged:
-                self._logged.add(loss)
-                logger.warning("memories were lost to damage, and no operator has acknowledged it: %s", loss.summary)
+        if self._logged != self._losses:
+            self._logged = self._losses
+            if self._losses:
+                logger.warning(
+                    "damage took memories of this store: `elytron inspect` shows which, and --acknowledge ends this"
+                )
         return self._losses
 
     async def of(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
