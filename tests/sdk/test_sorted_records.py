@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -47,6 +48,19 @@ def test_a_fingerprint_of_many_documents_is_that_of_their_sorted_digests() -> No
     bodies = [number.to_bytes(3, "big") for number in range(MANY)]
     digests = sorted(hashlib.sha256(b"turns\0000\0" + body).digest() for body in bodies)
     assert fingerprint(bodies) == hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def test_the_memory_of_a_fingerprint_does_not_grow_with_the_documents() -> None:
+    peaks: list[int] = []
+    for count in (MANY, 4 * MANY):
+        tracemalloc.start()
+        state = StateFingerprint()
+        for number in range(count):
+            state.add(Document(DocumentRef("turns", "0"), 1, number.to_bytes(3, "big")))
+        state.hexdigest()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 16_384, MANY])
