@@ -39,7 +39,7 @@ from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
 from elytron_store.file.disk import StorePaths, folder_name
-from elytron_store.file.log import ACKNOWLEDGED_AT, HEADER_BYTES
+from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.store import FileSpace
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +160,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
         assert found is not None
         assert len(found.troubles) == 1, at
         if at % 3 == 0:
-            repair.repair_space(StorePaths(root), NAME, busy_wait_s=1.0)
+            repair.repair_space(StorePaths(root), NAME, at=AT, busy_wait_s=1.0)
             found = repair.examine_space(StorePaths(root), NAME)
             assert found is not None
             assert found.troubles == []
@@ -308,12 +308,15 @@ async def test_a_space_with_a_lost_header_is_not_served_and_goes_aside(store: Fi
     with pytest.raises(StoreCorrupt):
         await put(store, fact(2))
     assert await spaces(store) == {BOB}
-    assert [problem.space for problem in (await store.check()).problems] == [None]
+    assert [problem.space for problem in (await store.check()).problems] == [ADA]
     assert [problem.quarantined for problem in (await store.repair()).problems] == [True]
     assert (await store.check()).ok
-    assert await documents(store) == []
+    assert (await documents(store), await blob(store, "aa")) == ([], b"blob")
     (aside,) = (root / "quarantine" / NAME).iterdir()
-    assert sorted(path.name for path in aside.rglob("*")) == ["aa.blob", "blobs", "log"]
+    assert len(aside.read_bytes()) > HEADER_BYTES
+    (loss,) = await store.losses(ADA)
+    assert loss.what == f"the header of space folder {NAME[:16]!r}"
+    assert await spaces(store) == {ADA, BOB}
 
 
 async def test_a_space_with_a_lost_header_can_be_erased(store: FileStore, log: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -126,6 +126,19 @@ LOST_REF = DocumentRef("lost", "0")
 def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
     """Return the entry that keeps the place of one lost to damage."""
     return JournalEntry(sequence, at, JournalAction.MAINTENANCE, LOST_REF, "")
+
+
+def named_journal(entries: Iterable[JournalEntry], /, *, refs: Collection[DocumentRef]) -> Iterator[JournalEntry]:
+    """Yield a journal that lost entries, and behind it one for each of `refs` whose own entry may be lost."""
+    unnamed, end, at = set(refs), 0, Instant(0)
+    for entry in entries:
+        yield entry
+        end, at = entry.sequence, entry.at
+        # It was written, or rescued before.
+        if entry.action is JournalAction.WRITE or (entry.action is JournalAction.MAINTENANCE and not entry.digest):
+            unnamed.discard(entry.ref)
+    for sequence, ref in enumerate(sorted(unnamed), end + 1):
+        yield JournalEntry(sequence, at, JournalAction.MAINTENANCE, ref, "")
 
 
 def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:

@@ -235,9 +235,8 @@ async def _find_store(
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
-            at = clock.now()
-            files = await FileStore.found(folder, at=at, profile=profile, sealed=sealed)
-            return _FoundStore(files, partial(files.note_opening, at))
+            files = await FileStore.found(folder, clock=clock, profile=profile, sealed=sealed)
+            return _FoundStore(files, files.note_opening)
         case "sqlite", Path() as file:
             from elytron_store.sqlite.setup import WantedStore
             from elytron_store.sqlite.store import SqliteStore

@@ -316,11 +316,7 @@ async def _by_journal(
 ) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
     size = min(most_often, _STORED_PAGE)
     while entries := await ctx.store.journal(space, after=after, limit=size):
-        stored = [
-            entry
-            for entry in entries
-            if entry.action is JournalAction.WRITE and entry.ref.collection == transcript.TURNS
-        ]
+        stored = [entry for entry in entries if entry.ref.collection == transcript.TURNS and _stores_turn(entry)]
         documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
         for entry, document in zip(stored, documents, strict=True):
             if document is not None:
@@ -328,6 +324,11 @@ async def _by_journal(
             elif await _is_missing(ctx, space, entry):
                 yield DocumentMark(entry.sequence, entry.ref.key), None
         after, size = entries[-1].sequence, _STORED_PAGE
+
+
+def _stores_turn(entry: JournalEntry) -> bool:
+    """Return whether a turn was stored by `entry`, or put into the journal again by a repair, without its digest."""
+    return entry.action is JournalAction.WRITE or (entry.action is JournalAction.MAINTENANCE and not entry.digest)
 
 
 async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry) -> bool:

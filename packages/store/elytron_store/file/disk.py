@@ -8,6 +8,8 @@ spaces/<sha-256 of the space>/blobs/<key>.blob
 incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
 trash/                                   erased spaces on their way out
 quarantine/<sha-256 of the space>/       what `repair` moved aside
+records/<sha-256 of the space>           that the space has begun
+losses/<sha-256 of the space>            what `repair` could not save of it
 """
 
 import errno
@@ -95,6 +97,8 @@ class StorePaths:
         self.incoming = root / "incoming"
         self.trash = root / "trash"
         self.quarantine = root / "quarantine"
+        self.records = root / "records"
+        self.losses = root / "losses"
 
     def lock_of(self, name: str, /) -> Path:
         """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
@@ -102,6 +106,12 @@ class StorePaths:
 
     def log_of(self, name: str, /) -> Path:
         return self.spaces / name / _LOG
+
+    def record_of(self, name: str, /) -> Path:
+        return self.records / name
+
+    def loss_of(self, name: str, /) -> Path:
+        return self.losses / name
 
     def blobs_of(self, name: str, /) -> Path:
         return self.spaces / name / "blobs"

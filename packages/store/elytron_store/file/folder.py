@@ -10,7 +10,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.file import blobs, disk
+from elytron_store.file import blobs, disk, records
 from elytron_store.file.disk import (
     ENGINE,
     FULL,
@@ -55,6 +55,7 @@ def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> No
             data = _read_manifest(where)
             if data is not None:
                 _write_manifest(where, manifest.read_manifest(data).model_copy(update={"opened_at": at}))
+        records.record_earlier(where, busy_wait_s=busy_wait_s)
         blobs.sweep_uploads(where, busy_wait_s=busy_wait_s)
         if is_folder(where.trash):
             shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
@@ -125,7 +126,7 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
         found = manifest.read_manifest(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)
-        names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
+        names = records.space_names(there)
     for name in names:
         with locked_file(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
@@ -135,6 +136,11 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
 
 
 def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
+    for place in (there.record_of(name), there.loss_of(name)):
+        if is_there(place):
+            make_folder(here.root / place.parent.name)
+            _copy_file(place, here.root / place.parent.name / name)
+            sync_folder(here.root / place.parent.name)
     log = there.log_of(name)
     if not is_there(log):
         return  # erased meanwhile

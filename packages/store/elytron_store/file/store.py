@@ -27,13 +27,13 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
-    StoreProblem,
+    StoreLoss,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
-from elytron_store.file import blobs, disk, generation, repair
+from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
@@ -49,6 +49,7 @@ from elytron_store.file.disk import (
 )
 from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import GenerationLog, LogContents, LogView, read_document
+from elytron_store.file.repair import SpaceFindings
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.manifest import is_folder, is_there
 
@@ -72,6 +73,7 @@ class FileSpace:
         self._mutex = Lock()
         self._contents = LogContents(b"")
         self._settled = False
+        self._is_recorded = False
 
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
@@ -124,8 +126,9 @@ class FileSpace:
     def publish(self, writer: BlobWriter, key: str, /) -> None:
         """Leave the finished blob of `writer` as the blob `key` for good."""
         with self._writing("publishing a blob"):
-            if not is_there(self._path):
-                self._write_new((), instead_of=None)  # a space is known by its log
+            with self._viewing() as view:
+                if view is None:
+                    self._write_new((), instead_of=None)  # a space is known by its log
             disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
@@ -181,6 +184,8 @@ class FileSpace:
     def _write_new(self, frames: Iterable[NewFrame], *, instead_of: GenerationLog | None) -> None:
         disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
+        if instead_of is None:
+            records.record_space(self._where, self.space)
 
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
         scrub = generation.DigestScrub(frozenset(erasure.refs))
@@ -192,6 +197,8 @@ class FileSpace:
 
     def _erase_everything(self) -> ErasureReceipt:
         repair.clear_pieces(self._where, self.name)
+        # Before the folder: a recorded space without a log would be damage.
+        records.forget_space(self._where, self.name)
         folder = self._path.parent
         if not is_folder(folder):
             return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
@@ -237,6 +244,10 @@ class FileSpace:
     def _viewing(self) -> Generator[LogView | None]:
         """Open the log and take in what it acknowledged; None where the space has none."""
         log = GenerationLog.open(self._path)
+        if log is None and self._has_begun():
+            log = GenerationLog.open(self._path)  # it may have begun in between
+            if log is None:
+                raise StoreCorrupt(what=f"the log of space folder {self.name[:16]!r}")
         if log is None:
             yield None
             return
@@ -248,6 +259,10 @@ class FileSpace:
                 contents = self._contents
                 contents.catch_up(log)
             yield LogView(log, contents)
+
+    def _has_begun(self) -> bool:
+        with while_reading("the record of a space"):
+            return records.is_recorded(self._where, self.name)
 
     def _require_sound(self, doing: str) -> None:
         if self.has_failed:
@@ -266,6 +281,10 @@ class FileSpace:
             self._require_sound(doing)
             with locked_file(self._where.lock_of(self.name), wait_s=self._busy_wait_s), while_writing(doing):
                 generation.recover_log(self._path)
+                if not self._is_recorded and is_there(self._path):
+                    # A process may have died between the first log and its record.
+                    records.record_space(self._where, self.space)
+                    self._is_recorded = True
                 yield
         except StoreFailed:
             self.has_failed = True
@@ -287,9 +306,10 @@ class FileStore(Engine):
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
-    def __init__(self, where: StorePaths, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, /, *, clock: Clock, busy_wait_s: float) -> None:
         super().__init__()
         self._where = where
+        self._clock = clock
         self._busy_wait_s = busy_wait_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
         self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
@@ -308,10 +328,9 @@ class FileStore(Engine):
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
-        at = clock.now()
-        store = await cls.found(folder, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
+        store = await cls.found(folder, clock=clock, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
         try:
-            await store.note_opening(at)
+            await store.note_opening()
         except BaseException:
             await store.close()
             raise
@@ -322,7 +341,7 @@ class FileStore(Engine):
         cls,
         folder: Path,
         *,
-        at: Instant,
+        clock: Clock,
         profile: str | None = None,
         sealed: bool = False,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
@@ -333,12 +352,13 @@ class FileStore(Engine):
         """
         where = StorePaths(folder)
         await asyncio.to_thread(
-            file_folder.prepare_folder, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+            file_folder.prepare_folder, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        return cls(where, busy_wait_s=busy_wait_s)
+        return cls(where, clock=clock, busy_wait_s=busy_wait_s)
 
-    async def note_opening(self, at: Instant, /) -> None:
-        """Have the store say that it was opened at `at`, and sweep out what died before."""
+    async def note_opening(self) -> None:
+        """Have the store say that it was opened now, and sweep out what died before."""
+        at = self._clock.now()
         await asyncio.to_thread(file_folder.note_opening, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
@@ -389,21 +409,33 @@ class FileStore(Engine):
         return await self._run(self._space(erasure.space).erase, erasure)
 
     async def _check(self) -> CheckReport:
-        names = await self._run(self._names)
-        found = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        found = await self._examine_all()
         return file_repair.findings_report(
             found, [problem for each in found for problem in each.problems(repaired=False)]
         )
 
     async def _repair(self) -> CheckReport:
-        problems: list[StoreProblem] = []
-        for name in await self._run(self._names):
-            found = await self._run(file_repair.repair_space, self._where, name, busy_wait_s=self._busy_wait_s)
-            if found is not None:
-                problems += found.problems(repaired=True)
-        names = await self._run(self._names)
-        left = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
-        return file_repair.findings_report(left, problems)
+        at, found = self._clock.now(), list[SpaceFindings]()
+        for name in await self._run(records.space_names, self._where):
+            each = await self._run(file_repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
+            if each is not None:
+                found.append(each)
+        left = await self._examine_all()
+        problems = [problem for each in found for problem in each.problems(repaired=True)]
+        losses = [each.loss for each in found if each.loss is not None]
+        return file_repair.findings_report(left, problems, losses=losses)
+
+    async def _examine_all(self) -> Sequence[SpaceFindings]:
+        names = await self._run(records.space_names, self._where)
+        return [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        return await self._run(records.read_losses, self._where, space)
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        self._require_open()
+        return await self._run(records.acknowledge_losses, self._where, space, at=at, busy_wait_s=self._busy_wait_s)
 
     async def close(self) -> None:
         self._closed = True

@@ -26,7 +26,8 @@ from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.engine import DocumentPage, Engine
 from elytron_store.file.disk import folder_name
-from elytron_store.file.log import HEADER_BYTES, LogView, decode_header, read_document
+from elytron_store.file.frame import HEADER_BYTES, decode_header
+from elytron_store.file.log import LogView, read_document
 from elytron_store.file.repair import SpaceFindings, findings_report
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 from elytron_store.mcp.lease import WriterLease

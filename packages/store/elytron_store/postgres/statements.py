@@ -257,6 +257,14 @@ INSERT INTO <quarantine> (space, number, at, damage, collection, key, revision, 
 SELECT space, (SELECT coalesce(max(number), 0) + 1 FROM <quarantine> AS q WHERE q.space = gone.space),
   %s, %s, '', key, 0, upload, '' FROM gone
 """
+# Number 0 of a space's quarantine is the record of its losses; those of no known space have the empty name.
+FIND_LOSS = "SELECT body FROM <quarantine> WHERE space = %s AND number = 0"
+FORGET_LOSS = "DELETE FROM <quarantine> WHERE space = %s AND number = 0"
+RECORD_LOSS = """
+INSERT INTO <quarantine> (space, number, at, damage, collection, key, revision, upload, body)
+VALUES (%s, 0, %s, 'loss', 'lost', '0', 0, 0, %s)
+ON CONFLICT (space, number) DO UPDATE SET at = excluded.at, body = excluded.body
+"""
 
 
 OWN_TRANSACTION = b"SELECT pg_current_xact_id()::text"
@@ -285,6 +293,11 @@ def rewrite_table(table: str, /) -> bytes:
 def spaces_page(schema: str, /) -> bytes:
     """Return the statement that lists spaces in the order of the bytes of their names."""
     return f"SELECT space FROM {schema}.heads WHERE space > %s ORDER BY space LIMIT %s".encode()  # noqa: S608 - ours
+
+
+def find_losses(schema: str, /) -> bytes:
+    """Return the statement that finds the record of losses of every space."""
+    return f"SELECT body FROM {schema}.quarantine WHERE number = 0 ORDER BY space".encode()  # noqa: S608 - ours
 
 
 def find_manifest(schema: str, /) -> bytes:

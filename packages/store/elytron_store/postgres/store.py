@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import psycopg
@@ -22,6 +23,7 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
+    StoreLoss,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
@@ -185,6 +187,21 @@ class PostgresStore(Engine):
         return await self._connections.run(
             lambda connection: repair_partitions(connection, self._all(), at), doing="repairing"
         )
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        schema, own = self._address.schema, None if space is None else self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.read_losses(connection, schema, own, space), doing="reading"
+        )
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        named = [loss.space for loss in await self.losses()] if space is None else [space]
+        count = 0
+        for each in filter(None, named):
+            acknowledge = partial(reads.acknowledge_loss, own=self._own(each), space=each, at=at)
+            count += await self._connections.run(acknowledge, doing="acknowledging losses")
+        return count
 
     async def _probe(self) -> None:
         # A trial writes a megabyte, so it is made only after a commit found no room.

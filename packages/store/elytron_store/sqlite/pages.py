@@ -9,6 +9,7 @@ import os
 import struct
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ _MAGIC = b"SQLite format 3\0"
 _INNER_INDEX, _INNER_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
 _WITH_ROWS = frozenset({_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE})
 """Inner pages of tables have row ids only; those of indexes have rows."""
+_ROW_KINDS = frozenset(bytes([kind]) for kind in _WITH_ROWS)
+_PAGES_TRIED = 16
+"""Number of unread pages that are looked for at other places than their own."""
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _WAL_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _PAGE_BYTES = range(512, 65_537)
@@ -56,8 +60,16 @@ class DatabasePages:
         places where it may be then: the caller knows a row by its checksum.
         """
         for shift in self._shifts:
-            for number in range(2, self.count + 1):  # the first page has the schema only
-                yield from self._rows_on(number, shift)
+            yield from self._rows_moved(shift)
+        # A program that opened the damaged file may have cut it to whole pages, which takes the trace of a shift away.
+        unread = (number for number in range(2, self.count + 1) if not self._is_read[number])
+        for number in islice((number for number in unread if any(self._page(number, 0))), _PAGES_TRIED):
+            shift = None if self._is_read[number] else self._find_shift(number)
+            if shift is not None:
+                self._shifts += (shift,)
+                self._chain_shifts += (shift,)
+                for each in self._shifts:  # again, for a page that has cells at both places
+                    yield from self._rows_moved(each)
 
     def unread_pages(self) -> int:
         """Return the number of pages that should have content and of which nothing could be read; ask behind `rows`."""
@@ -112,6 +124,23 @@ class DatabasePages:
             return self._wal[later : later + self.size]
         start = max(0, (number - 1) * self.size + shift)
         return self._data[start : start + self.size].ljust(self.size, b"\0")
+
+    def _rows_moved(self, shift: int) -> Iterator[Cell]:
+        for number in range(2, self.count + 1):  # the first page has the schema only
+            yield from self._rows_on(number, shift)
+
+    def _find_shift(self, number: int) -> int | None:
+        """Return by how many bytes a page was moved at whose place is something else; None if it is not near."""
+        for shift in range(1 - self.size, self.size):
+            start = (number - 1) * self.size + shift
+            if start > 0 and self._data[start : start + 1] in _ROW_KINDS and shift not in self._shifts:
+                page = self._page(number, shift)
+                kind, cells = page[0], int.from_bytes(page[3:5], "big")
+                pointers = 12 if kind == _INNER_INDEX else 8
+                places = [int.from_bytes(page[at : at + 2], "big") for at in range(pointers, pointers + 2 * cells, 2)]
+                if len(places) > 1 and all(any(self._rows_at(page, at, kind)) for at in places if at < self.size):
+                    return shift
+        return None
 
     def _rows_on(self, number: int, shift: int) -> Iterator[Cell]:
         page = self._page(number, shift)

@@ -109,7 +109,8 @@ _APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # A table of its own, since entries are added while it is read.
 _FIND_UNNAMED = """
 INSERT INTO temp.unnamed SELECT collection, key FROM documents WHERE space = ?1
-EXCEPT SELECT collection, key FROM journal WHERE space = ?1
+EXCEPT SELECT collection, key FROM journal
+WHERE space = ?1 AND (action = 'write' OR (action = 'maintenance' AND digest = ''))
 """
 # SQLite takes the other columns from the row with the greatest sequence.
 _MISSING = """
@@ -219,7 +220,7 @@ class Salvage:
         """Give a space a journal without gaps, and return what it lost beyond what is recorded already."""
         head = self._raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchone()
         entries = self._fill_gaps(space, 0 if head is None else head[0])
-        last = self._append_unnamed(space)
+        last = self._append_unnamed(space) if entries or head is None else self._last_entry(space)
         self._raw.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (space, last, schema.check_of(space, last)))
         if entries:
             problem = StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), f"{entries} journal entries")
@@ -248,7 +249,7 @@ class Salvage:
         return sum(max(0, last + 1 - first) for first, last, _ in gaps)
 
     def _append_unnamed(self, space: str) -> int:
-        """Have the end of a journal name the documents that no entry names; return its last sequence."""
+        """Have the end of a journal name the documents whose own entries may be lost; return its last sequence."""
         self._raw.execute(_FIND_UNNAMED, (space,))
         unnamed = self._raw.execute("SELECT collection, key FROM temp.unnamed ORDER BY collection, key")
         last = self._last_entry(space)
