@@ -21,8 +21,9 @@ from elytron_core.errors import ElytronError
 from elytron_core.events import JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import COLLECTIONS, AuditTrail, SpaceLoss, plane_of
+from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of
 from elytron_core.ports.store import JournalAction, JournalEntry
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Scope
 
 

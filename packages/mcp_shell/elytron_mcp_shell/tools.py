@@ -29,8 +29,8 @@ from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, Rec
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Request, Value
-from elytron_core.planes.space import SpaceLoss
 from elytron_core.policy.admission.claimed_times import future_claim_text
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Name, Scope, Tags
 
 if TYPE_CHECKING:

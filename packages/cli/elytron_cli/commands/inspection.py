@@ -56,10 +56,9 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import SpaceLoss
 from elytron_core.policy.host import profile_snapshot
 from elytron_core.ports.store import CheckReport
-from elytron_core.profiles import ProfileName, StoreCapabilities
+from elytron_core.profiles import ProfileName, SpaceLoss, StoreCapabilities
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
 from elytron_store import WhenMissing, open_as_made, parse_url, rescue_store

@@ -26,9 +26,8 @@ from elytron_core.contracts.transcript import (
     RedactedTranscriptMessage,
 )
 from elytron_core.evidence import TrustLevel
-from elytron_core.planes.space import SpaceLoss
 from elytron_core.policy.admission.claimed_times import future_claim_text
-from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_core.profiles import ErasurePromise, SpaceLoss, StoreCapabilities
 from elytron_core.scope import FutureClaims
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
 from elytron_core.planes import transcript
-from elytron_core.planes.space import SpaceLoss
-from elytron_core.profiles import ErasureLayer
+from elytron_core.profiles import ErasureLayer, SpaceLoss
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
 __all__ = [

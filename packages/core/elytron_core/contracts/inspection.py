@@ -17,13 +17,13 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import OperationRequest, Request, Value
 from elytron_core.planes import transcript
-from elytron_core.planes.space import SpaceLoss
 from elytron_core.profiles import (
     ActionAdmission,
     MemoryPressure,
     ModeInput,
     ProfileBudget,
     ProfileName,
+    SpaceLoss,
     StoreCapabilities,
     StoreCapacity,
 )

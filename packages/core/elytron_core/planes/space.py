@@ -167,25 +167,6 @@ def plane_of(collection: str, /) -> str:
     return _PLANES.get(collection, collection)
 
 
-class SpaceLoss(Value):
-    """What repairs could not save of a space, up to the last of them. Each number is the least that was lost."""
-
-    space: str | None
-    """None if it is unknown whose it was."""
-    documents: int
-    entries: int
-    blobs: int
-    at: Instant
-    what: str
-
-    @property
-    def summary(self) -> str:
-        """The loss in words, without the name of its space."""
-        counts = {"documents": self.documents, "journal entries": self.entries, "blobs": self.blobs}
-        lost = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        return f"{lost or 'an unknown number of memories'} ({self.what})"
-
-
 TAGS_KEPT = 1_000
 
 

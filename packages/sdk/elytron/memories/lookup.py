@@ -110,6 +110,13 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
             return memory.found(now=now)
 
 
+def readable_hit(memory: Memory, now: Instant, /) -> RecallHit:
+    """Return the hit of a memory, without a text that may not be read."""
+    hit = hit_of(memory, now)
+    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
+    return hit.model_copy(update={"text": ""}) if is_closed else hit
+
+
 async def find_memory(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
     """Return the memory with this id, forgotten or closed ones too; None if there is none."""
     return (await find_all(ctx, scope, (memory_id,)))[memory_id]

@@ -39,6 +39,7 @@ from elytron.memories.lookup import (
     may_disclose,
     must_find,
     parts_of,
+    readable_hit,
     require_disclosed,
 )
 from elytron.memories.tombstones import bury_facts, exhume_facts
@@ -365,30 +366,27 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
-    scope = ctx.scope_of(request)
-    report = await _listed_memories(ctx, scope, request)
-    losses = await ctx.losses.of(scope.space)
-    return report.model_copy(update={"losses": losses}) if losses else report
+    space = ctx.scope_of(request).space
+    listed = _latest_list if request.order is ListOrder.LATEST else _stored_list
+    return (await listed(ctx, space, request)).model_copy(update={"losses": await ctx.losses.of(space)})
 
 
-async def _listed_memories(ctx: OperationContext, scope: Scope, request: MemoryListRequest) -> MemoryListReport:
-    if request.order is ListOrder.LATEST:
-        return await _latest_list(ctx, scope.space, request)
+async def _stored_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
     items: list[RecallHit] = []
     cursors: list[str] = []
     lost = lost_before = 0
-    async for cursor, hit in _walk_memories(ctx, scope.space, request):
+    async for cursor, hit in _walk_memories(ctx, space, request):
         if hit is None:
             lost += 1
             continue
         if len(items) == request.limit:
-            told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
-            return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
-        items.append(cited_hit(hit, scope.space))
+            page = MemoryListReport(space=space, items=tuple(items), lost=lost_before)
+            return page.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
+        items.append(cited_hit(hit, space))
         cursors.append(cursor)
         # Lost ones behind the last item are counted by the next page.
         lost_before = lost
-    return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
+    return MemoryListReport(space=space, items=tuple(items), lost=lost)
 
 
 async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
@@ -429,18 +427,20 @@ async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryLis
         raise InvalidInput(field="cursor", problem="is not supported with the order 'latest', which has a single page")
     collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
     now = ctx.clock.now()
-
-    def listed(document: Document) -> list[RecallHit]:
-        return [hit for _, hit in _document_hits(document, request, now)]
-
-    found = await latest_memories(ctx, space, listed, collections=collections, limit=request.limit)
+    found = await latest_memories(
+        ctx,
+        space,
+        lambda document: [hit for _, hit in _document_hits(document, request, now)],
+        collections=collections,
+        limit=request.limit,
+    )
     return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in found))
 
 
 def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
     """Return the memories of a document that `request` asks for, each with its part."""
     asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
-    hits = [(part, _memory_hit(memory, now)) for part, memory in asked]
+    hits = [(part, readable_hit(memory, now)) for part, memory in asked]
     if request.include_private:
         return hits
     return [(part, hit) for part, hit in hits if hit.privacy is not FactPrivacy.PRIVATE]
@@ -454,13 +454,6 @@ def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
             return is_meant(memory, request.filters) and not is_gone(memory, now)
         case _:
             assert_never(request.hidden)
-
-
-def _memory_hit(memory: Memory, now: Instant) -> RecallHit:
-    """Return the hit of a memory, without a text that may not be read."""
-    hit = hit_of(memory, now)
-    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
-    return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
 async def _walk_memories(

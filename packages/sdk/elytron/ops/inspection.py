@@ -15,9 +15,10 @@ from elytron.documents.planes import by_plane
 from elytron.documents.stored_values import ChangeSet
 from elytron.erasure.erasure_mark import is_mark_damaged
 from elytron.intake import admit_texts
+from elytron.jobs.queue import work_of
 from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.contents import SpaceReading
 from elytron.memories.links import meant_conversation, with_last
-from elytron.memories.space_reading import SpaceReading
 from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
@@ -43,22 +44,25 @@ from elytron_core.contracts.inspection import (
     SpaceSummary,
     StoreCheck,
 )
+from elytron_core.contracts.maintenance import WorkHealth
 from elytron_core.errors import (
     Conflict,
     InvalidInput,
+    SealBroken,
     SealError,
     StoreCorrupt,
     StoreError,
 )
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
-from elytron_core.planes.space import AuditAction, SpaceLoss, SpaceRecord
+from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.policy import host
 from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
 from elytron_core.ports.store import CheckReport, DamageKind, Document, JournalAction
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Scope
 
 logger = logging.getLogger(__name__)
@@ -148,21 +152,19 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     SpaceLocked.
     """
     scope = ctx.scope_of(request)
-    if request.repair and not request.check:
-        raise InvalidInput(field="repair", problem="requires check: pass both")
-    if request.repair and request.acknowledge:
-        raise InvalidInput(field="acknowledge", problem="does not go with repair: read what is lost first")
+    _require_fitting(request)
     ctx.losses.forget()
     acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ()
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or kept is not None
     seen = SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
-    alias = await seen.read_checked(ctx, scope)
-    known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
-    conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
-    firsts = [head.first_at for head in conversations if head.first_at is not None]
-    lasts = [head.last_at for head in conversations if head.last_at is not None]
+    await seen.read(ctx, scope.space)
+    alias = transcript.AliasTrust.TRUSTED if seen.is_closed else (await meant_conversation(ctx, scope)).trust
+    if alias is not transcript.AliasTrust.TRUSTED:
+        seen.conversations.clear()
+    conversations, (first_at, last_at) = seen.by_time, seen.times
+    work, jobs = await _work_of(ctx, scope.space, seen)
     return MemoryInspectionReport(
         space=scope.space,
         exists=seen.exists,
@@ -172,14 +174,11 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
         alias=alias,
-        conversations=tuple(
-            ConversationSummary.model_validate(head, from_attributes=True)
-            for head in conversations[:CONVERSATIONS_SHOWN]
-        ),
+        conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
-        first_at=min(firsts, default=None),
-        last_at=max(lasts, default=None),
+        first_at=first_at,
+        last_at=last_at,
         indexed_units=seen.units,
         index_bytes=seen.index_bytes,
         state_fingerprint=seen.state,
@@ -196,12 +195,33 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         embedded_units=seen.embedded,
         runtime_skills=count_skills(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
-        work=seen.work,
-        jobs=seen.jobs,
+        work=work,
+        jobs=jobs,
         lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
         agent_tools=count_tools(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
+
+
+def _require_fitting(request: MemoryInspectionRequest) -> None:
+    if request.repair and not request.check:
+        raise InvalidInput(field="repair", problem="requires check: pass both")
+    if request.repair and request.acknowledge:
+        raise InvalidInput(field="acknowledge", problem="does not go with repair: read what is lost first")
+
+
+def _summary_of(head: transcript.Conversation) -> ConversationSummary:
+    return ConversationSummary.model_validate(head, from_attributes=True)
+
+
+async def _work_of(ctx: OperationContext, space: SpaceId, seen: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:
+    """Return the health of the space's jobs and their number by state; of jobs that are damaged, none if checked."""
+    try:
+        return (WorkHealth.IDLE, {}) if seen.is_closed or not seen.exists else await work_of(ctx, space)
+    except (StoreCorrupt, SealBroken):
+        if not seen.is_checked:
+            raise
+        return WorkHealth.IDLE, {}
 
 
 async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[SpaceLoss, ...]:

@@ -9,8 +9,8 @@ from typing import Final
 
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import SpaceLoss
 from elytron_core.ports.store import Store, acknowledge_losses, find_losses
+from elytron_core.profiles import SpaceLoss
 
 logger = logging.getLogger(__name__)
 _FRESH_S: Final = 5.0

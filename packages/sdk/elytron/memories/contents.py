@@ -2,17 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import Progress, end_of
-from elytron.jobs.queue import work_of
 from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
-from elytron.memories.links import meant_conversation
+from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
-from elytron_core.contracts.maintenance import WorkHealth
 from elytron_core.errors import SealBroken, SealError, SpaceIncomplete, SpaceLocked, StoreCorrupt, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes import embedding, tools, transcript
@@ -21,7 +20,6 @@ from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.integrity import JournalHead
 from elytron_core.ports import store
 from elytron_core.ports.store import Document
-from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
@@ -41,6 +39,8 @@ class SpaceReading:
     is_checked: bool = False
     is_whole: bool = False
     exists: bool = False
+    is_closed: bool = False
+    """True if it is locked, or is being filled: nothing of it was read."""
     sequence: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     state: str = ""
@@ -51,8 +51,6 @@ class SpaceReading:
     conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
     units: int = 0
     index_bytes: int = 0
-    work: WorkHealth = WorkHealth.IDLE
-    jobs: dict[str, int] = field(default_factory=dict[str, int])
     compared: str | None = None
     unembedded: int = 0
     stale: int = 0
@@ -65,10 +63,10 @@ class SpaceReading:
     )
     experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
 
-    async def read_checked(self, ctx: OperationContext, scope: Scope, /) -> transcript.AliasTrust:
-        """Read the space, up to damage if it is checked; return whether its chat is its own."""
+    async def read(self, ctx: OperationContext, space: SpaceId, /) -> None:
+        """Read the space, up to damage if it is checked; one that is locked is then not read at all."""
         try:
-            await self._read(ctx, scope)
+            await self._read(ctx, space)
         except (StoreCorrupt, SealBroken):
             if not self.is_checked:
                 raise
@@ -77,24 +75,33 @@ class SpaceReading:
         except (SpaceLocked, SpaceIncomplete):
             if not self.is_checked:
                 raise
-            # Nothing of it is read, and no damage: the store's own check is all that can be said.
-            self.exists = True
-            return transcript.AliasTrust.TRUSTED
-        return (await meant_conversation(ctx, scope)).trust
+            # That is no damage: the store's own check is all that can be said.
+            self.exists = self.is_closed = True
 
-    async def _read(self, ctx: OperationContext, scope: Scope) -> None:
-        record = await ctx.spaces.find(scope.space)
+    @property
+    def by_time(self) -> Sequence[transcript.Conversation]:
+        """Return the conversations, the first first."""
+        return sorted(self.conversations, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+
+    @property
+    def times(self) -> tuple[Instant | None, Instant | None]:
+        """Return when the first and the last message of the space were said."""
+        firsts = [head.first_at for head in self.conversations if head.first_at is not None]
+        lasts = [head.last_at for head in self.conversations if head.last_at is not None]
+        return min(firsts, default=None), max(lasts, default=None)
+
+    async def _read(self, ctx: OperationContext, space: SpaceId) -> None:
+        record = await ctx.spaces.find(space)
         self.exists = record is not None
         if record is None or self.is_whole:
-            await self._read_all(ctx, scope.space, record)
+            await self._read_all(ctx, space, record)
         else:
-            await self._read_described(ctx, scope.space)
+            await self._read_described(ctx, space)
         if record is not None:
-            self.work, self.jobs = await work_of(ctx, scope.space)
-            index = await ctx.folds.current(scope.space)
+            index = await ctx.folds.current(space)
             self.sequence = self.sequence or index.watermark
             self.units, self.index_bytes = index.units, index.size_bytes
-            await self._count_vectors(ctx, scope.space, record, index)
+            await self._count_vectors(ctx, space, record, index)
 
     async def _read_described(self, ctx: OperationContext, space: SpaceId) -> None:
         counts = {name: await ctx.store.count(space, name) for name in COLLECTIONS}
