@@ -1,18 +1,26 @@
 """What a repair saves, and what it says of the rest: counted by space, recorded in the store, until acknowledged."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.store.sealing import KEYS
+from tests.store.test_secret_store import WORDS
 
 import elytron
-from elytron_core.clock import Instant, SystemClock
-from elytron_core.errors import StoreCorrupt
+from elytron_core.clock import FrozenClock, Instant, SystemClock
+from elytron_core.errors import StoreCorrupt, StoreFailed
+from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import CheckReport, ErasureTarget, LossRecord, Store, StoreLoss, find_losses
 from elytron_store import open_store, rescue_store
 from elytron_store.conformance.examples import ADA, AT, BOB, blob, documents, fact, put, write_blob
 from elytron_store.file.disk import StorePaths, folder_name
+from elytron_store.file.folder import copy_folder
+from elytron_store.secret.keeper import PlainContents, SecretKeeper
+from elytron_store.secret.store import SecretStore
+from elytron_store.sqlite.setup import copy_database
 
 pytestmark = pytest.mark.anyio
 NUMBER = 40
@@ -248,12 +256,46 @@ async def test_a_space_that_died_before_its_record_is_recorded_by_the_next_commi
     await store.close()
 
 
+async def test_a_first_commit_that_cannot_be_recorded_is_refused_as_a_whole(tmp_path: Path) -> None:
+    store = await opened(url_of(tmp_path, "file"))
+    paths = StorePaths(tmp_path / "m")
+    paths.records.write_bytes(b"in the way")
+    with pytest.raises(StoreFailed):
+        await put(store, fact(1))
+    await store.close()
+    paths.records.unlink()
+    store = await opened(url_of(tmp_path, "file"))
+    assert await documents(store) == []
+    assert (await store.check()).ok
+    await store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_copy_of_a_store_has_its_losses_and_records(tmp_path: Path, engine: str) -> None:
+    url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
+    remember(url)
+    data = bytearray(file.read_bytes())
+    data[data.index(b"berth 70.")] ^= 1
+    file.write_bytes(data)
+    (loss,) = (await rescued(url)).losses
+    (tmp_path / "copy").mkdir()
+    if engine == "sqlite":
+        copy_database(tmp_path / "m.db", tmp_path / "copy/m.db")
+    else:
+        copy_folder(tmp_path / "m", tmp_path / "copy/m")
+        StorePaths(tmp_path / "copy/m").log_of(folder_name(ADA)).unlink()
+        report = await rescue_store(url_of(tmp_path / "copy", engine), clock=SystemClock(), repair=False)
+        assert [problem.space for problem in report.problems] == [ADA]
+    assert await losses_in(url_of(tmp_path / "copy", engine)) == [loss]
+
+
 async def test_a_damaged_record_of_a_space_is_written_again(tmp_path: Path) -> None:
     url, paths = url_of(tmp_path, "file"), StorePaths(tmp_path / "m")
     remember(url)
     paths.record_of(folder_name(ADA)).write_bytes(b"else")
     report = await rescued(url)
     assert ([problem.what for problem in report.problems], report.losses) == (["the record of a space"], ())
+    assert b"ada" in paths.record_of(folder_name(ADA)).read_bytes()
     assert (await rescue_store(url, clock=SystemClock(), repair=False)).ok
     assert count_memories(url) == NUMBER
 
@@ -296,3 +338,33 @@ async def test_a_damaged_note_of_a_loss_is_a_loss(tmp_path: Path) -> None:
     assert await store.acknowledge_losses(None, at=AT) == 1
     assert await find_losses(store) == []
     await store.close()
+
+
+async def test_a_loss_of_a_space_under_a_secret_is_told_by_the_name_of_the_space(tmp_path: Path) -> None:
+    inner = await opened(url_of(tmp_path, "sqlite"))
+    store = SecretStore(inner, clock=FrozenClock())
+    keeper = SecretKeeper(store, ids=RandomIds(store.clock), contents=PlainContents((), (), frozenset()))
+    await put(store, fact(1), space=BOB)
+    key = await keeper.fresh_key(WORDS)
+    await keeper.seal(ADA, key, until=Instant(1 << 50), copy=_copy_nothing)
+    await put(store, fact(1), bytes(5_000))
+    await store.close()
+    change(tmp_path / "m.db", "UPDATE documents SET revision = 9 WHERE collection = 'facts' AND space <> 'bob'")
+    store = SecretStore(await opened(url_of(tmp_path, "sqlite")), clock=FrozenClock())
+    (loss,) = (await store.repair()).losses
+    assert (loss.space, loss.documents) == (ADA, 1)
+    assert (await store.losses(), await store.losses(ADA), await store.losses(BOB)) == ([loss], [loss], [])
+    assert await store.acknowledge_losses(BOB, at=loss.at) == 0
+    assert await store.acknowledge_losses(ADA, at=loss.at) == 1
+    assert await store.losses() == []
+    await store.close()
+
+
+async def _copy_nothing(_source: Store, _target: Store, _space: SpaceId) -> None:
+    raise AssertionError
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute(statement)
+        raw.commit()

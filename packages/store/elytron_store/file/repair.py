@@ -13,7 +13,15 @@ from typing import NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, DocumentRef, StoreLoss, StoreProblem
+from elytron_core.ports.store import (
+    CheckReport,
+    CheckTally,
+    DamageKind,
+    DocumentRef,
+    JournalAction,
+    StoreLoss,
+    StoreProblem,
+)
 from elytron_store import engine
 from elytron_store.file import blobs, disk, generation, records
 from elytron_store.file.disk import (
@@ -299,9 +307,9 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     wanted = 1
     for found in log.frames(HEADER_BYTES, log.acknowledged):
         if isinstance(found, LogHole):
-            troubles.append(
-                SpaceDamage(DamageKind.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}")
-            )
+            contents.holes.append(found)
+            what = f"{found.end - found.start} bytes of a log at {found.start}"
+            troubles.append(SpaceDamage(DamageKind.ENGINE, what))
             continue
         contents.apply(found)
         if not log.has_both_copies(found):
@@ -321,7 +329,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     for answered in _broken_answers(log, contents):
         request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
         troubles.append(SpaceDamage(DamageKind.ENGINE, request, memory=False))
-    if any(isinstance(found, LogHole) for found in log.frames(HEADER_BYTES, log.acknowledged)):
+    if contents.holes:
         findings.missing = _count_missing(log, contents)
 
 
@@ -330,7 +338,8 @@ def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     named: dict[DocumentRef, bool] = {}
     for found in log.frames(HEADER_BYTES, log.acknowledged):
         for entry in () if isinstance(found, LogHole) else entries_of(found):
-            named[entry.ref] = bool(entry.digest) and entry.covers == 1
+            is_stored = entry.action is not JournalAction.DELETE
+            named[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
     return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in named.items())
 
 

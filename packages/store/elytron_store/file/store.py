@@ -85,6 +85,10 @@ class FileSpace:
                 return outcomes
             # A lost frame may hold a newer revision or an answered request, so no precondition can be judged.
             view.contents.require_complete()
+            if not self._is_recorded:
+                # A process may have died between the first log and its record.
+                records.record_space(self._where, self.space)
+                self._is_recorded = True
             outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
                 self._append(view, frames)
@@ -184,8 +188,15 @@ class FileSpace:
     def _write_new(self, frames: Iterable[NewFrame], *, instead_of: GenerationLog | None) -> None:
         disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
-        if instead_of is None:
+        if instead_of is not None:
+            return
+        try:
             records.record_space(self._where, self.space)
+        except OSError:
+            # Its first commit is refused, so nothing of it may stay.
+            self._path.unlink(missing_ok=True)
+            sync_folder(self._path.parent)
+            raise
 
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
         scrub = generation.DigestScrub(frozenset(erasure.refs))
@@ -281,10 +292,6 @@ class FileSpace:
             self._require_sound(doing)
             with locked_file(self._where.lock_of(self.name), wait_s=self._busy_wait_s), while_writing(doing):
                 generation.recover_log(self._path)
-                if not self._is_recorded and is_there(self._path):
-                    # A process may have died between the first log and its record.
-                    records.record_space(self._where, self.space)
-                    self._is_recorded = True
                 yield
         except StoreFailed:
             self.has_failed = True

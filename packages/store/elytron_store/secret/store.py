@@ -181,19 +181,19 @@ class SecretStore(PassingStore):
 
     async def check(self) -> CheckReport:
         """Have the store beneath checked; a locked space is no damage, and is not opened."""
-        return await _inspection().report_secrets(self._inner, await self._inner.check())
+        return await _inspection_module().report_secrets(self._inner, await self._inner.check())
 
     async def repair(self) -> CheckReport:
         """Have the store beneath repaired. What is drawn again by itself is erased: no part of it is missing then."""
         report = await self._inner.repair()
-        await _inspection().redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
-        return await _inspection().report_secrets(self._inner, report)
+        await _inspection_module().redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
+        return await _inspection_module().report_secrets(self._inner, report)
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
-        return await _inspection().find_secret_losses(self._inner, space)
+        return await _inspection_module().find_secret_losses(self._inner, space)
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
-        return await _inspection().acknowledge_secret_losses(self._inner, space, at=at)
+        return await _inspection_module().acknowledge_secret_losses(self._inner, space, at=at)
 
     async def close(self) -> None:
         """Let go of all keys and close the store beneath."""
@@ -356,7 +356,7 @@ class SecretStore(PassingStore):
         return None
 
 
-def _inspection():
+def _inspection_module():
     """Return the module of checks, which is not imported where nothing is checked."""
     from elytron_store.secret import inspection
 

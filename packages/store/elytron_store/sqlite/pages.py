@@ -20,7 +20,7 @@ _INNER_INDEX, _INNER_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
 _WITH_ROWS = frozenset({_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE})
 """Inner pages of tables have row ids only; those of indexes have rows."""
 _ROW_KINDS = frozenset(bytes([kind]) for kind in _WITH_ROWS)
-_PAGES_TRIED = 16
+_PAGES_TRIED = 256
 """Number of unread pages that are looked for at other places than their own."""
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _WAL_FRAME = struct.Struct(">8I"), struct.Struct(">6I")

@@ -114,8 +114,9 @@ WHERE space = ?1 AND (action = 'write' OR (action = 'maintenance' AND digest = '
 """
 # SQLite takes the other columns from the row with the greatest sequence.
 _MISSING = """
-FROM (SELECT collection, key, max(sequence), digest, covers FROM journal WHERE space = ?1 GROUP BY collection, key) AS j
-WHERE digest <> '' AND covers = 1 AND NOT EXISTS (
+FROM (
+  SELECT collection, key, max(sequence), action, digest, covers FROM journal WHERE space = ?1 GROUP BY collection, key
+) AS j WHERE action <> 'delete' AND digest <> '' AND covers = 1 AND NOT EXISTS (
   SELECT 1 FROM documents AS d WHERE d.space = ?1 AND d.collection = j.collection AND d.key = j.key)
 """
 _HALF_BLOBS = """
@@ -129,7 +130,7 @@ FROM chunks WHERE (space, upload) NOT IN (
 """
 
 
-class Salvage:
+class FileSalvage:
     """The whole rows of a damaged file, in the tables of a new one at `raw`, which the caller closes."""
 
     def __init__(self, raw: Raw, at: Instant, /) -> None:
@@ -293,7 +294,7 @@ class Salvage:
 def examine_file(path: Path, at: Instant, /) -> CheckReport:
     """Return what a repair of the damaged file at `path` would save. Raises StoreForeign if nothing is a store's."""
     with closing(sqlite_library().connect("", wait_s=0.0)) as raw, open_pages(path) as pages:
-        salvage = Salvage(raw, at)
+        salvage = FileSalvage(raw, at)
         salvage.read(pages)
         return salvage.report()
 
@@ -316,7 +317,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     try:
         with closing(sqlite_library().connect(str(made), wait_s=0.0)) as raw, open_pages(path) as pages:
             raw.execute(f"PRAGMA page_size = {schema.PAGE_BYTES}")
-            salvage = Salvage(raw, at)
+            salvage = FileSalvage(raw, at)
             salvage.read(pages, sealed=sealed)
             salvage.end()
             report = salvage.report(kept_as=kept.name)
