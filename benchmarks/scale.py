@@ -7,7 +7,7 @@ a busy machine: `recall` is the median of ordinary ones; `erase` the median of f
 the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasures, each followed by a recall, in as many
 recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
 checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
-in one compaction of the journal. The exponent is that of `erase` between two lines.
+in one compaction of the journal. Further columns are those of `benchmarks.scale_reading`. The exponent is that of `erase` between two lines.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import elytron
 from benchmarks.corpora import corpus
+from benchmarks.scale_reading import READING, read_figures
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.journal.upkeep import compact_space
@@ -33,7 +34,19 @@ CONVERSATION = 30
 BATCH = 100
 ORDINARY = 40
 FEW = 5
-COLUMNS = ("turns", "recall ms", "erase s", "exponent", "purge ms", "after", "pairs", "open s", "fold s", "many")
+COLUMNS = (
+    "turns",
+    "recall ms",
+    "erase s",
+    "exponent",
+    "purge ms",
+    "after",
+    "pairs",
+    "open s",
+    "fold s",
+    "many",
+    *READING,
+)
 
 
 async def main(sizes: Sequence[int], engine: str, pairs: int) -> None:
@@ -80,6 +93,7 @@ async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
     if not url.startswith("memory:"):
         row["open s"] = await opened(url, questions[0])
         row["fold s"] = await opened(url, questions[0], is_folded=True)
+        row |= read_figures(url, SPACE)
     async with elytron.open(url, space=SPACE) as memory:
         if url.startswith("memory:"):
             ids = await filled(memory, data.texts)

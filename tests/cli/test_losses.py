@@ -88,7 +88,7 @@ def test_a_space_that_lost_everything_is_never_called_empty(elytron: CommandLine
     assert EMPTY not in recalled.stderr
     shown = [elytron(*command, "--no-json") for command in SHOWING]
     assert all("LOST" in answer.stdout and EMPTY not in answer.output for answer in shown)
-    assert "nothing is left" in elytron("inspect", "--no-json").stdout
+    assert "nothing can be read" in elytron("inspect", "--no-json").stdout
     report: dict[str, Any] = elytron.json("inspect", "--acknowledge")
     assert report["acknowledged"] == len(report["losses"]) == 1
     assert elytron.json("inspect", "--check")["store_check"]["losses"] == 0

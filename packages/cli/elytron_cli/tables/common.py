@@ -182,7 +182,9 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
 
 def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> None:
     """Show what a space holds, and what a check found."""
-    nothing = "nothing is left" if report.losses or report.sequence else "nothing stored yet"
+    is_damaged = report.store_check is not None and not report.store_check.ok
+    is_empty = not (report.losses or report.sequence or is_damaged)
+    nothing = "nothing stored yet" if is_empty else "nothing can be read"
     show_losses(console, report.losses, acknowledged=bool(report.acknowledged))
     show_pairs(
         console,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DESCRIBED = (transcript.CONVERSATIONS, embedding.EMBEDDING, planes_skills.SKILLS, tools.REGISTRIES, tools.EXPERIENCES)
 """Collections of which a report says more than how many documents there are."""
 _STEP = 1_000
-"""Number of entries and documents between two calls of the runtime's `progress`."""
+"""Number of entries that are read at once, and of entries and documents between two calls of `progress`."""
 _VECTORS_AT_ONCE = 20
 
 
@@ -114,7 +114,7 @@ class SpaceReading:
         chain = HeadChain(record, self.kept) if record is not None else None
         account = DigestAccount(record) if record is not None and self.is_checked else None
         state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
-        async for entry in store.scan_entries(ctx.store, space):
+        async for entry in store.scan_entries(ctx.store, space, page=_STEP):
             events.add(entry)
             if chain is not None:
                 chain.add(entry)
