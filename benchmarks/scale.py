@@ -7,7 +7,8 @@ a busy machine: `recall` is the median of ordinary ones; `erase` the median of f
 the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasures, each followed by a recall, in as many
 recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
 checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
-in one compaction of the journal. Further columns are those of `benchmarks.scale_reading`. The exponent is that of `erase` between two lines.
+in one compaction of the journal. The exponent is that of `erase` between two lines. Further columns are those of
+`benchmarks.scale_reading`.
 """
 
 import argparse

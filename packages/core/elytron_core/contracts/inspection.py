@@ -173,7 +173,7 @@ HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
 class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
-    """Count a space's contents. `check` also reads every byte of the store and reports damage.
+    """Count a space's contents; no memory is read. `check` also reads every byte of the store and reports damage.
 
     With `head`, the report compares the space with the head in an earlier report.
     """
