@@ -154,7 +154,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     scope = ctx.scope_of(request)
     _require_fitting(request)
     ctx.losses.forget()
-    acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ()
+    listed, acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ((), 0)
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or kept is not None
@@ -185,8 +185,8 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         event_fingerprint=seen.events,
         head=seen.head,
         head_standing=seen.standing,
-        losses=acknowledged or await ctx.losses.of(scope.space),
-        acknowledged=len(acknowledged),
+        losses=listed or await ctx.losses.of(scope.space),
+        acknowledged=acknowledged,
         store_check=store_check,
         journal_account=seen.account,
         compared_model=seen.compared,
@@ -224,14 +224,14 @@ async def _work_of(ctx: OperationContext, space: SpaceId, seen: SpaceReading) ->
         return WorkHealth.IDLE, {}
 
 
-async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[SpaceLoss, ...]:
-    """Acknowledge the losses of the space, and return them."""
-    listed_at = ctx.clock.now()
+async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tuple[SpaceLoss, ...], int]:
+    """Acknowledge the losses of the space; return them, and how many were acknowledged."""
     losses = await ctx.losses.of(space)
-    count = await ctx.losses.acknowledge(space, at=listed_at) if losses else 0
+    # Up to the latest of those listed, by the clock that recorded it: one that grows meanwhile is later, and stays.
+    count = await ctx.losses.acknowledge(space, at=max(loss.at for loss in losses)) if losses else 0
     if count:
         logger.info("%s acknowledged %d losses of a space", ctx.caller, count)
-    return losses
+    return losses, count
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
