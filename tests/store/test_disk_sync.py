@@ -9,7 +9,8 @@ import pytest
 from tests.store.sqlite_rig import CLOCK
 
 from elytron_core.errors import StoreForeign
-from elytron_store.conformance.examples import ADA, fact, put, write_blob
+from elytron_core.ports.store import ErasureTarget
+from elytron_store.conformance.examples import ADA, AT, fact, put, write_blob
 from elytron_store.file import FileStore, disk
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.sqlite.driver import sqlite_library
@@ -123,9 +124,24 @@ async def test_a_space_is_recorded_and_synced_before_its_first_commit_is_acknowl
     await put(store, fact(1))
     paths = StorePaths(tmp_path / "m")
     log, record = paths.log_of(folder_name(ADA)), paths.record_of(folder_name(ADA))
-    order = [identity(log), identity(log.parent), identity(record), identity(record.parent)]
+    order = [identity(log), identity(log.parent), identity(record.parent)]
     assert sorted(order, key=lambda place: len(synced) - 1 - synced[::-1].index(place)) == order
     synced.clear()
     await put(store, fact(2))
     assert synced == [identity(log)]
+    await store.close()
+
+
+async def test_records_are_removed_and_made_for_good(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+    paths = StorePaths(tmp_path / "m")
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    await put(store, fact(1))
+    await store.close()
+    paths.record_of(folder_name(ADA)).unlink()
+    synced.clear()
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    assert identity(paths.records) in synced
+    synced.clear()
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+    assert synced.index(identity(paths.records)) < synced.index(identity(paths.spaces))
     await store.close()

@@ -87,7 +87,7 @@ async def test_bytes_cut_out_of_a_file_take_only_what_they_touch(tmp_path: Path,
     file.write_bytes(data[:at] + data[at + 100 :])
     report = await rescued(url)
     assert count_memories(url) >= NUMBER - 2
-    assert [problem for problem in report.problems if problem.quarantined]
+    assert report.problems
     assert all(loss.space in {"ada", None} for loss in report.losses)
 
 
@@ -270,6 +270,18 @@ async def test_a_first_commit_that_cannot_be_recorded_is_refused_as_a_whole(tmp_
     await store.close()
 
 
+async def test_a_record_that_a_power_cut_emptied_still_says_that_the_space_has_begun(tmp_path: Path) -> None:
+    url, paths = url_of(tmp_path, "file"), StorePaths(tmp_path / "m")
+    remember(url)
+    paths.record_of(folder_name(ADA)).write_bytes(b"")
+    assert (await rescue_store(url, clock=SystemClock(), repair=False)).ok
+    bytes_of(tmp_path, "file").unlink()
+    report = await rescued(url)
+    assert [(loss.space, loss.what) for loss in report.losses] == [(None, "the log of a space that has begun")]
+    assert (await rescue_store(url, clock=SystemClock(), repair=False)).ok
+    assert [loss.space for loss in await losses_in(url)] == [None]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_copy_of_a_store_has_its_losses_and_records(tmp_path: Path, engine: str) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
@@ -333,7 +345,7 @@ async def test_a_damaged_note_of_a_loss_is_a_loss(tmp_path: Path) -> None:
     paths = StorePaths(tmp_path / "m")
     paths.losses.mkdir()
     paths.loss_of(folder_name(ADA)).write_bytes(b"{")
-    assert [loss.what for loss in await find_losses(store)] == ["the record of earlier losses"]
+    assert await find_losses(store) == [StoreLoss(None, 0, 0, 0, Instant(0), "the record of earlier losses")]
     assert isinstance(store, LossRecord)
     assert await store.acknowledge_losses(None, at=AT) == 1
     assert await find_losses(store) == []

@@ -1,6 +1,7 @@
 """Saving the rows of a damaged SQLite file: whatever happens to a page costs the rows on it, and they are counted."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -27,6 +28,7 @@ from elytron_store import rescue_store
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
 from elytron_store.engine import LOST_REF
 from elytron_store.sqlite import SqliteStore, schema
+from elytron_store.sqlite.pages import open_pages
 from elytron_store.sqlite.schema import PAGE_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +69,11 @@ def change(path: Path, *statements: str) -> None:
         for statement in statements:
             raw.execute(statement)
         raw.commit()
+
+
+def rows_of(path: Path, statement: str) -> Sequence[tuple[int, ...]]:
+    with closing(sqlite3.connect(path)) as raw:
+        return raw.execute(statement).fetchall()
 
 
 async def test_each_wiped_page_costs_what_was_on_it_and_all_of_that_is_counted(path: Path) -> None:
@@ -110,6 +117,34 @@ async def test_moved_pages_are_found_in_a_file_that_was_cut_to_whole_pages(path:
     assert None in {loss.space for loss in report.losses}
 
 
+async def test_pages_of_another_size_are_read(path: Path) -> None:
+    for size in (1_024, 65_536):
+        change(path, f"PRAGMA page_size = {size}", "PRAGMA journal_mode = DELETE", "VACUUM")
+        whole = path.read_bytes()
+        assert int.from_bytes(whole[16:18], "big") in {size, 1}
+        path.write_bytes(whole[: -size // 2])
+        report = await rescued(path, repair=False)
+        assert report.documents >= NUMBER // 3
+        path.write_bytes(whole)
+        assert (await rescued(path, repair=False)).losses == ()
+
+
+async def test_pages_that_cannot_be_read_are_counted(path: Path) -> None:
+    ((root,),) = rows_of(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'heads'")
+    whole = path.read_bytes()
+    start = (root - 1) * PAGE_BYTES
+    path.write_bytes(whole[:start] + b"\xff" * PAGE_BYTES + whole[start + PAGE_BYTES :])
+    report = await rescued(path)
+    assert [(loss.space, loss.what) for loss in report.losses] == [
+        (ADA, "rows, perhaps the last of its journal too"),
+        (BOB, "rows, perhaps the last of its journal too"),
+        (None, "unreadable pages of the sqlite file: 1"),
+    ]
+    path.write_bytes(whole[: -2 * PAGE_BYTES])
+    report = await rescued(path)
+    assert report.losses[-1].what == "unreadable pages of the sqlite file: 2"
+
+
 async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
@@ -118,10 +153,67 @@ async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Pa
     assert "perhaps" not in "".join(loss.what for loss in report.losses)
 
 
+async def test_rows_of_every_length_are_read(path: Path) -> None:
+    sizes = range(PAGE_BYTES - 200, 2 * PAGE_BYTES)
+    rows = [
+        (
+            "bob",
+            "sizes",
+            f"{size:04x}",
+            1,
+            bytes(size),
+            schema.check_of("bob", "sizes", f"{size:04x}", 1, body=bytes(size)),
+        )
+        for size in sizes
+    ]
+    with closing(sqlite3.connect(path)) as raw:
+        raw.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", rows)
+        raw.commit()
+    assert (await rescued(path, repair=False)).documents == NUMBER + 1 + len(sizes)
+
+
+async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tmp_path: Path) -> None:
+    place = tmp_path / "as-it-was/m.db"
+    place.parent.mkdir()
+
+    def put_bobs(raw: sqlite3.Connection, revision: int) -> None:
+        body = b"revision %d" % revision
+        check = schema.check_of("bob", "facts", "0001", revision, body=body)
+        raw.execute(
+            "UPDATE documents SET revision = ?, body = ?, \"check\" = ? WHERE space = 'bob'", (revision, body, check)
+        )
+        raw.commit()
+
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        for revision in range(2, 6):
+            put_bobs(raw, revision)
+        assert raw.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+        put_bobs(raw, 6)  # the first of a round, which begins at the front of the WAL
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{place}{ending}")
+    place.write_bytes(bytes(100) + place.read_bytes()[100:])
+    with open_pages(place) as pages:
+        assert {row[3] for row in pages.rows() if row[:2] == ("bob", "facts") and len(row) == 6} == {6}
+    report = await rescued(place)
+    assert (report.documents, report.losses) == (NUMBER + 1, ())
+    store = await SqliteStore.open(place, clock=CLOCK)
+    assert [(each.revision, each.body) for each in await documents(store, space=BOB)] == [(6, b"revision 6")]
+    await store.close()
+
+
 async def test_a_lost_head_says_that_the_end_of_a_journal_may_be_lost(path: Path) -> None:
     change(path, "DELETE FROM heads WHERE space = 'bob'")
     report = await rescued(path)
     assert [(loss.space, loss.what) for loss in report.losses] == [(BOB, "rows, perhaps the last of its journal too")]
+    assert len(await left_in(path)) == NUMBER
+
+
+async def test_a_space_of_which_only_documents_are_left_has_a_journal_of_them(path: Path) -> None:
+    change(path, "DELETE FROM heads", "DELETE FROM journal")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 0), (BOB, 0, 0)]
+    assert (report.documents, report.entries) == (NUMBER + 1, NUMBER + 1)
     assert len(await left_in(path)) == NUMBER
 
 

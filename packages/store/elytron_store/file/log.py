@@ -141,12 +141,15 @@ class GenerationLog:
         """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
         at, written_end = start, 0
         window, window_at = b"", start
-        while at < (end := max(end, self.size()) if self._shifts[0] > 0 else end):
+        # The acknowledged end moves when it turns out that the last frames were moved.
+        beyond = self.acknowledged - end
+        while at < (end := self.acknowledged - beyond):
             if at + _GUESS_BYTES > window_at + len(window):
                 window, window_at = self.read(at, min(_WALK_BYTES, end - at)), at
             block = self._block_in(window[at - window_at : at - window_at + _GUESS_BYTES], at)
             if block is None or block.copy != 0 or block.end > end:
-                block = self._find_block(at + 1, end)
+                block = self._find_block(at + 1, max(end, self.size()) if self._tries else end)
+                end = self.acknowledged - beyond
             if block is None or block.end > end:
                 yield LogHole(at, end)
                 return
@@ -204,6 +207,8 @@ class GenerationLog:
             block = decode_block(data, salt=self.header.salt, at=at - shift)
             if block is not None:
                 self._shifts.insert(0, shift)
+                if self.header.acknowledged is not None:
+                    self.acknowledged = self.header.acknowledged + shift
                 return block.moved(shift)
         return None
 

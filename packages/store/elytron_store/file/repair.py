@@ -138,6 +138,8 @@ class SpaceFindings:
     missing: int = 0
     """Number of documents that the journal names and the log does not have, where frames of it are lost."""
     has_log: bool = True
+    has_end: bool = True
+    """Whether the last frame of the log can be read, behind which no entry is lost."""
     loss: StoreLoss | None = None
     """What a repair has recorded as lost."""
 
@@ -148,6 +150,9 @@ class SpaceFindings:
             return None
         counts = Counter(trouble.damage for trouble in lost)
         documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
+        is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
+        if is_spare:  # bytes put in between two frames, which are all there
+            return None
         named = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
         named += [f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]]
         what = "; ".join(named[:_NAMED_PIECES])
@@ -173,11 +178,13 @@ def findings_report(
 
 def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
+    findings = SpaceFindings()
     with while_reading("the record of a space"):
         is_recorded = records.is_recorded(where, name)
-        findings = SpaceFindings(space=records.recorded_space(where, name))
-    if is_recorded and findings.space is None:
-        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, "the record of a space", content=False))
+        try:
+            findings.space = records.recorded_space(where, name)
+        except StoreCorrupt as damaged:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damaged.what, content=False))
     log = None
     try:
         log = GenerationLog.open(where.log_of(name), realigns=True)
@@ -229,7 +236,7 @@ def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: f
         if log is not None:
             with log:
                 _mend_log(where, name, log)
-        if findings.space is not None and records.recorded_space(where, name) is None:
+        if findings.space is not None:
             records.drop_record(where, name)
             records.record_space(where, findings.space)
         return findings
@@ -262,7 +269,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     where = StorePaths(path)
     with while_reading("the store"):
         names = records.space_names(where)
-    if not names:
+    if not names and not is_folder(where.losses):
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
@@ -306,6 +313,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     contents = LogContents(log.header.salt)
     wanted = 1
     for found in log.frames(HEADER_BYTES, log.acknowledged):
+        findings.has_end = not isinstance(found, LogHole)
         if isinstance(found, LogHole):
             contents.holes.append(found)
             what = f"{found.end - found.start} bytes of a log at {found.start}"

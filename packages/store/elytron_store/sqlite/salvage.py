@@ -167,7 +167,7 @@ class FileSalvage:
         unread = pages.unread_pages()
         # Where every space is complete up to its head, what is unread was spare, or an index.
         if unread and (self._losses or not self._has_all_heads()):
-            self._losses.append(replace(self._loss(None), what=f"{unread} pages of the sqlite file"))
+            self._losses.append(replace(self._loss(None), what=f"unreadable pages of the sqlite file: {unread}"))
         for loss in self._losses:
             quarantine.record_loss(self._raw, loss, missing=loss.documents)
 
