@@ -149,6 +149,12 @@ BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
+SCAN_PAGE = 250
+"""Documents or entries that a walk over a space reads at once: a thread that reads many delays all others."""
+ERASING_MS = 5_000
+"""An open runtime ends an erasure of another process that was begun so long ago and not ended."""
+WORK_STEP_S = 0.001
+"""Upkeep that takes longer lets other tasks run: a recall passes through the event loop several times."""
 IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
 

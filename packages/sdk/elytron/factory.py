@@ -220,6 +220,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             notes_projections=options.projection_events,
         )
         spaces.ender = partial(finish_erasure, ctx)
+        ctx.folds.meet_mark = spaces.meet_mark
         return ctx
 
     def sync(self) -> SyncMemoryRuntime:

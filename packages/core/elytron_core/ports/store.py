@@ -12,12 +12,14 @@ Rules that hold for every store:
 - What comes back is what was put: damaged bytes raise StoreCorrupt (SealBroken if sealed) and are never served.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
 
 from elytron_core import limits
@@ -452,24 +454,47 @@ ItemT = TypeVar("ItemT")
 PlaceT = TypeVar("PlaceT", str, int)
 
 
+class WorkSteps:
+    """Long work on the event loop, in steps of `limits.WORK_STEP_S`, between which other tasks have their turn."""
+
+    def __init__(self) -> None:
+        self._ends_at = perf_counter() + limits.WORK_STEP_S
+
+    async def step(self) -> None:
+        """Let other tasks run if the current step has taken its time."""
+        if perf_counter() >= self._ends_at:
+            await asyncio.sleep(0)
+            self._ends_at = perf_counter() + limits.WORK_STEP_S
+
+
 async def _read_pages(
     read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
 ) -> AsyncIterator[ItemT]:
-    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out."""
+    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out.
+
+    The work of whoever takes the items is done in steps.
+    """
+    steps = WorkSteps()
     while page := await read(after):
         for item in page:
             yield item
+            await steps.step()
         after = place(page[-1])
 
 
 async def scan_documents(
-    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_MAX
+    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_PAGE
 ) -> AsyncIterator[Document]:
-    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment."""
+    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment.
+
+    The work of whoever takes them is done in steps.
+    """
+    steps = WorkSteps()
     while True:
         found = await store.scan(space, collection, prefix=prefix, after=after, limit=page)
         for document in found:
             yield document
+            await steps.step()
         if len(found) < page:
             return
         after = found[-1].ref.key
@@ -484,7 +509,7 @@ async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int
 
 
 def scan_entries(
-    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.JOURNAL_MAX
+    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.SCAN_PAGE
 ) -> AsyncIterator[JournalEntry]:
     """Yield the journal of `space` behind the sequence `after`, in order."""
 

@@ -20,7 +20,7 @@ from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
-from elytron.state.spaces import REF, LostRaces, opening_changes
+from elytron.state.spaces import REF, LostRaces, opening_changes, read_head
 from elytron.writes.imports import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
@@ -33,7 +33,7 @@ from elytron_core.contracts.control import (
 )
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked, StoreCorrupt
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import subjects, tools, transcript
 from elytron_core.planes.facts import FACT_USES, Fact, FactSlot
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, MemoryPlace, SpaceRecord
@@ -60,6 +60,8 @@ from elytron_core.scope import ConversationKey, Scope
 
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
+_NO_NAME = "-"
+"""In place of the names of a conversation without a turn, which nothing shows."""
 _Changed = transcript.Turn | transcript.Conversation | FactSlot | AuditTrail
 """Derived forms that may stay after an erasure."""
 
@@ -209,7 +211,9 @@ async def _plan_erasure(
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
     # Behind the loops, since only now is known which turns go as a whole.
-    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    messages = [memory for memory in memories if isinstance(memory, TurnMemory)]
+    await _take_beside(ctx, scope, messages, plan)
+    await _leave_speakers(ctx, scope, messages, plan)
     plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
@@ -396,18 +400,64 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     if turn.is_emptied:
         return  # the erasure that emptied it has counted it out
     ref = DocumentRef(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
-    pending = plan.changes.get(ref)
+    pending = await _pending_head(ctx, scope, ref, plan)
     if pending is None:
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        if document is None:
-            return
-        pending = (transcript.Conversation.from_bytes(document.body), document.revision)
+        return
     head, revision = pending
-    assert isinstance(head, transcript.Conversation)
     left = head.turns - 1
-    # Without a turn nothing may be left of who spoke, about what, and when.
-    emptied = {} if left else {"speakers": (), "title": None, "first_at": None, "last_at": None}
-    plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
+    # Without a turn nothing may be left of where it was said, by whom, about what, and when.
+    nameless = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
+    plan.changes[ref] = (head.model_copy(update={"turns": left}) if left else nameless, revision)
+
+
+async def _leave_speakers(
+    ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _ErasurePlan
+) -> None:
+    """Take the speakers out of their conversation's head of whom no message is left there."""
+    lost: dict[ConversationTag, set[str]] = {}
+    for memory in memories:
+        speaker = memory.turn.messages[memory.part].speaker
+        if speaker is not None:
+            lost.setdefault(transcript.tag_of(TurnId(memory.ref.key)), set()).add(speaker)
+    for tag, speakers in lost.items():
+        pending = await _pending_head(ctx, scope, DocumentRef(transcript.CONVERSATIONS, tag), plan)
+        if pending is None:
+            continue
+        head, revision = pending
+        speakers &= {*head.speakers}
+        if speakers:
+            speakers -= await _heard_speakers(ctx, scope, tag, speakers, plan)
+        if speakers:
+            left = tuple(name for name in head.speakers if name not in speakers)
+            ref = DocumentRef(transcript.CONVERSATIONS, tag)
+            plan.changes[ref] = (head.model_copy(update={"speakers": left}), revision)
+
+
+async def _heard_speakers(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, names: Collection[str], plan: _ErasurePlan
+) -> set[str]:
+    """Return those of `names` who said what stays in a conversation."""
+    heard: set[str] = set()
+    async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}."):
+        if document.ref in plan.refs:
+            continue
+        turn, _ = plan.changes.get(document.ref) or (transcript.Turn.from_bytes(document.body), 0)
+        assert isinstance(turn, transcript.Turn)
+        heard |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
+        if len(heard) == len(names):
+            break
+    return heard
+
+
+async def _pending_head(
+    ctx: OperationContext, scope: Scope, ref: DocumentRef, plan: _ErasurePlan
+) -> tuple[transcript.Conversation, int] | None:
+    """Return the head at `ref` as `plan` leaves it, with its stored revision; None if there is none."""
+    if ref not in plan.changes:
+        return await read_head(ctx.store, scope.space, ConversationTag(ref.key))
+    head, revision = plan.changes[ref]
+    assert isinstance(head, transcript.Conversation)
+    return head, revision
 
 
 async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> tuple[str, ...]:

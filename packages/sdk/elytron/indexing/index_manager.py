@@ -30,15 +30,17 @@ from elytron.indexing.units import (
     vectors_ref,
 )
 from elytron.indexing.waiting_commits import FedCommit, WaitingCommits, count_terms, take_long
+from elytron.state.spaces import REF
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import forget_answers
+from elytron_core.model import Value
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
-from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, scan_documents
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, WorkSteps, scan_documents
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument
 from elytron_index.cache import IndexCache
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 
 PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
+APPLIED_AT_ONCE = 8
+"""Documents that are taken into an index without a look at whether other tasks wait."""
 FED_AT_ONCE = 256
 """Number of documents of this runtime that are folded together, without waiting for a recall."""
 LEAVING_AT_ONCE = 4
@@ -114,6 +118,8 @@ class SpaceIndexes:
         self._aside = asyncio.Lock()
         self._progress = progress
         self._forget = forget
+        self.meet_mark: Callable[[SpaceId], None] | None = None
+        """Told where another process may have begun an erasure."""
         self.readings = ParseCache()
         """Of documents in these indexes; they go when an index goes."""
         self._analyser = TextAnalyser()
@@ -388,6 +394,12 @@ class SpaceIndexes:
             self.readings.drop(space, [entry.ref for entry in unseen])
             held.mark = entries[-1]
             held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
+            if self.meet_mark is not None and any(map(_may_mark, unseen)):
+                self.meet_mark(space)
+
+
+def _may_mark(entry: JournalEntry) -> bool:
+    return entry.ref == REF and entry.action is JournalAction.MAINTENANCE
 
 
 async def _fold_page(
@@ -412,19 +424,31 @@ async def _fold_page(
     edits = [ref for ref in named if ref.collection == EDITS]
     subjects = [ref for ref in named if ref.collection == SUBJECTS]
     documents = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
-    values = {ref: indexed_value(document) for ref in sources if (document := documents[ref]) is not None}
+    steps, values = WorkSteps(), dict[DocumentRef, Value]()
+    for ref in sources:
+        if (document := documents[ref]) is not None:
+            values[ref] = indexed_value(document)
+            await steps.step()
     replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
     for ref, document in (await _read_documents(store, space, list(replaced))).items():
         if document is not None:
             values[ref] = indexed_value(document)
-    changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
+    changes: list[DocumentChange] = []
+    for ref in sources:
+        changes.append(value_change(ref, values.get(ref), named[ref], values))
+        await steps.step()
     changes += [DocumentChange(ref, called=_document_names(documents[ref])) for ref in subjects]
     if edits:
         changes += await _covered_changes(store, space, {ref: documents[ref] for ref in edits})
     if take_long(changes):
         changes = await count_terms(analyser, changes, index)
+    # Each document is replaced as a whole; whatever asks for the index waits until it has all of them.
+    for start in range(0, len(changes), APPLIED_AT_ONCE):
+        some = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
+        index.apply(some, watermark=index.watermark)
+        await steps.step()
     index.apply(
-        label_changes(changes, statements),
+        (),
         embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vectors]),
         watermark=entries[-1].sequence,
     )
