@@ -359,6 +359,10 @@ class SpaceIndex:
             self._since, self._is_purged_since = [], False
             self.finish_compacting(self._state.freeze().compacted())
 
+    def own_parts(self) -> Iterator[None]:
+        """Copy, part by part, what `purge` would else copy at once; the index can be used in between."""
+        return self._state.own_parts()
+
     def purge(self) -> None:
         """Remove the words, names and vectors of removed units. Copies frozen before are up to their holders."""
         self._planes = None

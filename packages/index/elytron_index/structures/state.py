@@ -248,13 +248,20 @@ class IndexState:
             self.kept_places.copy(),
         )  # fmt: skip
 
+    def own_parts(self) -> Iterator[None]:
+        """Copy what belongs to a checkpoint, part by part.
+
+        One part that still reads a checkpoint would keep all of its bytes, and with them words that were erased.
+        """
+        for part in (self.refs, self.threads, self.postings, *self.vectors.models.values()) if self._is_borrowed else ():
+            part.own()
+            yield
+        self._is_borrowed = False
+
     def purge(self) -> None:
         """Leave nothing of what is gone but rows of zeros, whose numbers stay taken until the index is compacted."""
-        if self._is_borrowed:
-            # One part that still reads a checkpoint would keep all of its bytes, and with them the words.
-            self._is_borrowed = False
-            for part in (self.refs, self.threads, self.postings, *self.vectors.models.values()):
-                part.own()
+        for _ in self.own_parts():
+            pass
         columns, size = self.columns, self.columns.size
         columns.purge()
         self.postings.purge(columns.alive)

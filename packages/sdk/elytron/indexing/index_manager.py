@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
-APPLIED_AT_ONCE = 8
+APPLIED_AT_ONCE = 16
 """Documents that are taken into an index without a look at whether other tasks wait."""
 FED_AT_ONCE = 256
 """Number of documents of this runtime that are folded together, without waiting for a recall."""
@@ -296,6 +296,9 @@ class SpaceIndexes:
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await self._cover_again(space, held.index)
+            steps = WorkSteps()
+            for _ in held.index.own_parts():
+                await steps.step()
             held.index.purge()
             self._forget_tokens()
             held.is_clean = True
