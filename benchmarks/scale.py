@@ -7,7 +7,8 @@ a busy machine: `recall` is the median of ordinary ones; `erase` the median of f
 the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasures, each followed by a recall, in as many
 recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
 checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
-in one compaction of the journal. The exponent is that of `erase` between two lines.
+in one compaction of the journal. The exponent is that of `erase` between two lines. How long upkeep of the space keeps
+others waiting is printed below (`benchmarks.scale_upkeep`).
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import elytron
 from benchmarks.corpora import corpus
+from benchmarks.scale_upkeep import print_upkeep
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.journal.upkeep import compact_space
@@ -32,6 +34,7 @@ SPACE = SpaceId("ada")
 CONVERSATION = 30
 BATCH = 100
 ORDINARY = 40
+OTHER_TEXTS = 1_000
 FEW = 5
 COLUMNS = ("turns", "recall ms", "erase s", "exponent", "purge ms", "after", "pairs", "open s", "fold s", "many")
 
@@ -44,10 +47,12 @@ async def main(sizes: Sequence[int], engine: str, pairs: int) -> None:
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             url = {"memory": "memory:", "file": f"file://{folder}/files"}.get(engine, f"sqlite://{folder}/store.db")
             row = await measured(url, size, pairs)
-        erase = row["erase s"]
-        row["exponent"] = math.log(erase / before[1]) / math.log(size / before[0]) if before else math.nan
-        print(f"{size:>11}" + "".join(f"{row.get(name, math.nan):>11.3f}" for name in COLUMNS[1:]), flush=True)
-        before = size, erase
+            erase = row["erase s"]
+            row["exponent"] = math.log(erase / before[1]) / math.log(size / before[0]) if before else math.nan
+            print(f"{size:>11}" + "".join(f"{row.get(name, math.nan):>11.3f}" for name in COLUMNS[1:]), flush=True)
+            before = size, erase
+            if not url.startswith("memory:"):
+                await print_upkeep(url, SPACE, corpus(OTHER_TEXTS).questions)
 
 
 async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:

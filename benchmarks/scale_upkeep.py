@@ -19,6 +19,8 @@ import elytron
 from elytron.erasure.removal import erase_many
 from elytron.journal.upkeep import compact_space
 from elytron_core.ids import SpaceId
+from elytron_core.planes.transcript import TURNS
+from elytron_core.ports.store import scan_documents
 from elytron_core.scope import Scope
 
 OTHERS = 20
@@ -32,14 +34,15 @@ COLUMNS = ("cpu s", "hold ms", "p95 ms", "p95 ratio")
 Verb = Callable[[], Awaitable[object]]
 
 
-async def print_upkeep(url: str, space: SpaceId, ids: Sequence[str], questions: Sequence[str], /) -> None:
-    """Print a line for each verb over the filled `space`; memories of `ids` are erased."""
+async def print_upkeep(url: str, space: SpaceId, questions: Sequence[str], /) -> None:
+    """Print a line for each verb over the filled `space`, of which some is erased."""
     print("".join(f"{name:>14}" for name in ("upkeep", *COLUMNS)))
     async with elytron.open(url, space=space) as memory:
         others = [SpaceId(f"other{number}") for number in range(OTHERS)]
         for other in others:
             await fill_small(memory, other, questions)
         asking = OtherRecalls(memory, others, questions)
+        ids = [turn.ref.key async for turn in scan_documents(memory.context.store, space, TURNS)]
         await memory.recall(questions[0])
         await memory.context.folds.checkpoint()
         await asking.ask(RECALLS // 4)
