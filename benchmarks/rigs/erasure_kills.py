@@ -1,6 +1,6 @@
 """Kill processes while they erase: whoever comes next finds all of it or nothing, and nothing else is lost.
 
-    python -m benchmarks.rigs.erasure_kills [--engine sqlite file sealed sealed-file postgres all] [--kills 40] [--short]
+    python -m benchmarks.rigs.erasure_kills [--engine sqlite file sealed sealed-file postgres] [--kills 40] [--short]
 
 Each round plants a word in a turn of a conversation and a speaker of that name, in a fact and in a procedure, and has a
 child erase them. The child is killed at a random instant of the erasure. Then either all planes still have the word, or
@@ -14,7 +14,6 @@ import random
 import secrets
 import signal
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -37,6 +36,8 @@ from elytron_core.ports.store import scan_documents
 
 SPACE = SpaceId("rig")
 SHORT = 6
+ERASING_S = 0.15
+"""About how long an erasure takes."""
 PLANES = ("transcript", "long_term", "procedural")
 _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
 _OPENING_S = 60.0
@@ -108,9 +109,9 @@ async def look(
 
 
 async def run_round(
-    engine: str, place: str, server: PostgresServer | None, outcome: EngineOutcome, chance: random.Random, spent: float
-) -> float:
-    """Plant, kill within `spent` seconds from when the child is ready, and look; return the seconds of the look."""
+    engine: str, place: str, server: PostgresServer | None, outcome: EngineOutcome, chance: random.Random
+) -> None:
+    """Plant, kill within `ERASING_S` from when the child is ready, and look."""
     word, other = f"canary{secrets.token_hex(8)}", f"the ferry number {outcome.kills} leaves at six"
     clock = FrozenClock(SystemClock().now(), step_ms=1)
     store = await open_engine(engine, place, clock=clock)
@@ -122,10 +123,9 @@ async def run_round(
         await memory.close()
     child = Child(erase_planted, engine, place, ids)
     child.listen(_OPENING_S, until=READY)
-    child.listen(chance.uniform(0, spent))
+    child.listen(chance.uniform(0, ERASING_S))
     child.kill()
     outcome.kills += 1
-    began = time.perf_counter()
     if stays_open:
         # It meets the mark, and finds it again when the other process should have ended.
         await memory.recall("ferry")
@@ -145,7 +145,6 @@ async def run_round(
         await look(memory, word, [other], files, outcome)
     finally:
         await memory.close()
-    return time.perf_counter() - began
 
 
 def run(engine: str, kills: int, chance: random.Random) -> EngineOutcome:
@@ -158,7 +157,7 @@ def run(engine: str, kills: int, chance: random.Random) -> EngineOutcome:
             return outcome
         place = server.make_database() if server else stack.enter_context(tempfile.TemporaryDirectory(prefix="kills-"))
         while outcome.kills < kills and not outcome.faults:
-            asyncio.run(run_round(engine, place, server, outcome, chance, spent=0.15))
+            asyncio.run(run_round(engine, place, server, outcome, chance))
     return outcome
 
 
@@ -179,7 +178,11 @@ def main() -> int:
         is_sound = is_sound and not outcome.faults
         counts = {"kills": outcome.kills, "ahead of it": outcome.before, "mark left": outcome.within}
         rows.append(
-            {"engine": engine, **{name: str(count) for name, count in counts.items()}, "wrong": f"{len(outcome.faults)}"}
+            {
+                "engine": engine,
+                **{name: str(count) for name, count in counts.items()},
+                "wrong": f"{len(outcome.faults)}",
+            }
         )
         tables.show(rows[-1:])
     tables.show(rows)

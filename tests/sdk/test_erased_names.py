@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from benchmarks.rigs.erasure import found_in, held
+from benchmarks.rigs.live_words import live_bytes
 from tests.sdk.kill_points import ADA
 from tests.store.postgres_rig import empty_store
 
 import elytron
-from benchmarks.rigs.erasure import found_in, held
-from benchmarks.rigs.live_words import live_bytes
 
 pytestmark = pytest.mark.anyio
 

@@ -253,7 +253,9 @@ class IndexState:
 
         One part that still reads a checkpoint would keep all of its bytes, and with them words that were erased.
         """
-        for part in (self.refs, self.threads, self.postings, *self.vectors.models.values()) if self._is_borrowed else ():
+        for part in (
+            (self.refs, self.threads, self.postings, *self.vectors.models.values()) if self._is_borrowed else ()
+        ):
             part.own()
             yield
         self._is_borrowed = False

@@ -424,11 +424,10 @@ async def _leave_speakers(
         if pending is None:
             continue
         head, revision = pending
-        speakers &= {*head.speakers}
-        if speakers:
-            speakers -= await _heard_speakers(ctx, scope, tag, speakers, plan)
-        if speakers:
-            left = tuple(name for name in head.speakers if name not in speakers)
+        named = speakers & {*head.speakers}
+        silent = named - await _heard_speakers(ctx, scope, tag, named, plan) if named else named
+        if silent:
+            left = tuple(name for name in head.speakers if name not in silent)
             ref = DocumentRef(transcript.CONVERSATIONS, tag)
             plan.changes[ref] = (head.model_copy(update={"speakers": left}), revision)
 

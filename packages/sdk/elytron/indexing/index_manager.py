@@ -40,7 +40,15 @@ from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
-from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, WorkSteps, scan_documents
+from elytron_core.ports.store import (
+    Document,
+    DocumentRef,
+    JournalAction,
+    JournalEntry,
+    Store,
+    WorkSteps,
+    scan_documents,
+)
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument
 from elytron_index.cache import IndexCache
