@@ -1,12 +1,13 @@
 """How long upkeep of a large space keeps others waiting, verb by verb; printed by `benchmarks.scale`.
 
 `hold ms` is the longest time for which the event loop took up nothing else, in processor time of its thread, so that
-the figure stands on a busy machine; what other threads delay is in `p95`, which compares recalls in small spaces while
-the verb runs again and again with the same recalls without it, in one run.
+the figure stands on a busy machine; what other threads delay is in `p95`, of recalls in small spaces that are asked one
+after the other while the verb runs, and the same without it, before and after, in one run.
 """
 
 import asyncio
 import gc
+import math
 import statistics
 import tempfile
 import time
@@ -17,7 +18,6 @@ from pathlib import Path
 
 import elytron
 from elytron.erasure.removal import erase_many
-from elytron.journal.upkeep import compact_space
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import TURNS
 from elytron_core.ports.store import scan_documents
@@ -29,7 +29,7 @@ SMALL = 50
 """Number of turns in each."""
 RECALLS = 2_000
 TICK_S = 0.001
-COLUMNS = ("cpu s", "hold ms", "p95 ms", "p95 ratio")
+COLUMNS = ("cpu s", "hold ms", "recalls", "p95 ms", "p95 ratio")
 
 Verb = Callable[[], Awaitable[object]]
 
@@ -44,18 +44,31 @@ async def print_upkeep(url: str, space: SpaceId, questions: Sequence[str], /) ->
         asking = OtherRecalls(memory, others, questions)
         ids = [turn.ref.key async for turn in scan_documents(memory.context.store, space, TURNS)]
         await memory.recall(questions[0])
-        await memory.context.folds.checkpoint()
+        await memory.erase([ids.pop()])
         await asking.ask(RECALLS // 4)
-        gc.collect()
-        # A full collection takes as long as the program is large, whatever the space holds.
-        gc.freeze()
-        alone = percentile(await asking.ask(RECALLS))
-        print(f"{'none':>14}{'':>28}{alone:>14.2f}", flush=True)
+        keep_collector()
+        alone = await asking.ask(RECALLS)
+        beside: dict[str, list[float]] = {}
+        holds: dict[str, tuple[float, float]] = {}
         with tempfile.TemporaryDirectory(prefix="upkeep-") as folder:
             for name, verb in upkeep_verbs(memory, space, ids, Path(folder)).items():
-                row = await measured_verb(verb, asking)
-                row["p95 ratio"] = row["p95 ms"] / alone
-                print(f"{name:>14}" + "".join(f"{row[column]:>14.2f}" for column in COLUMNS), flush=True)
+                holds[name], beside[name] = await measured_verb(verb, asking)
+        # Again, since others may use the machine more or less by now.
+        alone += await asking.ask(RECALLS)
+        base = percentile(alone)
+        beside["all of them"] = [seconds for times in beside.values() for seconds in times]
+        holds["all of them"] = sum(cpu for cpu, _ in holds.values()), max(hold for _, hold in holds.values())
+        for name, times in beside.items():
+            row = (*holds[name], float(len(times)), percentile(times), percentile(times) / base)
+            print(f"{name:>14}" + "".join(f"{figure:>14.2f}" for figure in row), flush=True)
+        print(f"{'none':>14}{'':>28}{len(alone):>14}{base:>14.2f}", flush=True)
+
+
+def keep_collector() -> None:
+    """Set up the collector of garbage as `elytron serve` does: else it goes through the whole program now and then."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def upkeep_verbs(memory: elytron.MemoryRuntime, space: SpaceId, ids: Sequence[str], folder: Path) -> dict[str, Verb]:
@@ -71,7 +84,7 @@ def upkeep_verbs(memory: elytron.MemoryRuntime, space: SpaceId, ids: Sequence[st
     return {
         "erase": lambda: memory.erase(elytron.MemoryEraseRequest(ids=(next(left),))),
         "erase many": lambda: erase_many(ctx, Scope(space=space), list(islice(left, many))),
-        "compact": lambda: compact_space(ctx.store, space),
+        "compact": memory.compact_journal,
         "fold": lambda: ctx.folds.rebuild(space),
         "checkpoint": written,
         "inspect": memory.inspect,
@@ -97,10 +110,10 @@ class OtherRecalls:
         self._questions = questions
         self._number = 0
 
-    async def ask(self, count: int, /) -> list[float]:
-        """Return the seconds of each of `count` recalls."""
+    async def ask(self, most: int, /, *, until: asyncio.Task[object] | None = None) -> list[float]:
+        """Return the seconds of each of `most` recalls, or of fewer if `until` ends before."""
         times: list[float] = []
-        while len(times) < count:
+        while len(times) < most and (until is None or not until.done()):
             self._number += 1
             scope = elytron.Scope(space=self._spaces[self._number % len(self._spaces)])
             request = elytron.MemoryRecallRequest(scope=scope, query=self._questions[self._number % SMALL])
@@ -112,25 +125,20 @@ class OtherRecalls:
         return times
 
 
-async def measured_verb(verb: Verb, asking: OtherRecalls, /) -> dict[str, float]:
-    """Return the hold of `verb` by itself, and the recalls of others while it runs again and again."""
+async def measured_verb(verb: Verb, asking: OtherRecalls, /) -> tuple[tuple[float, float], list[float]]:
+    """Return processor seconds and longest hold of `verb`, with what is asked beside it, and the times of that."""
     gaps: list[float] = []
     ticking = asyncio.create_task(note_gaps(gaps))
     began = time.process_time()
-    await verb()
-    row = {"cpu s": time.process_time() - began}
+    running = asyncio.create_task(_awaited(verb))
+    times = await asking.ask(RECALLS, until=running)
+    await running
+    spent = time.process_time() - began
     await asyncio.sleep(2 * TICK_S)
-    await ended(ticking)
-
-    async def repeat() -> None:
-        while True:
-            await verb()
-            await asyncio.sleep(TICK_S)
-
-    repeating = asyncio.create_task(repeat())
-    times = await asking.ask(RECALLS)
-    await ended(repeating)
-    return row | {"hold ms": 1e3 * max(gaps), "p95 ms": percentile(times)}
+    ticking.cancel()
+    with suppress(asyncio.CancelledError):
+        await ticking
+    return (spent, 1e3 * max(gaps)), times
 
 
 async def note_gaps(gaps: list[float], /) -> None:
@@ -141,13 +149,10 @@ async def note_gaps(gaps: list[float], /) -> None:
         gaps.append(time.thread_time() - before)
 
 
-async def ended(task: asyncio.Task[None], /) -> None:
-    """Cancel `task` and wait for its end."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 def percentile(times: Sequence[float], /) -> float:
     """Return the 95th percentile in milliseconds."""
-    return 1e3 * statistics.quantiles(times, n=20)[-1]
+    return 1e3 * statistics.quantiles(times, n=20)[-1] if len(times) > 1 else math.nan
+
+
+async def _awaited(verb: Verb) -> object:
+    return await verb()
