@@ -48,20 +48,22 @@ async def print_upkeep(url: str, space: SpaceId, questions: Sequence[str], /) ->
         await asking.ask(RECALLS // 4)
         keep_collector()
         alone = await asking.ask(RECALLS)
-        beside: dict[str, list[float]] = {}
-        holds: dict[str, tuple[float, float]] = {}
+        beside: list[float] = []
         with tempfile.TemporaryDirectory(prefix="upkeep-") as folder:
             for name, verb in upkeep_verbs(memory, space, ids, Path(folder)).items():
-                holds[name], beside[name] = await measured_verb(verb, asking)
+                holds, times = await measured_verb(verb, asking)
+                beside += times
+                print_row(name, holds, times, percentile(alone))
         # Again, since others may use the machine more or less by now.
         alone += await asking.ask(RECALLS)
-        base = percentile(alone)
-        beside["all of them"] = [seconds for times in beside.values() for seconds in times]
-        holds["all of them"] = sum(cpu for cpu, _ in holds.values()), max(hold for _, hold in holds.values())
-        for name, times in beside.items():
-            row = (*holds[name], float(len(times)), percentile(times), percentile(times) / base)
-            print(f"{name:>14}" + "".join(f"{figure:>14.2f}" for figure in row), flush=True)
-        print(f"{'none':>14}{'':>28}{len(alone):>14}{base:>14.2f}", flush=True)
+        print_row("all of them", (math.nan, math.nan), beside, percentile(alone))
+        print_row("none", (math.nan, math.nan), alone, percentile(alone))
+
+
+def print_row(name: str, holds: tuple[float, float], times: Sequence[float], alone: float, /) -> None:
+    """Print the figures of a verb; `alone` is the percentile without it."""
+    row = (*holds, float(len(times)), percentile(times), percentile(times) / alone)
+    print(f"{name:>14}" + "".join(f"{figure:>14.2f}" for figure in row), flush=True)
 
 
 def keep_collector() -> None:

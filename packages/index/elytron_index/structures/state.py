@@ -249,21 +249,15 @@ class IndexState:
         )  # fmt: skip
 
     def own_parts(self) -> Iterator[None]:
-        """Copy what belongs to a checkpoint, part by part.
-
-        One part that still reads a checkpoint would keep all of its bytes, and with them words that were erased.
-        """
-        for part in (
-            (self.refs, self.threads, self.postings, *self.vectors.models.values()) if self._is_borrowed else ()
-        ):
-            part.own()
-            yield
+        """Copy what belongs to a checkpoint, part by part: one that still reads it would keep all of its words."""
+        yield from self.columns.own_parts()
+        parts = (self.refs, self.threads, self.postings, *self.vectors.models.values())
+        yield from (part.own() for part in parts if self._is_borrowed)
         self._is_borrowed = False
 
     def purge(self) -> None:
         """Leave nothing of what is gone but rows of zeros, whose numbers stay taken until the index is compacted."""
-        for _ in self.own_parts():
-            pass
+        list(self.own_parts())
         columns, size = self.columns, self.columns.size
         columns.purge()
         self.postings.purge(columns.alive)

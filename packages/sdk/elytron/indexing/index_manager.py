@@ -127,7 +127,6 @@ class SpaceIndexes:
         self._progress = progress
         self._forget = forget
         self.meet_mark: Callable[[SpaceId], None] | None = None
-        """Told where another process may have begun an erasure."""
         self.readings = ParseCache()
         """Of documents in these indexes; they go when an index goes."""
         self._analyser = TextAnalyser()
@@ -304,10 +303,7 @@ class SpaceIndexes:
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await self._cover_again(space, held.index)
-            steps = WorkSteps()
-            for _ in held.index.own_parts():
-                await steps.step()
-            held.index.purge()
+            await _purge_index(held.index)
             self._forget_tokens()
             held.is_clean = True
             self._store_again(space, held)
@@ -409,7 +405,16 @@ class SpaceIndexes:
                 self.meet_mark(space)
 
 
+async def _purge_index(index: "SpaceIndex") -> None:
+    """Remove words that were erased from `index`."""
+    steps = WorkSteps()
+    for _ in index.own_parts():
+        await steps.step()
+    index.purge()
+
+
 def _may_mark(entry: JournalEntry) -> bool:
+    """Return whether `entry` may be of an erasure that another process began."""
     return entry.ref == REF and entry.action is JournalAction.MAINTENANCE
 
 
