@@ -119,7 +119,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
             recent=await _recent_messages(ctx, within, request) if conversation.is_trusted else (),
             recalled=await _recalled_items(gathered, room=max_len),
-            recall_note=_recall_note(gathered),
+            recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
             recalled_by_time=gathered.retells,
             recall_limit=wanted,
             space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
@@ -210,12 +210,6 @@ def _not_admitted(
         private_gate=PrivateGate(context=request.private_context),
         lifecycle=host.action_admissions(mode),
     )
-
-
-def _recall_note(gathered: GatheredHits) -> str:
-    """Return what is said of what was recalled."""
-    is_doubtful = gathered.outcome is RecallOutcome.DOUBTFUL
-    return "these may not answer the query: the detail asked for may be missing" if is_doubtful else ""
 
 
 def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:

@@ -17,7 +17,13 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import as_datetime
-from elytron_core.contracts.projection import MissReason, ProjectionChecks, ProjectionSection, SectionName
+from elytron_core.contracts.projection import (
+    MemoryProjectionReport,
+    MissReason,
+    ProjectionChecks,
+    ProjectionSection,
+    SectionName,
+)
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.model import Value
 from elytron_core.planes.facts import FreshnessHint
@@ -58,11 +64,15 @@ DISCLOSURE: Final = (
 INTEGRITY: Final = "Describe work as done only if it is shown as done; if it is shown as blocked or open, say so."
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
 """The sections before the fence."""
+RULES: Final = frozenset({SectionName.DISCLOSURE, SectionName.INTEGRITY, SectionName.POLICY})
+"""Parts that are rules, before all sections."""
 PLANE_WORDS: Final = {RecallPlane.TRANSCRIPT: "", RecallPlane.LONG_TERM: "fact", RecallPlane.PROCEDURAL: "procedure"}
 OLDER: Final = "(older statement)"
 """Follows the name if a later word on the same matter is shown above."""
 OUTSIDE: Final = "(from outside)"
 """Follows the name if no source here vouches for the text."""
+DOUBT: Final = "these may not answer the query: the detail asked for may be missing"
+"""Stands in the heading of what was recalled for a query that it may not answer."""
 HINTS: Final = {FreshnessHint.REVIEW: "(to review)", FreshnessHint.VERIFY: "(to verify)"}
 """Follows the name of what may have drifted since it was last said."""
 
@@ -152,6 +162,21 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
         miss_reason=_miss_reason(inputs, block, has_memory=cut),
         checks=_projection_checks(inputs, filled, rules, block=block, budget=budget, mark=mark),
     )
+
+
+def section_lines(report: MemoryProjectionReport, name: SectionName, /) -> tuple[tuple[str, str], ...]:
+    """Return the lines of a section inside the fence of a block, each with the id of its memory."""
+    fenced = report.system_memory_block[report.stable_chars :]
+    # Behind the line that opens the fence, the sections stand in their order.
+    start = fenced.find("\n", 1)
+    for section in report.sections:
+        if section.name in STABLE or section.name in RULES:
+            continue
+        if section.name is name:
+            lines = fenced[start : start + section.chars].split("\n")[2:]
+            return tuple(zip(section.included, lines, strict=True))
+        start += section.chars
+    return ()
 
 
 def _section_rules(inputs: ProjectionInputs, *, room: int) -> dict[SectionName, str]:
