@@ -6,20 +6,22 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import MemoryWriteReport, TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
+from elytron_core.ids import is_name
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import Message, ToolObservation, TurnDelivery, TurnSource
+from elytron_core.planes.transcript import Message, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import CHANNEL, ProxyCaller, is_name
+from elytron_proxy.caller import CHANNEL, ProxyCaller
 from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of
 from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
 from elytron_proxy.dialects.dialect import Body, encode_shelved
@@ -41,6 +43,7 @@ from elytron_proxy.wire.relay import (
     WholeCopy,
 )
 from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
+from elytron_turn.memory import NO_DEADLINE, TurnMemory, observed_tools
 
 if TYPE_CHECKING:
     import httpx
@@ -135,8 +138,8 @@ class ExchangeCommit:
         return thread
 
     async def _store(self, thread: RequestThread, turn: TurnDraft) -> MemoryWriteReport:
-        request = MemoryWriteRequest(scope=self.caller.scope(thread.conversation), write=TranscriptWrite(turns=(turn,)))
-        return await self.parts.memory.keep(self.caller, request)
+        memory = TurnMemory(partial(self.parts.memory.keep, self.caller), self.caller.scope(thread.conversation))
+        return await memory.after((turn,))
 
     async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""
@@ -182,18 +185,10 @@ class ExchangeCommit:
                 model_alias=self.model if is_name(self.model) else None,
                 request_id=self.caller.request_id,
             ),
-            tool_observations=_prompt_observations(self.prompt),
+            tool_observations=observed_tools(((use.id, use.name) for use in self.prompt.uses), is_outside=True),
             # A tool's result may have anyone's words, and the model's answer rests on it.
             external_content_used=is_task or bool(beside) or self.prompt.has_tools_used or uses_tools,
         )
-
-
-def _prompt_observations(prompt: CallPrompt) -> tuple[ToolObservation, ...]:
-    named = {use.id: use for use in prompt.uses if is_name(use.id) and is_name(use.name)}
-    found = [
-        ToolObservation(observation_id=use.id, tool_name=use.name, external_content=True) for use in named.values()
-    ]
-    return tuple(found[: core_limits.TOOL_OBSERVATIONS])
 
 
 _OK: Final = 200
@@ -216,7 +211,7 @@ class ProxyExchange:
         self._dialect = dialect
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
-        self._caller = caller = replace(caller, until=None)
+        self._caller = caller = replace(caller, deadline=NO_DEADLINE)
         self._asked = asked
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
         self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
