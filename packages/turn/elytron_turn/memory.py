@@ -31,7 +31,7 @@ from elytron_core.contracts.transcript import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import ElytronError
+from elytron_core.errors import ElytronError, Unreachable
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import is_name
 from elytron_core.model import OperationRequest, Value
@@ -46,6 +46,7 @@ ResultT = TypeVar("ResultT")
 Outcome = Literal["found", "nothing", "late", "failed", "off"]
 _NO_MEMORIES: Final = frozenset({SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS})
 """Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
+_LATE: Final = "memory did not answer within {wait_s:g} s: the turn continues without it"
 _MINUTE: Final = re.compile(r"(?<=^- \[\d{4}-\d\d-\d\d) \d\d:\d\d")
 """The time of day in a line's label, which is in UTC."""
 
@@ -116,8 +117,7 @@ class TurnBudget:
     """Number of recalled memories that are returned as values, for an entry that fits them into its window itself, with
     the block's standing parts; None: they are in the block."""
     wait_s: float | None = None
-    """So long a recall of values may take; one that is late goes on, so that an index that it builds is there next
-    time. A block has the deadline of its entry's calls."""
+    """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
 
 
 class RecalledMemory(Value):
@@ -144,7 +144,7 @@ class TurnContext:
 
     outcome: Outcome = "nothing"
     failure: ElytronError | None = None
-    """Why nothing was recalled, if the memory failed."""
+    """Why something is missing, if the memory failed."""
     block: str = ""
     """The block with its policy and its fence; empty if it has no memory in it."""
     selected: tuple[str, ...] = ()
@@ -224,10 +224,14 @@ class TurnMemory:
     async def _block(self, query: str, budget: TurnBudget) -> TurnContext:
         if not query:
             return TurnContext()
+        deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
         try:
-            report = await self._operate(self._projection(query, budget.max_chars))
+            request = self._projection(query, budget.max_chars)
+            report = await deadline.bound(lambda: self._operate(request))
         except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)
+        except TimeoutError:
+            return TurnContext(outcome="late", failure=Unreachable(_LATE.format(wait_s=budget.wait_s)))
         if not report.selected_ids:
             return TurnContext()
         cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
@@ -249,7 +253,10 @@ class TurnMemory:
         return TurnContext(facts=_standing_facts(report) if self._has_facts else "", wishes=tuple(wishes))
 
     async def _recalled(self, messages: TurnMessages, count: int, *, wait_s: float | None) -> TurnContext:
-        """Return up to `count` memories that the gate lets through and the model is not shown anyway."""
+        """Return up to `count` memories that the gate lets through and the model is not shown anyway.
+
+        A recall that is late goes on, so that an index that it builds is there next time.
+        """
         if wait_s is not None and wait_s <= 0:
             return TurnContext(outcome="off")
         if not count or similarity.is_blank(query := messages.query):

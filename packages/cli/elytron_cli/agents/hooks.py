@@ -15,14 +15,13 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
+from elytron_cli.agents.prompt_client import RESIDENT, WAIT_S, answer_bytes, resident_address
 from elytron_cli.agents.repository import repository_space
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
@@ -30,6 +29,7 @@ from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 from elytron_core.text.program_parts import split_program_parts
 from elytron_store import parse_url
+from elytron_turn.memory import TurnBudget, TurnMemory, TurnMessages
 
 CHANNEL = "claude-code"
 CONTEXT_CHARS = 4_000
@@ -92,27 +92,23 @@ def scope_of(event: HookEvent, space: str, /, *, per_repository: bool = False) -
     return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project)
 
 
-def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> MemoryProjectionRequest | None:
-    """Return the request for what may help with the prompt; None for a prompt without words."""
-    query = typed_text(event.prompt)[: limits.QUERY_CHARS]
-    if not query:
-        return None
-    # The session's last messages are in the agent's context already.
-    return MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, recent_messages_limit=0)
+async def prompt_context(memory: TurnMemory, event: HookEvent, /, *, max_chars: int) -> str | None:
+    """Return the JSON that gives the agent what may help with the prompt; None if nothing does.
+
+    Raises ElytronError if the memory fails or is late.
+    """
+    messages = TurnMessages(current=typed_text(event.prompt))
+    context = await memory.before(messages, TurnBudget(max_chars, wait_s=WAIT_S))
+    if context.failure is not None:
+        raise context.failure
+    output = {"hookEventName": _PROMPT, "additionalContext": context.block}
+    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False) if context.block else None
 
 
-def context_of(report: MemoryProjectionReport, /) -> str | None:
-    """Return the JSON that gives the agent the block; None if the block has no memory in it."""
-    if not report.selected_ids:
-        return None
-    told = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
-    return json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+def last_turns(event: HookEvent, /) -> tuple[TurnDraft, ...]:
+    """Return the session's last prompt and reply at the transcript's own times; those without words are left out.
 
-
-def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
-    """Return the write of the session's last prompt and reply, at the transcript's own times; None if both are empty.
-
-    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
+    Stored again, they change nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
     """
     try:
         prompt, reply = _last_turn(_last_entries(event.transcript_path))
@@ -127,7 +123,7 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
         else [(EvidenceRole.ASSISTANT, answer)]
     )
     # A turn each: a prompt that is stored already stays when its reply comes.
-    turns = tuple(
+    return tuple(
         TurnDraft(
             messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
             host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, part.text),
@@ -135,7 +131,6 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
         for role, part in parts
         if part.text.strip()
     )
-    return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
 
 
 def require_transcript(event: HookEvent, /) -> None:
@@ -359,8 +354,7 @@ class PromptServer:
             raise InvalidInput(field="standard input", problem="is too long")
         found = read_event(event)
         scope = scope_of(found, self._space, per_repository=self._per_repository)
-        request = projection_of(found, scope, max_chars=self._max_chars)
-        return context_of(await self._session.call(request)) if request is not None else None
+        return await prompt_context(TurnMemory(self._session.call, scope), found, max_chars=self._max_chars)
 
 
 async def _is_answered(address: Path) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +17,14 @@ from elytron_cli.agents.hooks import (
     HookEvent,
     PromptServer,
     configure_hooks,
-    context_of,
-    projection_of,
+    last_turns,
+    prompt_context,
     read_event,
     require_transcript,
     scope_of,
     settings_file,
     start_resident,
-    turns_of,
+    typed_text,
 )
 from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
@@ -36,10 +36,11 @@ from elytron_cli.session import open_session, run_output, run_settings
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
-from elytron_core.model import OperationRequest, Value
+from elytron_core.scope import Scope
 from elytron_store import WhenMissing
+from elytron_turn.memory import TurnMemory
 
-ReportT = TypeVar("ReportT", bound=Value)
+ResultT = TypeVar("ResultT")
 
 _RESIDENT = click.option(
     "--resident",
@@ -141,11 +142,14 @@ def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url:
     event = _hook_event()
     if resident:
         start_resident(sys.argv[1:])
-    scope = scope_of(event, run_settings().space.value, per_repository=per_repository)
-    request = projection_of(event, scope, max_chars=max_chars)
-    if request is None:
+    if not typed_text(event.prompt):
         return
-    context = context_of(_call_memory(request, url=url, when_missing=WhenMissing.PRETEND))
+    scope = scope_of(event, run_settings().space.value, per_repository=per_repository)
+
+    async def recall(memory: TurnMemory) -> str | None:
+        return await prompt_context(memory, event, max_chars=max_chars)
+
+    context = _with_memory(recall, scope, url=url, when_missing=WhenMissing.PRETEND)
     if context is not None:
         print(context)
 
@@ -191,9 +195,9 @@ def keep_command(*, per_repository: bool, url: str | None) -> None:
     Only the user's own text and the reply are stored, not what the program adds to messages.
     """
     event = _hook_event()
-    request = turns_of(event, scope_of(event, run_settings().space.value, per_repository=per_repository))
-    if request is not None:
-        _call_memory(request, url=url, when_missing=WhenMissing.MAKE)
+    if turns := last_turns(event):
+        scope = scope_of(event, run_settings().space.value, per_repository=per_repository)
+        _with_memory(lambda memory: memory.after(turns), scope, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
 
 
@@ -201,17 +205,25 @@ def _hook_event() -> HookEvent:
     return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
 
 
-def _call_memory(request: OperationRequest[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
-    found = run_settings()
+def _with_memory(
+    work: Callable[[TurnMemory], Coroutine[Any, Any, ResultT]],
+    scope: Scope,
+    /,
+    *,
+    url: str | None,
+    when_missing: WhenMissing,
+) -> ResultT:
+    """Return what `work` returns with the memory of a session, on this machine or at `url`."""
+    settings = run_settings()
 
-    async def work() -> ReportT:
+    async def performed() -> ResultT:
         if url is None:
-            async with open_session(found, when_missing=when_missing) as session:
-                return await session.call(request)
+            async with open_session(settings, when_missing=when_missing) as session:
+                return await work(TurnMemory(session.call, scope))
         async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
-            return await memory.operate(request)
+            return await work(TurnMemory(memory.operate, scope))
 
-    return asyncio.run(work())
+    return asyncio.run(performed())
 
 
 @click.group("rules", cls=PageGroup)
