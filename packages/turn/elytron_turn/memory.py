@@ -43,7 +43,7 @@ from elytron_core.text import similarity
 
 ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
-Outcome = Literal["found", "nothing", "late", "failed", "off"]
+TurnOutcome = Literal["found", "nothing", "late", "failed", "off"]
 _NO_MEMORIES: Final = frozenset({SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS})
 """Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
 _LATE: Final = "memory did not answer within {wait_s:g} s: the turn continues without it"
@@ -142,7 +142,7 @@ class StandingWish(Value):
 class TurnContext:
     """What memory adds to a turn."""
 
-    outcome: Outcome = "nothing"
+    outcome: TurnOutcome = "nothing"
     failure: ElytronError | None = None
     """Why something is missing, if the memory failed."""
     block: str = ""
@@ -191,7 +191,7 @@ class TurnMemory:
             outcome=recalled.outcome,
             failure=recalled.failure or standing.failure,
             facts=standing.facts,
-            wishes=standing.wishes,
+            wishes=standing.wishes if recalled.outcome != "off" else (),
             recalled=recalled.recalled,
             note=recalled.note,
         )

@@ -320,6 +320,11 @@ class FilledSection:
         )
 
 
+def heading_of(name: SectionName, note: str = "", /) -> str:
+    """Return the line above a section, with a note on what stands below it."""
+    return f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
+
+
 def fill_section(
     name: SectionName,
     lines: Sequence[SectionLine],
@@ -333,7 +338,7 @@ def fill_section(
     With `places` of the memories, the lines that fit are in that order.
     """
     latest_first = name is SectionName.RECENT
-    heading = f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
+    heading = heading_of(name, note)
     left = room - len(heading) - 1
     kept: list[SectionLine] = []
     dropped: list[str] = []
