@@ -32,11 +32,11 @@ from elytron_core.planes.tools import (
     AgentToolRegistrySnapshot,
     RegistryOwner,
 )
+from elytron_core.policy.projection import fence
 from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt
-from elytron_proxy.dialects.dialect import fence_block
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
 ReportT = TypeVar("ReportT", bound=Value)
@@ -207,7 +207,7 @@ class ProxyMemory:
             raise MemoryDown(context.failure.key)
         if not context.block:
             return PromptBlock()
-        return PromptBlock(fence_block(context.block), len(context.selected), context.cites)
+        return PromptBlock(fence.wrap_block(context.block), len(context.selected), context.cites)
 
     async def has_all(self, caller: ProxyCaller, block: PromptBlock, /) -> bool:
         """Return whether the caller may still read each memory that a block cites: none was erased or made private.

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -19,6 +18,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessHint
+from elytron_core.policy.projection import fence
 from elytron_core.profiles import MemoryPressure
 from elytron_core.text.similarity import LOOKALIKES, bare_places, bare_text
 
@@ -38,22 +38,13 @@ ELLIPSIS: Final = "…"
 JOINERS: Final = "\u200c\u200d"  # kept: emoji and Persian need them
 
 
-class FenceTag(StrEnum):
-    """Tags that surfaces put around recalled text, beside the fence `<memory-...>` itself.
-
-    A surface takes its tag from here, so that no text inside can close it.
-    """
-
-    PROXY = "elytron-memory"
-    BLOCKS = "memory_blocks"
-    BLOCK = "block"
-
-
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAG_WITH_END = (
     r"(?=[^\s<>\u2039]{0,80}?[^\W\d])(?:[^\s<>\u2039]{1,80}|[^\W\d][\w:.-]{0,64}+\s+[\w:.-]+\s*=[^<>]{0,200})[\s/]*>"
 )
-_FENCE = re.compile(rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+(?:\||memory-|{_TAG_WITH_END}))", re.IGNORECASE)
+_FENCE = re.compile(
+    rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+(?:\||{fence.TAG[1:]}|{_TAG_WITH_END}))", re.IGNORECASE
+)
 """Openings of whatever may be read as a tag in a bare text: a letter behind the bracket, or behind a slash; comments
 and instructions; a bar; and anything with a letter in it between two brackets. `a < b` and `<3` stay; `List<String>`
 does not, because no list of names tells it from a tag."""
