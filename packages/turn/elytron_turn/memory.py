@@ -222,8 +222,6 @@ class TurnMemory:
             await asyncio.wait(set(self._late))
 
     async def _block(self, query: str, budget: TurnBudget) -> TurnContext:
-        if not query:
-            return TurnContext()
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
         try:
             request = self._projection(query, budget.max_chars)

@@ -251,7 +251,7 @@ class ContextSource:
         settings = self.agent.settings
         # A strategy brings a memory of its own.
         wait_s = settings.recall_deadline_s if self.agent.strategy is None else 0
-        budget = TurnBudget(limits.STABLE_FACTS_CHARS, memories=limits.RECALL_LIMIT, wait_s=wait_s)
+        budget = TurnBudget(turn_limits.STANDING_CHARS, memories=limits.RECALL_LIMIT, wait_s=wait_s)
         memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
         stable, blocks = await self.stable(memory.facts), await self._blocks()
         self.seen = None

@@ -98,6 +98,8 @@ async def prompt_context(memory: TurnMemory, event: HookEvent, /, *, max_chars: 
     Raises ElytronError if the memory fails or is late.
     """
     messages = TurnMessages(current=typed_text(event.prompt))
+    if not messages.current:
+        return None
     context = await memory.before(messages, TurnBudget(max_chars, wait_s=WAIT_S))
     if context.failure is not None:
         raise context.failure

@@ -42,9 +42,8 @@ _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAG_WITH_END = (
     r"(?=[^\s<>\u2039]{0,80}?[^\W\d])(?:[^\s<>\u2039]{1,80}|[^\W\d][\w:.-]{0,64}+\s+[\w:.-]+\s*=[^<>]{0,200})[\s/]*>"
 )
-_FENCE = re.compile(
-    rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+(?:\||{fence.TAG[1:]}|{_TAG_WITH_END}))", re.IGNORECASE
-)
+_NAMES = rf"(?:\||{fence.TAG[1:]}|{_TAG_WITH_END})"
+_FENCE = re.compile(rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+{_NAMES})", re.IGNORECASE)
 """Openings of whatever may be read as a tag in a bare text: a letter behind the bracket, or behind a slash; comments
 and instructions; a bar; and anything with a letter in it between two brackets. `a < b` and `<3` stay; `List<String>`
 does not, because no list of names tells it from a tag."""
