@@ -137,6 +137,11 @@ class StandingWish(Value):
     id: str
     line: str
 
+    @property
+    def text(self) -> str:
+        """Return the wish without its label."""
+        return self.line.partition("] ")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
@@ -186,7 +191,10 @@ class TurnMemory:
         if budget.memories is None:
             return await self._block(messages.query, budget)
         standing = await self._standing(messages, budget)
-        recalled = await self._recalled(messages, budget.memories, wait_s=budget.wait_s)
+        # A message that is no more than its wish is not shown twice.
+        texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
+        beside = messages.model_copy(update={"texts": texts})
+        recalled = await self._recalled(beside, budget.memories, wait_s=budget.wait_s)
         return TurnContext(
             outcome=recalled.outcome,
             failure=recalled.failure or standing.failure,
