@@ -7,7 +7,7 @@ from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.directories import SkillDirs, ToolShelves
+from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
 from elytron.state.stored_messages import ImportedMessages
@@ -103,7 +103,6 @@ class OperationContext:
     """Servers of this runtime, by the catalog's names; each adds itself when it is up."""
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
     """The host's directories of agent skills, which are read and nothing else."""
-    tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
     """Tells how much of a block is the same as in the turn before."""
     last_conversations: LastConversations = field(default_factory=LastConversations)
@@ -142,7 +141,6 @@ class OperationContext:
         self.fact_uses.forget(space)
         self.imported.forget()
         self.last_conversations.forget(space)
-        self.tool_shelves.forget(space)
 
     async def reached(self, request: Value, /) -> Value:
         """Return `request` once its space has the sequence that it demands, without that demand.

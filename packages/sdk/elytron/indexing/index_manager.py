@@ -211,7 +211,7 @@ class SpaceIndexes:
                     _compare_chosen(held.index, taken.chosen)
                 embedded = _fitting_vectors(held.index, taken.embedded)
                 changes = label_changes(taken.changes, self._statements)
-                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence)
+                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence, touched=taken.touched)
                 held.mark = taken.mark
 
     def _keep(self, space: SpaceId, held: _HeldIndex) -> None:
@@ -385,9 +385,13 @@ class SpaceIndexes:
             await _fold_page(
                 self._store, space, held.index, entries, analyser=self._analyser, statements=self._statements
             )
-            self.readings.drop(space, [entry.ref for entry in unseen])
+            actions = {entry.action for entry in unseen}
+            has_removed = not actions.isdisjoint((JournalAction.ERASE, JournalAction.DELETE))
+            self.readings.drop(space, [entry.ref for entry in unseen], with_lists=has_removed)
+            if JournalAction.ERASE in actions:
+                held.index.renew_versions()
+                held.is_clean = False
             held.mark = entries[-1]
-            held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
 
 
 async def _fold_page(
@@ -427,6 +431,7 @@ async def _fold_page(
         label_changes(changes, statements),
         embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vectors]),
         watermark=entries[-1].sequence,
+        touched={entry.ref.collection for entry in entries},
     )
     for document in (documents[ref] for ref in choice):
         _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)

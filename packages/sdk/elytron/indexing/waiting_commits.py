@@ -29,11 +29,19 @@ _TERMS_AT_ONCE = 1_024
 
 @dataclass(frozen=True, slots=True)
 class FedCommit:
-    """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
+    """A commit of this runtime, kept until it is folded: its first sequence, last entry, documents for the index, and
+    the collections of all that its entries name."""
 
     first: int
     mark: JournalEntry
     written: Mapping[DocumentRef, Value]
+    touched: frozenset[str]
+
+
+def fed_commit(entries: Sequence[JournalEntry], written: Mapping[DocumentRef, Value], /) -> FedCommit:
+    """Return a commit by its journal entries, with those of its documents that are for the index."""
+    touched = frozenset(entry.ref.collection for entry in entries)
+    return FedCommit(entries[0].sequence, entries[-1], written, touched)
 
 
 @dataclass(slots=True)
@@ -45,6 +53,7 @@ class TakenCommit:
     changes: list[DocumentChange]
     embedded: list[EmbeddedDocument]
     chosen: EmbeddingChoice | None
+    touched: frozenset[str]
     is_counted: bool = False
 
 
@@ -99,7 +108,7 @@ class WaitingCommits:
 
 def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
-    part = TakenCommit(fed.first, fed.mark, [], [], None)
+    part = TakenCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
         if isinstance(value, VectorSet):

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
-from elytron.memories.links import meant_conversation, with_last
+from elytron.memories.links import MeantConversation, meant_conversation, with_last
 from elytron.recall.filters import message_passes, wants_plane
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.retrieval import GatheredHits, gather_hits
+from elytron.recall.space_reader import SpaceReader, open_reader
 from elytron.standing_items import (
+    NO_WORK,
     ConversationWork,
     PrivateItems,
     hint_of_skill,
@@ -45,9 +48,12 @@ from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MAX,
     RECALLED_CHARS_MIN,
     RECALLED_SPARE,
+    LabelledItem,
     RecalledItem,
     RecentMessage,
     StandingFact,
+    StandingSkill,
+    WishItem,
     recalled_chars,
 )
 from elytron_core.policy.ranking.excerpts import passages_of
@@ -93,31 +99,32 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
 
 async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
-    within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
-    facts = await standing_facts(ctx, scope, request, key)
+    within = conversation.within(scope)
+    reader = await open_reader(ctx, scope.space)
+    standing = await _standing_items(reader, within, request, conversation) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, scope, request, max(wanted, 1) + len(facts), room=max_len)
-    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
-    private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
-    work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
+    count = max(wanted, 1) + len(standing.facts)
+    gathered = await _gather_recalled(ctx, reader, scope, request, count, room=max_len)
+    beside = await hints_beside(ctx, reader, request)
+    private = await _private_items(reader, within, request, gathered, conversation)
     pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = builder.build_projection(
         builder.ProjectionInputs(
             max_chars=max_len,
             pressure=pressure,
             room_percent=host.room_percent(request.host_room),
-            mount=await mount_of(ctx, scope, request),
+            mount=standing.mount,
             private=private.items,
             withheld=private.withheld,
-            wishes=await wishes_of(ctx, scope, request, key),
-            standing=work.items,
-            has_work=work.has_work,
-            facts=facts,
-            skills=await standing_skills(ctx, scope, request),
+            wishes=standing.wishes,
+            standing=standing.work.items,
+            has_work=standing.work.has_work,
+            facts=standing.facts,
+            skills=standing.skills,
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
-            recent=await _recent_messages(ctx, within, request) if conversation.is_trusted else (),
+            recent=standing.recent,
             recalled=await _recalled_items(gathered, room=max_len),
             recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
             recalled_by_time=gathered.retells,
@@ -126,7 +133,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    await _note_shown(ctx, scope, gathered, facts, built)
+    await _note_shown(ctx, scope, gathered, standing.facts, built)
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),
@@ -151,6 +158,45 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         tool_experience_status=beside.tool_status,
         gate=gathered.gate,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StandingItems:
+    """Items of a block that do not depend on what is recalled."""
+
+    mount: tuple[LabelledItem, ...] = ()
+    wishes: tuple[WishItem, ...] = ()
+    work: ConversationWork = NO_WORK
+    facts: tuple[StandingFact, ...] = ()
+    skills: tuple[StandingSkill, ...] = ()
+    recent: tuple[RecentMessage, ...] = ()
+
+
+async def _standing_items(
+    reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest, conversation: MeantConversation
+) -> StandingItems:
+    """Return what belongs into the block of a conversation; of one that cannot be trusted, nothing of its own."""
+    key = conversation.key if conversation.is_trusted else None
+    return StandingItems(
+        mount=await mount_of(reader, scope, request),
+        wishes=await wishes_of(reader, request, key),
+        work=await work_of(reader, scope, request) if key is not None else NO_WORK,
+        facts=await standing_facts(reader, request, key),
+        skills=await standing_skills(reader, request),
+        recent=await _recent_messages(reader, scope, request) if key is not None else (),
+    )
+
+
+async def _private_items(
+    reader: SpaceReader | None,
+    scope: Scope,
+    request: MemoryProjectionRequest,
+    gathered: GatheredHits,
+    conversation: MeantConversation,
+) -> PrivateItems:
+    if reader is None:
+        return PrivateItems()
+    return await private_of(reader, scope, request, gathered.private, is_trusted=conversation.is_trusted)
 
 
 async def _note_shown(
@@ -218,11 +264,18 @@ def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
 
 
 async def _gather_recalled(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int, *, room: int
+    ctx: OperationContext,
+    reader: SpaceReader | None,
+    scope: Scope,
+    request: MemoryProjectionRequest,
+    count: int,
+    *,
+    room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
     return await gather_hits(
         ctx,
+        reader,
         scope,
         request.query,
         request.filters,
@@ -275,14 +328,13 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
 
 
 async def _recent_messages(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+    reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest
 ) -> tuple[RecentMessage, ...]:
     """Return the conversation's last messages that pass the filters, oldest first."""
-    record = await ctx.spaces.find(scope.space)
-    limit = request.recent_messages_limit
-    if record is None or limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
+    ctx, limit = reader.ctx, request.recent_messages_limit
+    if limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
         return ()
-    tag = record.conversation_tag(scope.conversation_key)
+    tag = reader.record.conversation_tag(scope.conversation_key)
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
     is_private_shown = request.private_context is PrivateContext.ALLOWED
     messages: list[RecentMessage] = []

@@ -11,6 +11,7 @@ from elytron.recall.filters import asked_planes, passes_filters
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.order import PlacedMemory, rerank_hits
 from elytron.recall.retrieval import GatheredHits, gather_hits, with_neighbours
+from elytron.recall.space_reader import open_reader
 from elytron_core import limits
 from elytron_core.contracts.recall import (
     AbsenceReason,
@@ -39,8 +40,10 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     scope = await with_last(ctx, ctx.scope_of(request))
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
+    reader = await open_reader(ctx, scope.space)
     gathered = await gather_hits(
         ctx,
+        reader,
         scope,
         request.query,
         request.filters,
@@ -60,7 +63,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     extent = _extent_of(request, gathered)
     page = tuple(cited_hit(hit, scope.space) for hit in extent.page(ordered[offset:], end - offset))
     hits = _hits_within(page, extent.max_tokens) if extent.max_tokens is not None else page
-    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
+    beside = await hints_beside(ctx, reader, request)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     is_paged = not extent.is_open and gathered.gate is None

@@ -32,6 +32,7 @@ from elytron.recall.order import (
     slot_of,
     turns_of,
 )
+from elytron.recall.space_reader import SpaceReader
 from elytron.transcript import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -159,6 +160,7 @@ class _SearchBounds(NamedTuple):
 
 async def gather_hits(
     ctx: OperationContext,
+    reader: SpaceReader | None,
     scope: Scope,
     query: str,
     filters: RecallFilters,
@@ -172,10 +174,9 @@ async def gather_hits(
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
     """Return up to `limit` hits that `gate` lets through, as fit into `room` characters; `depth` of the order too."""
-    record = await ctx.spaces.find(scope.space)
-    if record is None:
+    if reader is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
-    index = await ctx.folds.current(scope.space)
+    record, index = reader.record, reader.index
     if similarity.is_blank(query):
         return GatheredHits(NothingReason.EMPTY_QUERY, sequence=index.watermark)
     now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
