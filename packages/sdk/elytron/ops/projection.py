@@ -3,28 +3,21 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
-from elytron.memories.links import MeantConversation, meant_conversation, with_last
-from elytron.recall.filters import message_passes, wants_plane
+from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.retrieval import GatheredHits, gather_hits
 from elytron.recall.space_reader import SpaceReader, open_reader
 from elytron.standing_items import (
-    NO_WORK,
-    ConversationWork,
     PrivateItems,
+    StandingItems,
     hint_of_skill,
     hint_of_tool,
-    mount_of,
     private_of,
-    standing_facts,
-    standing_skills,
-    wishes_of,
-    work_of,
+    standing_items,
 )
 from elytron.state.spaces import REF
 from elytron_core import limits
@@ -39,21 +32,15 @@ from elytron_core.contracts.projection import (
 from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPlane
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
-from elytron_core.ids import TurnId
 from elytron_core.model import VouchedMaker
-from elytron_core.planes import transcript
 from elytron_core.policy import host
 from elytron_core.policy.projection import builder
 from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MAX,
     RECALLED_CHARS_MIN,
     RECALLED_SPARE,
-    LabelledItem,
     RecalledItem,
-    RecentMessage,
     StandingFact,
-    StandingSkill,
-    WishItem,
     recalled_chars,
 )
 from elytron_core.policy.ranking.excerpts import passages_of
@@ -99,15 +86,15 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
 
 async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
-    within = conversation.within(scope)
+    within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
     reader = await open_reader(ctx, scope.space)
-    standing = await _standing_items(reader, within, request, conversation) if reader is not None else StandingItems()
+    standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     count = max(wanted, 1) + len(standing.facts)
     gathered = await _gather_recalled(ctx, reader, scope, request, count, room=max_len)
     beside = await hints_beside(ctx, reader, request)
-    private = await _private_items(reader, within, request, gathered, conversation)
+    private = private_of(standing.private, request, gathered.private)
     pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = builder.build_projection(
         builder.ProjectionInputs(
@@ -158,45 +145,6 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         tool_experience_status=beside.tool_status,
         gate=gathered.gate,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StandingItems:
-    """Items of a block that do not depend on what is recalled."""
-
-    mount: tuple[LabelledItem, ...] = ()
-    wishes: tuple[WishItem, ...] = ()
-    work: ConversationWork = NO_WORK
-    facts: tuple[StandingFact, ...] = ()
-    skills: tuple[StandingSkill, ...] = ()
-    recent: tuple[RecentMessage, ...] = ()
-
-
-async def _standing_items(
-    reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest, conversation: MeantConversation
-) -> StandingItems:
-    """Return what belongs into the block of a conversation; of one that cannot be trusted, nothing of its own."""
-    key = conversation.key if conversation.is_trusted else None
-    return StandingItems(
-        mount=await mount_of(reader, scope, request),
-        wishes=await wishes_of(reader, request, key),
-        work=await work_of(reader, scope, request) if key is not None else NO_WORK,
-        facts=await standing_facts(reader, request, key),
-        skills=await standing_skills(reader, request),
-        recent=await _recent_messages(reader, scope, request) if key is not None else (),
-    )
-
-
-async def _private_items(
-    reader: SpaceReader | None,
-    scope: Scope,
-    request: MemoryProjectionRequest,
-    gathered: GatheredHits,
-    conversation: MeantConversation,
-) -> PrivateItems:
-    if reader is None:
-        return PrivateItems()
-    return await private_of(reader, scope, request, gathered.private, is_trusted=conversation.is_trusted)
 
 
 async def _note_shown(
@@ -258,11 +206,6 @@ def _not_admitted(
     )
 
 
-def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
-    """Return the planes of which private memories are gathered."""
-    return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else ()
-
-
 async def _gather_recalled(
     ctx: OperationContext,
     reader: SpaceReader | None,
@@ -282,7 +225,7 @@ async def _gather_recalled(
         limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
         room=room,
         gate=request.recall_gate,
-        private=_with_private(request),
+        private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
 
 
@@ -325,31 +268,3 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         if room < -RECALLED_SPARE:
             break
     return tuple(items)
-
-
-async def _recent_messages(
-    reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[RecentMessage, ...]:
-    """Return the conversation's last messages that pass the filters, oldest first."""
-    ctx, limit = reader.ctx, request.recent_messages_limit
-    if limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
-        return ()
-    tag = reader.record.conversation_tag(scope.conversation_key)
-    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
-    is_private_shown = request.private_context is PrivateContext.ALLOWED
-    messages: list[RecentMessage] = []
-    for document in reversed(documents):
-        turn = ctx.folds.readings.turn(scope.space, document).turn
-        messages += [
-            RecentMessage(
-                id=transcript.message_id(TurnId(document.ref.key), part),
-                role=message.role,
-                text=message.text,
-                speaker=message.speaker,
-                at=transcript.said_at(turn, message),
-                is_outside=turn.trust_of(part) is TrustLevel.OUTSIDE,
-            )
-            for part, message in enumerate(turn.messages)
-            if message_passes(turn, part, request.filters, include_private=is_private_shown)
-        ]
-    return tuple(messages[-limit:])

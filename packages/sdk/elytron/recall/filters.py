@@ -26,7 +26,8 @@ _UNASKED = tuple(plane for plane in RecallPlane if plane not in ASKED)
 
 def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
     """Return whether `filters` leave anything of `plane`."""
-    if plane not in asked_planes(filters):
+    is_unasked = plane in ASKED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
+    if is_unasked:
         return False
     of_turns = (
         filters.agents,

@@ -7,7 +7,7 @@ from functools import cache
 from elytron.context import OperationContext
 from elytron.recall.filters import wants_plane
 from elytron.recall.space_reader import SpaceReader
-from elytron.state.directories import NO_TOOLS, ToolState, tools_of
+from elytron.state.directories import NO_TOOLS
 from elytron.writes.skills import touch_skills
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest
@@ -19,7 +19,6 @@ from elytron_core.contracts.recall import (
 )
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
-from elytron_core.planes.tools import EXPERIENCES, REGISTRIES
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import score_agent_skills
 from elytron_core.policy.tools import ToolHints, select_hints
@@ -43,19 +42,11 @@ class StandingHints:
 
 async def hints_beside(ctx: OperationContext, reader: SpaceReader | None, request: Asking, /) -> StandingHints:
     """Return the agent skills that fit the query, and what is known of the tools it names."""
-    tools = await _tools_in(reader) if reader is not None else NO_TOOLS
+    tools = await reader.tools() if reader is not None else NO_TOOLS
     refs = request.tool_registry_refs
     selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
     skills = await _agent_skills(ctx, request.query, request.filters) if ctx.skill_dirs.has_any else ()
     return StandingHints(skills, selected.hints, selected.status)
-
-
-async def _tools_in(reader: SpaceReader) -> ToolState:
-    async def read() -> list[ToolState]:
-        return [await tools_of(reader.ctx.store, reader.space)]
-
-    (tools,) = await reader.listed(REGISTRIES, (REGISTRIES, EXPERIENCES), read)
-    return tools
 
 
 @cache

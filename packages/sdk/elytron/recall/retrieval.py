@@ -443,7 +443,7 @@ async def _rank_facts(
         for said in facts
         if said.fact.id not in others
     ]
-    return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit) for hit in hits]
+    return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit, hit.plane) for hit in hits]
 
 
 def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
@@ -479,7 +479,9 @@ async def _rank_skills(
         for skill in skills
         if skill.is_recallable and topic_key(skill.topic) not in topics
     }
-    return [RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit) for skill, hit in hits.items()]
+    return [
+        RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit, hit.plane) for skill, hit in hits.items()
+    ]
 
 
 async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates, now: Instant) -> list[RankedMemory]:
@@ -497,7 +499,7 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates
         told = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
-        ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit))
+        ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit, hit.plane))
     return ranked
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import value_at
+from elytron.state.directories import ToolState, tools_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.tools import EXPERIENCES, REGISTRIES
 from elytron_core.ports.store import DocumentRef
 
 if TYPE_CHECKING:
@@ -41,32 +44,26 @@ class SpaceReader:
         versions = tuple(map(self.index.version_of, collections))
         return await self.ctx.folds.readings.listed(self.space, name, versions, read)
 
-    async def values_under(
-        self, collection: str, prefix: str, kind: type[ValueT], /, *, limit: int
-    ) -> Sequence[ValueT]:
-        """Return the values of a collection whose key begins with `prefix`, by key."""
+    async def value_at(self, ref: DocumentRef, kind: type[ValueT], /) -> ValueT | None:
+        """Return the value of the document at `ref`; None if it is missing."""
 
         async def read() -> list[ValueT]:
-            documents = await self.ctx.store.scan(self.space, collection, prefix=prefix, limit=limit)
-            return [kind.from_bytes(document.body) for document in documents]
+            value, _ = await value_at(self.ctx.store, self.space, ref, kind)
+            return [] if value is None else [value]
 
-        return await self.listed((collection, prefix), (collection,), read)
+        return next(iter(await self.listed(ref, (ref.collection,), read)), None)
 
-    async def values_at(self, refs: Sequence[DocumentRef], /, *kinds: type[Value]) -> Sequence[Value | None]:
-        """Return the values at `refs`, each of its kind, in one read; None for each that is missing."""
+    async def tools(self) -> ToolState:
+        """Return what the space knows of tools."""
 
-        async def read() -> list[Value | None]:
-            documents = await self.ctx.store.get(self.space, refs)
-            return [
-                kind.from_bytes(document.body) if document is not None else None
-                for kind, document in zip(kinds, documents, strict=True)
-            ]
+        async def read() -> list[ToolState]:
+            return [await tools_of(self.ctx.store, self.space)]
 
-        return await self.listed(tuple(refs), tuple(ref.collection for ref in refs), read)
+        (tools,) = await self.listed(REGISTRIES, (REGISTRIES, EXPERIENCES), read)
+        return tools
 
 
 async def open_reader(ctx: OperationContext, space: SpaceId, /) -> SpaceReader | None:
-    """Return the reader of a space, with everything in its index that was committed before; None before its first
-    write."""
+    """Return the reader of a space, its index up to date; None before the first write."""
     record = await ctx.spaces.find(space)
     return SpaceReader(ctx, space, record, await ctx.folds.current(space)) if record is not None else None

@@ -30,6 +30,7 @@ from elytron_core.planes.facts import FreshnessHint
 from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.sections import (
     ITEM_CHARS_MAX,
+    JOINERS,
     LAYERS,
     PRESSURE_PERCENT,
     RECALLED_CHARS_MAX,
@@ -49,7 +50,6 @@ from elytron_core.policy.projection.sections import (
     format_minute,
     label_of,
     line_of,
-    visible_lines,
 )
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import ClipReason, ReportClip
@@ -209,10 +209,9 @@ def _fill_all(
     withheld = frozenset(inputs.withheld)
     first: list[FilledSection] = []
     for name, items in ((SectionName.SUBJECT, inputs.mount), (SectionName.PRIVATE, inputs.private)):
-        told = _open_lines(map(_labelled_line, items), withheld)
-        if told:
+        if lines := _open_lines(map(_labelled_line, items), withheld) if items else ():
             is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
-            first.append(fill_section(name, told, room=share[name] if is_ruled else 0))
+            first.append(fill_section(name, lines, room=share[name] if is_ruled else 0))
     facts = fill_section(
         SectionName.FACTS, _open_lines(map(_fact_line, inputs.facts), withheld), room=share[SectionName.FACTS]
     )
@@ -225,15 +224,14 @@ def _fill_all(
     # The fence is paid for before the first line that it encloses.
     left = max(room - sum(len(section.text) for section in stable) - fence, 0)
     beside: list[FilledSection] = []
-    for name, lines in (
+    for name, listed in (
         (SectionName.WISHES, [wish.line for wish in inputs.wishes]),
-        (SectionName.CONTINUITY, map(_labelled_line, inputs.standing)),
-        (SectionName.AGENT_SKILLS, map(_labelled_line, inputs.agent_skills)),
-        (SectionName.AGENT_TOOLS, map(_labelled_line, inputs.agent_tools)),
+        (SectionName.CONTINUITY, [*map(_labelled_line, inputs.standing)]),
+        (SectionName.AGENT_SKILLS, [*map(_labelled_line, inputs.agent_skills)]),
+        (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.agent_tools)]),
     ):
-        told = _open_lines(lines, withheld)
-        if told:
-            beside.append(fill_section(name, told, room=min(share[name], left)))
+        if lines := _open_lines(listed, withheld) if listed else ():
+            beside.append(fill_section(name, lines, room=min(share[name], left)))
             left -= len(beside[-1].text)
     # A standing fact says it all; a standing procedure only that there is one.
     shown = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
@@ -272,7 +270,8 @@ def _fill_messages(
 
 
 def _open_lines(lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:
-    return [line for line in visible_lines(lines) if line.id not in without]
+    """Return the lines that show anything, but for those of memories that are left out."""
+    return [line for line in lines if line.id not in without and line.text.strip(JOINERS)]
 
 
 def _projection_checks(
@@ -300,16 +299,8 @@ def _projection_checks(
 
 def _fact_line(fact: StandingFact) -> SectionLine:
     day = as_datetime(fact.at).strftime("%Y-%m-%d") if fact.at is not None else ""
-    labels = (day, fact.kind.value, _outside_note(is_outside=fact.is_outside), _to_do(fact.hint))
+    labels = (day, fact.kind.value, OUTSIDE if fact.is_outside else "", HINTS.get(fact.hint or FreshnessHint.NONE, ""))
     return line_of(fact.id, labels, f"{fact.topic}: {fact.content}", is_outside=fact.is_outside)
-
-
-def _outside_note(*, is_outside: bool) -> str:
-    return OUTSIDE if is_outside else ""
-
-
-def _to_do(hint: FreshnessHint | None) -> str:
-    return HINTS.get(hint, "") if hint is not None else ""
 
 
 def _skill_line(skill: StandingSkill) -> SectionLine:
@@ -322,7 +313,7 @@ def _labelled_line(item: LabelledItem) -> SectionLine:
 
 def _recent_line(message: RecentMessage) -> SectionLine:
     who = label_of(message.speaker or message.role.value)
-    labels = (format_minute(message.at), who, _outside_note(is_outside=message.is_outside))
+    labels = (format_minute(message.at), who, OUTSIDE if message.is_outside else "")
     return line_of(message.id, labels, message.text, is_outside=message.is_outside)
 
 
@@ -331,7 +322,13 @@ def _recalled_line(item: RecalledItem) -> SectionLine:
     mark = OLDER if item.is_overtaken else ""
     return line_of(
         item.id,
-        (format_minute(item.at), label_of(who), _outside_note(is_outside=item.is_outside), mark, _to_do(item.hint)),
+        (
+            format_minute(item.at),
+            label_of(who),
+            OUTSIDE if item.is_outside else "",
+            mark,
+            HINTS.get(item.hint or FreshnessHint.NONE, ""),
+        ),
         item.text,
         parts=item.parts,
         most=RECALLED_CHARS_MAX if item.parts else ITEM_CHARS_MAX,

@@ -55,7 +55,8 @@ def fence_text(body: str, mark: str, /) -> str:
 
 def fence_lines(text: str, /) -> list[str]:
     """Return the lines of `text` that begin as an opening or a closing does."""
-    return [line for line in text.split("\n") if line.startswith((TAG, closing_of("")[:-1]))]
+    beginnings = TAG, closing_of("")[:-1]
+    return [line for line in text.split("\n") if line.startswith(beginnings)]
 
 
 def fence_data(data: Mapping[str, object], /) -> str:

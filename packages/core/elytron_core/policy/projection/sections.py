@@ -103,11 +103,6 @@ def escape_links(text: str, /) -> str:
     return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape_line(text))
 
 
-def escape_shown(text: str, *, is_outside: bool) -> str:
-    """Return `text` escaped, and without links if it came from outside."""
-    return escape_links(text) if is_outside else escape_line(text)
-
-
 def _first_character(run: re.Match[str]) -> str:
     return run[0][0]
 
@@ -153,7 +148,8 @@ class SectionLine:
         told = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
             # More than `line_of` reads, so that its cut changes nothing here.
-            return escape_shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
+            escape = escape_links if self.is_outside else escape_line
+            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
         said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
         return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
 
@@ -185,7 +181,7 @@ def line_of(
     if parts:
         text = excerpt_text(text, parts)
     # White space and invisible characters go before the length counts, so more than the longest text is looked at.
-    escaped = escape_shown(text[: 4 * ITEM_CHARS_MAX], is_outside=is_outside)
+    escaped = (escape_links if is_outside else escape_line)(text[: 4 * ITEM_CHARS_MAX])
     is_clipped = len(escaped) > most or len(text) > 4 * ITEM_CHARS_MAX
     return SectionLine(
         id=memory,
@@ -214,11 +210,6 @@ def format_minute(at: Instant | None) -> str:
 def label_of(speaker: str) -> str:
     """Return a name as it is written in the brackets of a line."""
     return escape_line(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
-
-
-def visible_lines(lines: Iterable[SectionLine]) -> list[SectionLine]:
-    """Return the lines that show anything."""
-    return [line for line in lines if line.text.strip(JOINERS)]
 
 
 HEADINGS: Final = MappingProxyType(
@@ -327,6 +318,8 @@ def fill_section(
 
     With `places` of the memories, the lines that fit are in that order.
     """
+    if not lines:
+        return FilledSection(name=name, room=room)
     latest_first = name is SectionName.RECENT
     heading = heading_of(name, note)
     left = room - len(heading) - 1
