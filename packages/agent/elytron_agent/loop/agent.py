@@ -302,7 +302,7 @@ class Agent:
         await self._thread.refresh()
         if self._thread.is_taken and self.settings.wait_seconds:
             yield ThreadAwaited(thread=self.name, wait_s=self.settings.wait_seconds)
-        record = await self._taken()
+        record = await self._taken(is_fresh=True)
         if record is None:
             return
         yield RunStarted(run=record.input.run, thread=self.name, is_resumed=True, input=record.input.text)
@@ -316,10 +316,11 @@ class Agent:
             async for event in events:
                 yield event
 
-    async def _taken(self) -> RunRecord | None:
+    async def _taken(self, *, is_fresh: bool) -> RunRecord | None:
         """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
         while True:
-            await self._thread.wait(self.settings.wait_seconds)
+            await self._thread.wait(self.settings.wait_seconds, is_fresh=is_fresh)
+            is_fresh = False
             try:
                 await self._thread.settle()
                 run = self._thread.head.open
@@ -336,7 +337,8 @@ class Agent:
     async def _running(
         self, record: RunRecord, deadline: RunDeadline, *, is_resumed: bool
     ) -> AsyncGenerator[AgentEvent]:
-        run = await run_of(self._parts, record, await self.preferences(), deadline, is_resumed=is_resumed)
+        preferences = self._thread.state.preferences or self.settings.preferences
+        run = await run_of(self._parts, record, preferences, deadline, is_resumed=is_resumed)
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event

@@ -301,15 +301,15 @@ class ContextSource:
 
     async def _welcome(self, zone: str) -> str:
         """Return the first words to the person, with the reactions to them; nothing if there were none."""
-        thread, journal = self.agent.thread.name, self.agent.journal
-        try:
-            welcome = await journal.welcome(thread)
-            reactions = await journal.reactions(thread, (WELCOMED,)) if welcome is not None else {}
-        except ElytronError:
-            return ""
+        state = self.agent.thread.state
+        welcome = state.welcome
         if welcome is None:
             return ""
-        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=reactions.get(WELCOMED, ()))
+        try:
+            noted = await self.agent.journal.reactions((WELCOMED,) if WELCOMED in state.reacted else ())
+        except ElytronError:
+            return ""
+        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=noted.get(WELCOMED, ()))
 
     async def _blocks(self) -> tuple[ShownBlock, ...]:
         return self.seen if self.seen is not None else await self.shown_blocks()
