@@ -42,8 +42,11 @@ WRITES = {
     ),
     "work": ExecutionWrite(state=ExecutionDraft(goal="Heron is to be painted")),
     "summary": SummaryWrite(summary=SummaryDraft(text="They spoke of Heron.", messages=2)),
-    "private document": GardenWrite(
-        documents=(GardenDraft(role=GardenRole.DIARY, name="today", text="Heron was seen."),)
+    # Two, of which the journal names one when both are erased.
+    "private documents": GardenWrite(
+        documents=tuple(
+            GardenDraft(role=GardenRole.DIARY, name=name, text="Heron was seen.") for name in ("today", "yesterday")
+        )
     ),
     "subject": SubjectsWrite(
         subjects=(
@@ -101,8 +104,8 @@ async def test_what_another_process_writes_and_erases_is_in_the_next_block(tmp_p
         assert "Heron" not in await block_of(memory) + await block_of(memory)
         report = await other.write(MemoryWriteRequest(write=WRITES[kind]))
         assert "Heron" in await block_of(memory)
-        assert report.decisions[0].id is not None
-        await other.erase(MemoryEraseRequest(ids=(report.decisions[0].id,)))
+        ids = tuple(decision.id for decision in report.decisions if decision.id is not None)
+        await other.erase(MemoryEraseRequest(ids=ids))
         assert "Heron" not in await block_of(memory)
 
 
