@@ -15,7 +15,7 @@ from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_pu
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.links import links_of_memory
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, hit_of, stored_at
+from elytron.memories.lookup import FactMemory, Memory, MessageMemory, SkillMemory, find_stored, hit_of, stored_at
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
@@ -133,7 +133,7 @@ async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
     ids: list[str] = []
     for collection, key, part in places:
         memory = memories.get(DocumentRef(collection, key))
-        if isinstance(memory, TurnMemory):
+        if isinstance(memory, MessageMemory):
             ids.append(transcript.message_id(TurnId(key), part or 0))
         elif memory is not None:
             ids.append(hit_of(memory, now).id)
@@ -158,7 +158,7 @@ async def _empty_space(
             report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
             return report, None
         # A batch is bounded, and the versions of a message are not: the loop finds the emptied ones again.
-        turns = {name: each for name, each in found.items() if isinstance(each, TurnMemory)}
+        turns = {name: each for name, each in found.items() if isinstance(each, MessageMemory)}
         full = [name for name, each in turns.items() if each.part not in each.turn.erased]
         later = set(() if request.dry_run else full[limits.WRITES_PER_REQUEST :])
         memories = [memory for name, memory in found.items() if memory is not None and name not in later]
@@ -204,17 +204,17 @@ async def _plan_erasure(
     plan = _ErasurePlan(record, names=await _host_id_places(ctx, scope, record, memories))
     for memory in memories:
         plan.sources.add(memory.ref)
-        plan.places.add(MemoryPlace(*memory.ref, memory.part if isinstance(memory, TurnMemory) else None))
+        plan.places.add(MemoryPlace(*memory.ref, memory.part if isinstance(memory, MessageMemory) else None))
         await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
     # Behind the loops, since only now is known which turns go as a whole.
-    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, MessageMemory)], plan)
     plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
     await _take_trails(ctx, scope, memories, plan)
-    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     parts = ((turn, part) for (_, part), turn in erased.items() if part not in turn.erased)
     plan.marks = await erasure_marks(ctx, scope.space, record, parts)
     return plan
@@ -224,7 +224,7 @@ async def _host_id_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
 ) -> dict[DocumentRef, int]:
     """Return where host ids of turns among `memories` stand, with their revisions."""
-    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
     found: dict[DocumentRef, int] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
@@ -268,7 +268,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
 def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
+    is_cut = isinstance(memory, MessageMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
     if is_cut:
         return ControlDecision(
             id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was already erased"
@@ -292,7 +292,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
             (use,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
             plan.refs |= {use.ref: use.revision} if use is not None else {}
-        case TurnMemory(turn=turn, part=part):
+        case MessageMemory(turn=turn, part=part):
             plan.citations.add(memory.id)
             # Several messages of a turn may go at once: each is cut from what the one before left.
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
@@ -323,7 +323,9 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             plan.refs[document.ref] = document.revision
 
 
-async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _ErasurePlan) -> None:
+async def _take_beside(
+    ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
+) -> None:
     """Add documents beside removed turns, or beside those messages of turns that stay."""
     messages = {memory.id for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
@@ -345,7 +347,7 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
     """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
     parts: dict[DocumentRef, list[int]] = {}
     for memory in memories:
-        if isinstance(memory, TurnMemory):
+        if isinstance(memory, MessageMemory):
             parts.setdefault(memory.ref, []).append(memory.part)
     for ref, document in (await trail_documents(ctx, scope.space, plan.record, plan.sources)).items():
         if ref in plan.refs:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
 from elytron.memories.links import meant_conversation, with_last
-from elytron.memories.lookup import FactMemory, TurnMemory, find_memory, is_private
+from elytron.memories.lookup import FactMemory, MessageMemory, find_memory, is_private
 from elytron.recall.filters import asked_planes, passes_filters
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.order import PlacedMemory, rerank_hits
@@ -215,7 +215,7 @@ async def _unplaced_reason(
     ctx: OperationContext, scope: Scope, memory_id: str, filters: RecallFilters, *, include_private: bool
 ) -> AbsenceReason:
     memory = await find_memory(ctx, scope, memory_id)
-    if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
+    if memory is None or (isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)):
         return AbsenceReason.UNKNOWN
     # The answer for a private memory is that for a missing one.
     if is_private(memory) and not include_private:
