@@ -302,7 +302,7 @@ class Agent:
         await self._thread.refresh()
         if self._thread.is_taken and self.settings.wait_seconds:
             yield ThreadAwaited(thread=self.name, wait_s=self.settings.wait_seconds)
-        record = await self._taken(is_fresh=True)
+        record = await self._taken()
         if record is None:
             return
         yield RunStarted(run=record.input.run, thread=self.name, is_resumed=True, input=record.input.text)
@@ -316,15 +316,13 @@ class Agent:
             async for event in events:
                 yield event
 
-    async def _taken(self, *, is_fresh: bool) -> RunRecord | None:
+    async def _taken(self) -> RunRecord | None:
         """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
+        await self._thread.wait(self.settings.wait_seconds, is_fresh=True)
         while True:
-            await self._thread.wait(self.settings.wait_seconds, is_fresh=is_fresh)
-            is_fresh = False
             try:
                 await self._thread.settle()
-                run = self._thread.head.open
-                if run is None:
+                if (run := self._thread.head.open) is None:
                     return None
                 record = await self._journal.load(run)
                 if record is not None:
@@ -332,7 +330,7 @@ class Agent:
                     return record
                 await self._thread.drop_open()
             except Conflict:
-                continue
+                await self._thread.wait(self.settings.wait_seconds)
 
     async def _running(
         self, record: RunRecord, deadline: RunDeadline, *, is_resumed: bool

@@ -61,10 +61,10 @@ from elytron_agent.runs.source import (
     ContextSource,
     MemoryTools,
     RunContext,
-    delta_of,
     memory_tools_of,
     prefix_fingerprint,
     shown_blocks,
+    turn_of,
 )
 from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
 from elytron_agent.tool import CallKey, Tool
@@ -168,9 +168,7 @@ class AgentRun:
         return end_of(self.record)
 
     async def _closed(self, end: RunEnd) -> RunEnd:
-        delta = delta_of(self.record, end.reason)
-        turn = self.agent.turn_memory.closing_of(delta) if delta is not None else None
-        closing = RunClosing(turn, tuple(self.pending), end)
+        closing = RunClosing(turn_of(self.agent, self.record, end.reason), tuple(self.pending), end)
         try:
             end = await self.agent.thread.close(self.record.input.run, closing, frees=self.agent.strategy is None)
         except Conflict:

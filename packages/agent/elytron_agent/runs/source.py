@@ -18,6 +18,7 @@ from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core import limits as core_limits
 from elytron_core.clock import Clock
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.evidence import EvidenceRole
@@ -367,8 +368,8 @@ def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
     return _DELIVERIES[reason]
 
 
-def delta_of(record: RunRecord, reason: StopReason, /) -> CanonicalTurnDelta | None:
-    """Return the turn as memory stores it; a repeat of it stores nothing. None if there are no words.
+def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> MemoryFinalizeTurnRequest | None:
+    """Return the request that has memory store the turn; a repeat of it stores nothing. None if there are no words.
 
     Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing, and a
     schedule's words as the system's.
@@ -391,7 +392,7 @@ def delta_of(record: RunRecord, reason: StopReason, /) -> CanonicalTurnDelta | N
     if not said and not has_answer:
         return None
     answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text) if has_answer else None
-    return CanonicalTurnDelta(
+    delta = CanonicalTurnDelta(
         turn_id=record.input.run,
         delivery=delivery,
         input_messages=said,
@@ -401,6 +402,7 @@ def delta_of(record: RunRecord, reason: StopReason, /) -> CanonicalTurnDelta | N
         or record.input.is_outside
         or any(each.role is EvidenceRole.TOOL for each in given),
     )
+    return agent.turn_memory.closing_of(delta)
 
 
 def given_messages(asked: RunInput, /) -> list[transcript.Message]:

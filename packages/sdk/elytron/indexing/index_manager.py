@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from elytron.indexing import checkpoints
@@ -386,12 +386,14 @@ class SpaceIndexes:
                 self._store, space, held.index, entries, analyser=self._analyser, statements=self._statements
             )
             actions = {entry.action for entry in unseen}
-            has_removed = not actions.isdisjoint((JournalAction.ERASE, JournalAction.DELETE))
-            self.readings.drop(space, [entry.ref for entry in unseen], with_lists=has_removed)
+            self.readings.drop(space, [entry.ref for entry in unseen], with_lists=not actions.isdisjoint(_REMOVALS))
             if JournalAction.ERASE in actions:
                 held.index.renew_versions()
                 held.is_clean = False
             held.mark = entries[-1]
+
+
+_REMOVALS: Final = frozenset({JournalAction.ERASE, JournalAction.DELETE})
 
 
 async def _fold_page(

@@ -91,8 +91,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    count = max(wanted, 1) + len(standing.facts)
-    gathered = await _gather_recalled(ctx, reader, scope, request, count, room=max_len)
+    gathered = await _gather_recalled(ctx, reader, scope, request, max(wanted, 1) + len(standing.facts), room=max_len)
     beside = await hints_beside(ctx, reader, request)
     private = private_of(standing.private, request, gathered.private)
     pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
