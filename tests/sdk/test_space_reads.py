@@ -119,8 +119,8 @@ async def test_tools_that_another_process_registers_and_forgets_are_those_of_the
         await memory.add("The file is blue.")
         assert await hints(memory) == 0
         await other.upsert_agent_tool_registry(HOST)
-        told = elytron.AgentToolUsageFeedbackWrite(feedback=feedback(seen(), seen()))
-        await other.write(MemoryWriteRequest(write=told))
+        write = elytron.AgentToolUsageFeedbackWrite(feedback=feedback(seen(), seen()))
+        await other.write(MemoryWriteRequest(write=write))
         assert await hints(memory) == 1
         await other.delete_agent_tool_registry("host")
         assert await hints(memory) == 0

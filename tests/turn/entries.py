@@ -24,7 +24,7 @@ from elytron_turn.memory import TurnMemory
 Entry = Callable[[MemoryRuntime, str], Awaitable[str]]
 
 
-async def shown_by_agent(memory: MemoryRuntime, prompt: str) -> str:
+async def agent_context(memory: MemoryRuntime, prompt: str) -> str:
     model = ScriptedChat(said("I see."))
     agent = Agent(memory, model, settings=AgentSettings(enabled=True, recall_deadline_s=30))
     await agent.say(prompt)
@@ -32,7 +32,7 @@ async def shown_by_agent(memory: MemoryRuntime, prompt: str) -> str:
     return "\n".join(part.text for each in references for part in each.parts if isinstance(part, TextPart))
 
 
-async def shown_by_hooks(memory: MemoryRuntime, prompt: str) -> str:
+async def hooks_context(memory: MemoryRuntime, prompt: str) -> str:
     async with TurnHooks(memory) as hooks:
         report = await hooks.before_turn(BeforeTurn(turn_id="t", conversation="now", current_input=prompt))
     policy, data, _ = (message["content"] for message in report.messages)
@@ -41,7 +41,7 @@ async def shown_by_hooks(memory: MemoryRuntime, prompt: str) -> str:
     return f"{policy}\n{data}"
 
 
-async def shown_by_proxy(memory: MemoryRuntime, prompt: str) -> str:
+async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
     entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with serving(recorded("chat")) as upstream:
         app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(upstream.url),), max_chars=6_000))
@@ -53,7 +53,7 @@ async def shown_by_proxy(memory: MemoryRuntime, prompt: str) -> str:
     return block.strip().split("\n", 1)[1].rsplit("\n", 1)[0]
 
 
-async def shown_to_assistant(memory: MemoryRuntime, prompt: str) -> str:
+async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
     event = HookEvent(session_id="s", prompt=prompt)
     output = await prompt_context(TurnMemory(memory.operate, memory.scope), event, max_chars=6_000)
     assert output is not None
@@ -62,8 +62,8 @@ async def shown_to_assistant(memory: MemoryRuntime, prompt: str) -> str:
 
 
 ENTRIES: dict[str, Entry] = {
-    "agent": shown_by_agent,
-    "hooks": shown_by_hooks,
-    "proxy": shown_by_proxy,
-    "assistant": shown_to_assistant,
+    "agent": agent_context,
+    "hooks": hooks_context,
+    "proxy": proxy_context,
+    "assistant": assistant_context,
 }

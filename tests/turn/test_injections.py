@@ -27,16 +27,18 @@ async def memory() -> AsyncIterator[MemoryRuntime]:
 @EACH
 async def test_no_text_leaves_its_place_by_any_entry(memory: MemoryRuntime, entry: str, text: str) -> None:
     await plant(memory, text)
-    shown = await ENTRIES[entry](memory, f"What is known of the {WORD}?")
+    context = await ENTRIES[entry](memory, f"What is known of the {WORD}?")
     if entry in {"proxy", "assistant"}:
-        require_framed(shown)
-    fences = list(fence.FENCED.finditer(shown))
+        require_framed(context)
+    fences = list(fence.FENCED.finditer(context))
     assert fences
-    assert len(fences) == len(fence.OPENING.findall(shown)) == len(fence.CLOSING.findall(shown))
+    assert len(fences) == len(fence.OPENING.findall(context)) == len(fence.CLOSING.findall(context))
     assert any(WORD in each[2] for each in fences)
     # The one recogniser knows all of it, so that nothing of it is stored as somebody's words.
-    assert WORD not in strip_own_output(shown).text
-    for line in fence.FENCED.sub(lambda each: each[2], shown.replace(DATA_POLICY, "").replace(POLICY, "")).split("\n"):
+    assert WORD not in strip_own_output(context).text
+    for line in fence.FENCED.sub(lambda each: each[2], context.replace(DATA_POLICY, "").replace(POLICY, "")).split(
+        "\n"
+    ):
         assert TOKEN.search(line) is None, line
         assert all(is_plain(char) or char in "\u200c\u200d" for char in line)
         assert re.search("[\u200c\u200d]{2}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}", line) is None
@@ -46,9 +48,9 @@ async def test_no_text_leaves_its_place_by_any_entry(memory: MemoryRuntime, entr
 async def test_memories_that_may_not_answer_come_with_a_doubt_by_any_entry(memory: MemoryRuntime, entry: str) -> None:
     await memory.add("The kiln on the left runs too hot, take off thirty degrees.", conversation="earlier")
     await memory.add("Ravi pays half the rent.", conversation="earlier")
-    shown = await ENTRIES[entry](memory, "How much does the kiln cost?")
-    assert "take off thirty degrees" in shown
-    assert shown.count(DOUBT) == 1
+    context = await ENTRIES[entry](memory, "How much does the kiln cost?")
+    assert "take off thirty degrees" in context
+    assert context.count(DOUBT) == 1
 
 
 @EACH

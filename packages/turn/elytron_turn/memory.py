@@ -261,7 +261,7 @@ class TurnMemory:
     async def _recalled(self, messages: TurnMessages, count: int, *, wait_s: float | None) -> TurnContext:
         """Return up to `count` memories that the gate lets through and the model is not shown anyway.
 
-        A recall that is late goes on, so that an index that it builds is there next time.
+        With `wait_s`, a recall that is late goes on, so that an index that it builds is there next time.
         """
         if wait_s is not None and wait_s <= 0:
             return TurnContext(outcome="off")
@@ -275,19 +275,24 @@ class TurnMemory:
             filters=self._filters,
             recall_gate=RecallGate.AUTO,
         )
-        task = asyncio.ensure_future(self._operate(request))
-        self._late.add(task)
-        task.add_done_callback(self._end_recall)
-        done, _ = await asyncio.wait({task}, timeout=wait_s)
-        if not done:
-            return TurnContext(outcome="late")
-        if isinstance(error := task.exception(), ElytronError):
+        try:
+            report = await self._operate(request) if wait_s is None else await self._report_within(request, wait_s)
+        except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)
-        report = task.result()
+        if report is None:
+            return TurnContext(outcome="late")
         hits = [hit for hit in report.hits if not messages.shows(hit, self._scope)]
         recalled = tuple(map(_recalled_memory, hits[:count]))
         note = DOUBT if recalled and report.outcome is RecallOutcome.DOUBTFUL else ""
         return TurnContext(outcome="found" if recalled else "nothing", recalled=recalled, note=note)
+
+    async def _report_within(self, request: MemoryRecallRequest, wait_s: float) -> MemoryRecallReport | None:
+        """Return the report of a recall; None if it is late."""
+        task = asyncio.ensure_future(self._operate(request))
+        self._late.add(task)
+        task.add_done_callback(self._end_recall)
+        done, _ = await asyncio.wait({task}, timeout=wait_s)
+        return task.result() if done else None
 
     def _projection(self, query: str, max_chars: int, *, recall_limit: int | None = None) -> MemoryProjectionRequest:
         return MemoryProjectionRequest(
