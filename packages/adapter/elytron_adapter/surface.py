@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_core.model import Value
@@ -66,19 +67,19 @@ class SurfaceProtocol(StrEnum):
     """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
 
 
-class SurfaceFigure(Protocol):
-    """One figure that a surface brings. A histogram has cumulative `buckets`, and its sum as `value`."""
+class SurfaceFigure(NamedTuple):
+    """One figure as a server shows it. A histogram has its sum as `value`."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def buckets(self) -> tuple[tuple[str, float], ...]:
-        """Return the upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
-        ...
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+    """The upper bound of each bucket of a histogram as text, with the count up to it."""
+
+
+def cumulative_buckets(bounds: Iterable[object], counts: Iterable[int], /) -> tuple[tuple[str, float], ...]:
+    """Return the buckets of a histogram as Prometheus reads them: those of `bounds`, and one for all that is more."""
+    return tuple(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))
 
 
 Figures = Callable[[], Iterable[SurfaceFigure]]

@@ -5,8 +5,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from elytron_adapter.surface import SurfaceFigure, cumulative_buckets
 from elytron_proxy import limits
 
 logger = logging.getLogger("elytron.proxy")
@@ -45,15 +46,6 @@ class ProxyFigure(StrEnum):
     UNREACHABLE = "unreachable", "Calls that no model server answered."
     REQUEST_BYTES = "request_bytes", "Bytes of requests received."
     ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers sent to clients."
-
-
-class ShownFigure(NamedTuple):
-    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
 
 
 class UpstreamEndings:
@@ -111,19 +103,15 @@ class ProxyFigures:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
-    def shown(self) -> Iterator[ShownFigure]:
+    def shown(self) -> Iterator[SurfaceFigure]:
         """Yield all figures as Prometheus reads them."""
         for figure in ProxyFigure:
-            yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
+            yield SurfaceFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
         text = "Model servers whose answers cannot be stored."
-        yield ShownFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
-        total, buckets = 0, list[tuple[str, float]]()
-        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
-            total += count
-            buckets.append((bound, total))
-        yield ShownFigure(
+        yield SurfaceFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
+        yield SurfaceFigure(
             _FIRST_BYTE,
             "Seconds from the complete request to the first byte of its answer.",
             self._first_byte_s,
-            tuple(buckets),
+            cumulative_buckets(_BOUNDS, self._first_bytes),
         )

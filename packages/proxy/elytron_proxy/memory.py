@@ -174,19 +174,20 @@ class ProxyMemory:
 
         Raises MemoryDown.
         """
+        return await self._patiently(lambda: self.call(caller, request))
+
+    async def _patiently(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Return what `work` returns, done again and again while memory is only busy. Raises MemoryDown."""
         for attempt in range(limits.COMMIT_ATTEMPTS - 1):
             try:
-                return await self.call(caller, request)
+                return await work()
             except MemoryDown as error:
                 if not error.is_busy:
                     raise
-            await self._wait(attempt)
-        return await self.call(caller, request)
-
-    async def _wait(self, attempt: int) -> None:
-        # Spread at random, so that calls that failed together do not come together again.
-        wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
-        await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
+            # Spread at random, so that calls that failed together do not come together again.
+            wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
+            await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
+        return await work()
 
     async def block(
         self, caller: ProxyCaller, prompt: CallPrompt, /, *, max_chars: int, shown: str | None
@@ -291,20 +292,19 @@ class ProxyMemory:
 
         If `is_patient`, it is done again and again while memory is only busy. Raises MemoryDown.
         """
-        attempts = limits.COMMIT_ATTEMPTS if is_patient else 1
-        while True:
-            attempts -= 1
-            try:
-                return await self.in_time(caller, lambda: self._placed(caller, work))
-            except ElytronError as error:
-                if not attempts or not error.retryable:
-                    raise MemoryDown(error.key, is_busy=error.retryable) from None
-            await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
 
-    async def _placed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        async with self._entrance.shedding.place(caller.principal):
-            with acting_as(caller.principal):
-                return await work()
+        async def placed() -> ResultT:
+            async with self._entrance.shedding.place(caller.principal):
+                with acting_as(caller.principal):
+                    return await work()
+
+        async def tried() -> ResultT:
+            try:
+                return await self.in_time(caller, placed)
+            except ElytronError as error:
+                raise MemoryDown(error.key, is_busy=error.retryable) from None
+
+        return await (self._patiently(tried) if is_patient else tried())
 
     async def register(self, caller: ProxyCaller, prompt: CallPrompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
+from elytron_adapter.surface import SurfaceFigure, cumulative_buckets
 from elytron_agent import limits
 from elytron_agent.hooks import window
 from elytron_agent.hooks.contract import (
@@ -240,17 +241,12 @@ class _ContextDraft:
         before = self.part_tokens(part)
         room = max(before - (self.tokens - limit) - 1, int(limit * SHARES[part]))
         shorter = self
-        match part:
-            case RequestPart.SYSTEM:
-                shorter = replace(self, placed=self.placed._replace(system=_cut_tokens(self.placed.system, room)))
-            case RequestPart.CURRENT:
-                shorter = replace(self, placed=self.placed._replace(current=_cut_tokens(self.placed.current, room)))
-            case _:
-                while shorter.part_tokens(part) > room:
-                    recalled = shorter.recalled.shorter()
-                    if recalled is shorter.recalled:
-                        break
-                    shorter = replace(shorter, recalled=recalled)
+        if part is RequestPart.REFERENCE:
+            while shorter.part_tokens(part) > room and (recalled := shorter.recalled.shorter()) != shorter.recalled:
+                shorter = replace(shorter, recalled=recalled)
+        else:
+            messages: tuple[HostMessage, ...] = getattr(self.placed, part)
+            shorter = replace(self, placed=self.placed._replace(**{part.value: _cut_tokens(messages, room)}))
         after = shorter.part_tokens(part)
         if after == before:
             return shorter
@@ -261,13 +257,9 @@ class _ContextDraft:
 
     def part_tokens(self, part: RequestPart, /) -> int:
         """Return the tokens of the host's system messages, of its current ones, or of the reference."""
-        match part:
-            case RequestPart.SYSTEM:
-                return _message_tokens(self.placed.system)
-            case RequestPart.CURRENT:
-                return _message_tokens(self.placed.current)
-            case _:
-                return sum(item.tokens for item in self.reference)
+        if part is RequestPart.REFERENCE:
+            return sum(item.tokens for item in self.reference)
+        return _message_tokens(getattr(self.placed, part))
 
     def report(self, form: MessageForm, /) -> BeforeTurnReport:
         """Return the messages to send."""
@@ -358,15 +350,6 @@ class HookCounts:
         self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
 
 
-class HookFigure(NamedTuple):
-    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
 TEXTS: Final = {
     "memory_before_turn_total": "Turns for which memory was requested.",
     "memory_before_turn_fail_total": "Turns that continued without memory because it failed.",
@@ -380,18 +363,15 @@ TEXTS: Final = {
 }
 
 
-def figures_of(metrics: HookMetrics, /) -> Iterator[HookFigure]:
+def figures_of(metrics: HookMetrics, /) -> Iterator[SurfaceFigure]:
     """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
     for name, value in metrics:
         if not isinstance(value, HookLatency):
-            yield HookFigure(name, TEXTS[name], value)
+            yield SurfaceFigure(name, TEXTS[name], value)
             continue
-        total, buckets = 0, list[tuple[str, float]]()
-        for bucket, end in BUCKETS:
-            total += value.buckets[bucket]
-            # A bound of Prometheus is in its bucket, and these are whole milliseconds.
-            buckets.append((f"{end - 1}" if end is not None else "+Inf", total))
-        yield HookFigure(name, TEXTS[name], value.sum_ms, tuple(buckets))
+        # A bound of Prometheus is in its bucket, and these are whole milliseconds.
+        bounds = [end - 1 for _, end in BUCKETS if end is not None]
+        yield SurfaceFigure(name, TEXTS[name], value.sum_ms, cumulative_buckets(bounds, value.buckets.values()))
 
 
 logger = logging.getLogger("elytron.hooks")

@@ -4,20 +4,11 @@ import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from elytron_adapter.surface import SurfaceFigure, cumulative_buckets
 from elytron_agent.rag import limits
 from elytron_agent.rag.table_cache import TableCache
 from elytron_agent.rag.usage import UsageLedger
-
-
-class RagFigure(NamedTuple):
-    """A figure of the service."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(slots=True)
@@ -35,8 +26,7 @@ class SearchTimes:
 
     def buckets(self) -> tuple[tuple[str, float], ...]:
         """Return the bounds with the counts up to each."""
-        names = (*map(str, limits.SEARCH_BUCKETS_S), "+Inf")
-        return tuple((name, float(sum(self.counts[: at + 1]))) for at, name in enumerate(names))
+        return cumulative_buckets(limits.SEARCH_BUCKETS_S, self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +52,12 @@ class SearchFigures:
         yield
         (self._cached if is_cached else self._read).add(time.perf_counter() - began)
 
-    def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[RagFigure]:
+    def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[SurfaceFigure]:
         """Yield the figures as they are now."""
         times, counts, bounds = (self._cached, self._read), cache.counts, cache.bounds
-        yield RagFigure("elytron_rag_cached_search_seconds", "Searches over cached vectors.", times[0].total_s,
+        yield SurfaceFigure("elytron_rag_cached_search_seconds", "Searches over cached vectors.", times[0].total_s,
                         times[0].buckets())  # fmt: skip
-        yield RagFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
+        yield SurfaceFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
                         times[1].buckets())  # fmt: skip
         rows: tuple[tuple[str, str, float], ...] = (
             ("cached_search_seconds_alert", "Limit of an alert.", self._alerts.cached_search_s),
@@ -89,4 +79,4 @@ class SearchFigures:
             ("quota_refused_total", "Texts rejected by a quota.", ledger.refused),
         )  # fmt: skip
         for name, text, value in rows:
-            yield RagFigure(f"elytron_rag_{name}", text, value)
+            yield SurfaceFigure(f"elytron_rag_{name}", text, value)
