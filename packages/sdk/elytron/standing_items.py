@@ -200,6 +200,9 @@ class ConversationDocuments:
     private: tuple[continuity.GardenDocument, ...]
     """Private documents, by name."""
 
+    def __len__(self) -> int:
+        return 2 + len(self.capsules) + len(self.private)
+
 
 _STORED: Final = (continuity.EXECUTION, continuity.SUMMARIES, continuity.CAPSULES, continuity.GARDEN)
 
@@ -207,23 +210,20 @@ _STORED: Final = (continuity.EXECUTION, continuity.SUMMARIES, continuity.CAPSULE
 async def _conversation_documents(reader: SpaceReader, tag: ConversationTag) -> ConversationDocuments:
     store, space, prefix = reader.ctx.store, reader.space, f"{tag}."
 
-    async def read() -> list[ConversationDocuments]:
+    async def read() -> ConversationDocuments:
         refs = (DocumentRef(continuity.EXECUTION, tag), DocumentRef(continuity.SUMMARIES, tag))
         state, summary = await store.get(space, refs)
         capsules = await store.scan(space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
         garden = await store.scan(space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
         documents = (continuity.GardenDocument.from_bytes(document.body) for document in garden)
-        return [
-            ConversationDocuments(
-                _open_value(state, continuity.ExecutionState),
-                _open_value(summary, continuity.SessionSummary),
-                tuple(continuity.ContinuityCapsule.from_bytes(document.body) for document in capsules),
-                tuple(sorted((one for one in documents if one.forgotten_at is None), key=attrgetter("name"))),
-            )
-        ]
+        return ConversationDocuments(
+            _open_value(state, continuity.ExecutionState),
+            _open_value(summary, continuity.SessionSummary),
+            tuple(continuity.ContinuityCapsule.from_bytes(document.body) for document in capsules),
+            tuple(sorted((one for one in documents if one.forgotten_at is None), key=attrgetter("name"))),
+        )
 
-    (documents,) = await reader.listed(tag, _STORED, read)
-    return documents
+    return await reader.listed(tag, _STORED, read)
 
 
 def _open_value(document: Document | None, kind: type[StateT]) -> StateT | None:

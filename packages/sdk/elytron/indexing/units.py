@@ -6,7 +6,7 @@ The cache keeps parsed turns and facts, so that an unchanged one is not parsed a
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -438,7 +438,7 @@ class ReadTurn:
 
 
 ReadT = TypeVar("ReadT", ReadTurn, PreparedFact)
-ListedT = TypeVar("ListedT")
+ListedT = TypeVar("ListedT", bound=Sized)
 _Shelf = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
 
 
@@ -452,7 +452,7 @@ class ParseCache:
         self._most = most
         self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
         self._count = 0
-        self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
+        self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Any]] = OrderedDict()
         self._forgotten = 0
 
     def __len__(self) -> int:
@@ -473,9 +473,12 @@ class ParseCache:
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
     async def listed(
-        self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
-    ) -> Sequence[ListedT]:
-        """Return what `make` returns; it is asked again only if the list `name` was last made of another state."""
+        self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[ListedT]], /
+    ) -> ListedT:
+        """Return what `make` returns; it is asked again only if the list `name` was last made of another state.
+
+        Its length is what it counts for.
+        """
         key = space, name
         cached = self._lists.get(key)
         if cached is not None and cached[0] == state:

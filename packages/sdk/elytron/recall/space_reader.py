@@ -4,8 +4,9 @@ A list of documents is cached with the versions of its collections in the index.
 them, so a list is read again after a change by any process, and never served after one.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from elytron.context import OperationContext
@@ -20,7 +21,7 @@ from elytron_core.ports.store import DocumentRef
 if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
 
-ListedT = TypeVar("ListedT")
+ListedT = TypeVar("ListedT", bound=Sized)
 ValueT = TypeVar("ValueT", bound=Value)
 
 
@@ -34,12 +35,8 @@ class SpaceReader:
     index: "SpaceIndex"
 
     async def listed(
-        self,
-        name: Hashable,
-        collections: Sequence[str],
-        read: Callable[[], Awaitable[Sequence[ListedT]]],
-        /,
-    ) -> Sequence[ListedT]:
+        self, name: Hashable, collections: Sequence[str], read: Callable[[], Awaitable[ListedT]], /
+    ) -> ListedT:
         """Return what `read` makes of documents of these collections, read again only after one of them changed."""
         versions = tuple(map(self.index.version_of, collections))
         return await self.ctx.folds.readings.listed(self.space, name, versions, read)
@@ -55,12 +52,7 @@ class SpaceReader:
 
     async def tools(self) -> ToolState:
         """Return what the space knows of tools."""
-
-        async def read() -> list[ToolState]:
-            return [await tools_of(self.ctx.store, self.space)]
-
-        (tools,) = await self.listed(REGISTRIES, (REGISTRIES, EXPERIENCES), read)
-        return tools
+        return await self.listed(REGISTRIES, (REGISTRIES, EXPERIENCES), partial(tools_of, self.ctx.store, self.space))
 
 
 async def open_reader(ctx: OperationContext, space: SpaceId, /) -> SpaceReader | None:

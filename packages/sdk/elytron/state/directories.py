@@ -281,6 +281,9 @@ class ToolState:
     registries: dict[str, AgentToolRegistrySnapshot]
     experiences: dict[str, ToolExperience]
 
+    def __len__(self) -> int:
+        return len(self.registries) + len(self.experiences)
+
 
 NO_TOOLS = ToolState({}, {})
 
