@@ -7,7 +7,7 @@ differ in where the context stands in their requests, and in what they do if mem
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 from elytron_core import limits
@@ -85,6 +85,18 @@ class TurnDeadline:
 NO_DEADLINE: Final = TurnDeadline()
 
 
+class StandingWish(Value):
+    """A wish that is to hold, as one escaped line of the block."""
+
+    id: str
+    line: str
+
+    @property
+    def text(self) -> str:
+        """Return the wish without its label."""
+        return self.line.partition("] ")[2]
+
+
 class TurnMessages(Value):
     """What the model is shown of the conversation anyway: none of it is recalled a second time."""
 
@@ -99,6 +111,10 @@ class TurnMessages(Value):
     def query(self) -> str:
         """Return what is searched for: the person's own words, without blocks of memory that they repeat."""
         return own_words(self.current)[: limits.QUERY_CHARS].strip()
+
+    def shows_wish(self, wish: StandingWish, /) -> bool:
+        """Return whether the message of a wish is shown already."""
+        return wish.id in self.ids or (bool(self.texts) and similarity.plain_text(wish.text) in self.texts)
 
     def shows(self, hit: RecallHit, scope: Scope | None, /) -> bool:
         """Return whether a recalled memory is shown already: the message itself, or the conversation's own summary."""
@@ -129,18 +145,6 @@ class RecalledMemory(Value):
     at: Instant | None = None
     speaker: str | None = None
     is_outside: bool = False
-
-
-class StandingWish(Value):
-    """A wish that is to hold, as one escaped line of the block."""
-
-    id: str
-    line: str
-
-    @property
-    def text(self) -> str:
-        """Return the wish without its label."""
-        return self.line.partition("] ")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +194,16 @@ class TurnMemory:
         """Return what memory adds to a turn, within the budget. A memory that fails or is late adds nothing."""
         if budget.memories is None:
             return await self._block(messages.query, budget)
-        standing = await self._standing(messages, budget)
+        standing = await self._standing(messages, budget.max_chars)
         # A message that is no more than its wish is not shown twice.
         texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
         beside = messages.model_copy(update={"texts": texts})
         recalled = await self._recalled(beside, budget.memories, wait_s=budget.wait_s)
-        return TurnContext(
-            outcome=recalled.outcome,
+        return replace(
+            recalled,
             failure=recalled.failure or standing.failure,
             facts=standing.facts,
             wishes=standing.wishes if recalled.outcome != "off" else (),
-            recalled=recalled.recalled,
-            note=recalled.note,
         )
 
     @overload
@@ -241,22 +243,24 @@ class TurnMemory:
         if not report.selected_ids:
             return TurnContext()
         cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
-        return TurnContext("found", None, report.system_memory_block, report.selected_ids, tuple(cites))
+        return TurnContext(
+            outcome="found", block=report.system_memory_block, selected=report.selected_ids, cites=tuple(cites)
+        )
 
-    async def _standing(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
+    async def _standing(self, messages: TurnMessages, max_chars: int) -> TurnContext:
         """Return the standing facts, and the wishes that the model is not shown anyway."""
-        if not budget.max_chars:
+        if not max_chars:
             return TurnContext(facts="")
         try:
-            report = await self._operate(self._projection("", budget.max_chars, recall_limit=0))
+            report = await self._operate(self._projection("", max_chars, recall_limit=0))
         except ElytronError as error:
             return TurnContext(failure=error)
-        wishes = (
-            StandingWish(id=memory, line=_MINUTE.sub("", line))
-            for memory, line in section_lines(report, SectionName.WISHES)
-            if memory not in messages.ids
+        lines = section_lines(report, SectionName.WISHES)
+        wishes = (StandingWish(id=memory, line=_MINUTE.sub("", line)) for memory, line in lines)
+        return TurnContext(
+            facts=_standing_facts(report) if self._has_facts else "",
+            wishes=tuple(wish for wish in wishes if not messages.shows_wish(wish)),
         )
-        return TurnContext(facts=_standing_facts(report) if self._has_facts else "", wishes=tuple(wishes))
 
     async def _recalled(self, messages: TurnMessages, count: int, *, wait_s: float | None) -> TurnContext:
         """Return up to `count` memories that the gate lets through and the model is not shown anyway.

@@ -318,8 +318,7 @@ class RunJournal(ThreadNotes):
 
     async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
         """Return the stable part of an epoch, None before it is made."""
-        found = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
-        return found[0] if found is not None else None
+        return await self._value(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
 
     async def put_stable(self, thread: str, epoch: int, part: StableContext, /) -> None:
         """Store the stable part of an epoch."""
@@ -328,8 +327,8 @@ class RunJournal(ThreadNotes):
 
     async def given(self, thread: str, run: str, /) -> GivenMemory | None:
         """Return what a strategy gave a run; None before that, and after something in the space was erased."""
-        found = await self._read(self._shown(thread), _GIVEN, GivenMemory)
-        return found[0] if found is not None and found[0].run == run else None
+        given = await self._value(self._shown(thread), _GIVEN, GivenMemory)
+        return given if given is not None and given.run == run else None
 
     async def put_given(self, thread: str, given: GivenMemory, /) -> None:
         """Store what a strategy gave the open run, in the place of what it gave the one before."""
@@ -340,12 +339,11 @@ class RunJournal(ThreadNotes):
         if number == 0:
             return None
         key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
-        found = await self._read((AGENTS, self._agent, thread), key, WindowSummary)
-        if found is None:
+        summary = await self._value((AGENTS, self._agent, thread), key, WindowSummary)
+        if summary is None:
             raise NotFound(what="summary", name=str(number))
-        told = await self._read(copies_of_conversation(thread), key, SummaryText)
-        text = {"text": told[0].text} if told is not None else {"is_erased": True}
-        return found[0].model_copy(update=text)
+        copy = await self._value(copies_of_conversation(thread), key, SummaryText)
+        return summary.model_copy(update={"text": copy.text} if copy is not None else {"is_erased": True})
 
     async def put_summary(self, thread: str, summary: WindowSummary, /) -> None:
         """Store a summary; it is used once the head names it."""
@@ -355,8 +353,7 @@ class RunJournal(ThreadNotes):
 
     async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
-        found = await self._read((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
-        return found[0] if found is not None else None
+        return await self._value((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
 
     async def put_preferences(self, preferences: UserPreferences, /) -> None:
         """Store what the person set."""

@@ -52,8 +52,7 @@ class ThreadNotes:
 
     async def welcome(self, thread: str, /) -> ThreadWelcome | None:
         """Return the first words to the person; None if there were none."""
-        notes = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
-        return notes[0] if notes is not None else None
+        return await self._value((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
 
     async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
         """Store the first words to the person, once, and return those that are stored."""
@@ -95,6 +94,10 @@ class ThreadNotes:
     async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
         record = await self._records.get(namespace, key)
         return (kind.model_validate(record.value), record.version) if record is not None else None
+
+    async def _value(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> ValueT | None:
+        note = await self._read(namespace, key, kind)
+        return note[0] if note is not None else None
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
