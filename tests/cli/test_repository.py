@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_cli.agents.repository import network_origin, repository_space
+from elytron_assistants.repository import network_origin, repository_space
 
 GIT = shutil.which("git")
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
-from elytron_cli.agents.repository import repository_space
+from elytron_assistants.repository import repository_space
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json

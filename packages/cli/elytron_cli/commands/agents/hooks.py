@@ -28,7 +28,7 @@ from elytron_cli.agents.hooks import (
 )
 from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
-from elytron_cli.agents.repository import repository_space
+from elytron_assistants.repository import repository_space
 from elytron_cli.app import FAILURE
 from elytron_cli.config import program_path
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
