@@ -1,4 +1,5 @@
-"""Memory for coding assistants: which space a folder has, and what their sessions and hooks give to it.
+"""Memory for coding assistants: which project a folder belongs to, and what is read and stored for it.
 
-`elytron_assistants.repository` names the space of a folder.
+`repository` names the project of a folder, `registry` holds what the user decided about projects, `tiers` reads and
+writes the memory of a project and of its person, and `migration` splits a space that projects shared.
 """

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,9 +28,10 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     SourceKind,
 )
-from elytron_cli.config import RunSettings, default_store, resolve_settings
+from elytron_cli.config import FILE, FoundSetting, RunSettings, default_store, resolve_settings
 from elytron_cli.input.options import as_json, global_options
 from elytron_cli.input.values import valid_value
+from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import CommandOutput, OperationRefused, ProgressBar
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import (
@@ -250,11 +252,45 @@ def _make_folder(folder: Path) -> None:
 
 
 SPACES_NAMED = 5
+_RESOLVED = "elytron.resolved"
 
 
-def run_settings() -> RunSettings:
-    """Return the settings of this run."""
-    return resolve_settings(global_options(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+def run_settings(place: Path | None = None) -> RunSettings:
+    """Return the settings of this run; with `--per-repository`, the space is that of `place`, else of this folder."""
+    context = click.get_current_context()
+    resolved = context.meta.get(_RESOLVED)
+    if isinstance(resolved, RunSettings):
+        return resolved
+    settings = stated_settings()
+    if settings.is_per_repository:
+        space = asyncio.run(_project_space(settings, place))
+        settings = context.meta[_RESOLVED] = replace(settings, space=FoundSetting(space, PER_REPOSITORY))
+    return settings
+
+
+def stated_settings(*, with_file: bool = True) -> RunSettings:
+    """Return the settings of this run as they are stated: no store is opened to find the space of a repository.
+
+    Without the file, what a repository carries decides nothing.
+    """
+    options = global_options(click.get_current_context())
+    return resolve_settings(options, environment=os.environ, folder=Path.cwd() if with_file else None)
+
+
+def person_space(settings: RunSettings, /) -> str:
+    """Return the space of what holds in all projects: the one that the user names, no file in a project."""
+    from elytron_assistants.registry import PERSON_SPACE
+
+    return PERSON_SPACE if settings.space.origin in {"default", FILE} else settings.space.value
+
+
+async def _project_space(settings: RunSettings, place: Path | None) -> str:
+    from elytron_assistants.registry import project_memory
+    from elytron_assistants.repository import session_folder
+
+    folder = place or session_folder(str(Path.cwd()), environment=os.environ)
+    async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
+        return (await project_memory(session.runtime, folder, person=person_space(settings))).spaces[0]
 
 
 def run_output() -> CommandOutput:

@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from elytron_assistants.registry import ProjectMemory, project_memory
+from elytron_assistants.repository import repository_of, session_folder
+from elytron_assistants.tiers import read_tiers, write_tiers
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
-from elytron_assistants.repository import repository_space
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json
@@ -55,9 +57,15 @@ class HookEvent(BaseModel):
 
     session_id: str = Field(min_length=1, max_length=limits.NAME_CHARS)
     cwd: str = ""
+    workspace_roots: tuple[str, ...] = ()
     transcript_path: str = ""
     prompt: str = ""
     last_assistant_message: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder that the session started in."""
+        return session_folder(self.cwd, roots=self.workspace_roots, environment=os.environ)
 
 
 class HookInstallReport(Value):
@@ -81,15 +89,30 @@ def read_event(data: bytes, /) -> HookEvent:
         raise InvalidInput(field="standard input", problem="is not an event of a Claude Code hook") from None
 
 
-def scope_of(event: HookEvent, space: str, /, *, per_repository: bool = False) -> Scope:
-    """Return where a session's turns are stored: its own conversation, in the project that it works on.
+class HookPlace(NamedTuple):
+    """Where a session's memory is: in `space`, or with `per_repository` in that of its repository and the person's."""
 
-    With `per_repository` the space is that of the event's repository, and `space` is for what is in none.
-    """
-    if per_repository and event.cwd:
-        space = repository_space(Path(event.cwd)) or space
-    project = Path(event.cwd).name[: limits.NAME_CHARS].strip() or None
-    return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project)
+    space: str
+    per_repository: bool = False
+
+    def server_space(self, event: HookEvent) -> str:
+        """Return the space on a server, which the registry of projects is not read from."""
+        repository = repository_of(event.folder) if self.per_repository and event.folder is not None else None
+        return repository.space if repository is not None else self.space
+
+    async def memory_of(self, session: CommandSession, event: HookEvent) -> ProjectMemory | None:
+        """Return the tiers of memory that an event's folder has; None if all share one space."""
+        if not self.per_repository:
+            return None
+        cwd = Path(event.cwd) if event.cwd else None
+        return await project_memory(session.runtime, event.folder, person=self.space, cwd=cwd)
+
+
+def scope_of(event: HookEvent, space: str, /) -> Scope:
+    """Return where a session's turns are stored: its own conversation, in the project that it works on."""
+    folder = event.folder
+    project = folder.name[: limits.NAME_CHARS].strip() if folder is not None else None
+    return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project or None)
 
 
 def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> MemoryProjectionRequest | None:
@@ -103,10 +126,36 @@ def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> Memor
 
 def context_of(report: MemoryProjectionReport, /) -> str | None:
     """Return the JSON that gives the agent the block; None if the block has no memory in it."""
-    if not report.selected_ids:
-        return None
-    told = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
-    return json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+    return _context_json(report.system_memory_block) if report.selected_ids else None
+
+
+def _context_json(block: str) -> str:
+    return json.dumps(
+        {"hookSpecificOutput": {"hookEventName": _PROMPT, "additionalContext": block}}, ensure_ascii=False
+    )
+
+
+async def recalled_context(
+    session: CommandSession, event: HookEvent, place: HookPlace, /, *, max_chars: int
+) -> str | None:
+    """Return what a hook prints for a prompt, from all tiers of its memory; None if nothing there helps."""
+    request = projection_of(event, scope_of(event, place.space), max_chars=max_chars)
+    memory = await place.memory_of(session, event) if request is not None else None
+    if request is None or memory is None:
+        return context_of(await session.call(request)) if request is not None else None
+    block = await read_tiers(session.call, request, memory)
+    return _context_json(block.text) if block is not None else None
+
+
+async def keep_turns(
+    session: CommandSession, event: HookEvent, request: MemoryWriteRequest, place: HookPlace, /
+) -> None:
+    """Store the turns of an event in its memory."""
+    memory = await place.memory_of(session, event)
+    if memory is None:
+        await session.call(request)
+    else:
+        await write_tiers(session.runtime, session.call, request, memory)
 
 
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
@@ -308,8 +357,7 @@ class PromptServer:
         self, session: CommandSession, space: str, store: str, /, *, max_chars: int, per_repository: bool = False
     ) -> None:
         self._session = session
-        self._space = space
-        self._per_repository = per_repository
+        self._place = HookPlace(space, per_repository)
         self._store = store
         self._max_chars = max_chars
         self._opened = store_identity(store)
@@ -357,10 +405,7 @@ class PromptServer:
         """Return what the hook prints for an event. Raises InvalidJson, InvalidInput, OperationRefused."""
         if len(event) > limits.JSON_BYTES:
             raise InvalidInput(field="standard input", problem="is too long")
-        found = read_event(event)
-        scope = scope_of(found, self._space, per_repository=self._per_repository)
-        request = projection_of(found, scope, max_chars=self._max_chars)
-        return context_of(await self._session.call(request)) if request is not None else None
+        return await recalled_context(self._session, read_event(event), self._place, max_chars=self._max_chars)
 
 
 async def _is_answered(address: Path) -> bool:

@@ -240,6 +240,7 @@ def import_file(
     stores only what is new, and erased messages stay erased. Unreadable records are skipped and listed, and the exit
     code is then 6. After an interruption, run the same command again to resume.
     """
+    run_settings(file if file.is_dir() else None)
     with as_file(file) as read:
         if _is_archive(read):
             request = MemoryImportRequest(

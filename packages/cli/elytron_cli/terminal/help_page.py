@@ -110,8 +110,10 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
 """The options of every command that name something: name, what for, and what is said of it."""
 ALIASES = {"--space": ("--owner",)}
 """Other spellings of an option."""
+PER_REPOSITORY = "--per-repository"
 FLAGS = (
     ("--json / --no-json", "Print reports as JSON. [default: JSON unless at a terminal]"),
+    (PER_REPOSITORY, "Use the space of the repository of this folder; --space applies outside of repositories."),
     ("--version", "Show the version and exit."),
     ("-h, --help", "Show this message and exit."),
 )
@@ -164,9 +166,9 @@ PARTING = "\f"
 """Separator of two pages in a kept file."""
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
 """Folder of the kept pages, a file for each command."""
-_COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
+_COMMON = frozenset(name for name, _, _ in OPTIONS) | {PER_REPOSITORY, "--json", "--help"}
 _SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
-_EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, --json."
+_EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, {PER_REPOSITORY}, --json."
 _OWN_LEFT = 26
 
 

@@ -123,6 +123,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             recalled_by_time=gathered.retells,
             recall_limit=wanted,
             space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
+            line_label=request.line_label or "",
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )

@@ -100,6 +100,8 @@ class ProjectionInputs(Value):
     recall_limit: int = limits.RECALL_MAX
     """The most recalled memories that are shown, beside those that are in the block already."""
     space_is_empty: bool = False
+    line_label: str = ""
+    """A word before each memory, in its brackets."""
 
 
 class BuiltProjection(Value):
@@ -179,16 +181,16 @@ def _fill_all(
     withheld = frozenset(inputs.withheld)
     first: list[FilledSection] = []
     for name, items in ((SectionName.SUBJECT, inputs.mount), (SectionName.PRIVATE, inputs.private)):
-        told = _open_lines(map(_labelled_line, items), withheld)
+        told = _open_lines(inputs, map(_labelled_line, items), withheld)
         if told:
             is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
             first.append(fill_section(name, told, room=share[name] if is_ruled else 0))
     facts = fill_section(
-        SectionName.FACTS, _open_lines(map(_fact_line, inputs.facts), withheld), room=share[SectionName.FACTS]
+        SectionName.FACTS, _open_lines(inputs, map(_fact_line, inputs.facts), withheld), room=share[SectionName.FACTS]
     )
     skills = fill_section(
         SectionName.SKILLS,
-        _open_lines(map(_skill_line, inputs.skills), withheld),
+        _open_lines(inputs, map(_skill_line, inputs.skills), withheld),
         room=share[SectionName.SKILLS] + facts.left,
     )
     stable = (*first, facts, skills)
@@ -201,7 +203,7 @@ def _fill_all(
         (SectionName.AGENT_SKILLS, map(_labelled_line, inputs.agent_skills)),
         (SectionName.AGENT_TOOLS, map(_labelled_line, inputs.agent_tools)),
     ):
-        told = _open_lines(lines, withheld)
+        told = _open_lines(inputs, lines, withheld)
         if told:
             beside.append(fill_section(name, told, room=min(share[name], left)))
             left -= len(beside[-1].text)
@@ -218,8 +220,8 @@ def _fill_messages(
 
     Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     """
-    messages = _open_lines(map(_recent_line, inputs.recent), frozenset(inputs.withheld))
-    items = _open_lines(map(_recalled_line, inputs.recalled), shown)
+    messages = _open_lines(inputs, map(_recent_line, inputs.recent), frozenset(inputs.withheld))
+    items = _open_lines(inputs, map(_recalled_line, inputs.recalled), shown)
     note = escape_line(inputs.recall_note)
     by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.place, item.at or 0))
     places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
@@ -241,8 +243,9 @@ def _fill_messages(
     return recent, fill_section(SectionName.RECALLED, unsaid, room=left - len(recent.text), note=note, places=places)
 
 
-def _open_lines(lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:
-    return [line for line in visible_lines(lines) if line.id not in without]
+def _open_lines(inputs: ProjectionInputs, lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:
+    label = label_of(inputs.line_label)
+    return [line.with_label(label) for line in visible_lines(lines) if line.id not in without]
 
 
 def _projection_checks(

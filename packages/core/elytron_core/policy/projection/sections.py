@@ -167,6 +167,11 @@ class SectionLine:
         said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
         return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
 
+    def with_label(self, label: str) -> "SectionLine":
+        """Return the line with one more label, escaped already, before its own ones."""
+        own = self.head.removeprefix("- ").removeprefix("[")
+        return replace(self, head=f"- [{label} {own}" if own else f"- [{label}] ") if label else self
+
     def fitted(self, room: int) -> "SectionLine | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
         left = room - len(self.head)

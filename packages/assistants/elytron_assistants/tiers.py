@@ -1,0 +1,169 @@
+"""Two tiers of memory: a project's and the person's, read into one block and written from one turn.
+
+The person's tier gets what the user says about themselves, in their own words only. What names the project stays in the
+project.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, NamedTuple
+
+from elytron.indexing.units import is_standing
+from elytron.runtime import MemoryRuntime
+from elytron_assistants.registry import ProjectMemory, note_project
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.evidence import EvidenceRole
+from elytron_core.policy.extraction.rule_facts import own_sentences, read_stated_facts
+from elytron_core.policy.projection.builder import POLICY
+
+PROJECT_PERCENT: Final = 70
+PARENT_PERCENT: Final = 20
+"""Of the project's share, what the repository around a submodule has."""
+_SOURCE: Final = "project"
+"""Name of the metadata that says which project the person said something in."""
+_ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself)\b|我(?!们)|俺")
+_ADDRESSED: Final = re.compile(
+    r"\A\W*(?:please |always |never |from now on,? )*(?:answer|reply|respond|call me)\b", re.IGNORECASE
+)
+"""A wish for answers, which is about nobody's project."""
+_PROJECT_WORDS: Final = re.compile(
+    r"\b(?:we|us|our|ours|here|(?:mono)?repo(?:sitor(?:y|ies))?|projects?|code ?bases?|packages?|modules?|branch(?:es)?"
+    r"|workspaces?|services?|director(?:y|ies)|folders?|files?|tests?|builds?|deploy\w*|releases?|commits?|database)\b"
+    r"|我们|咱们|这里|这儿|仓库|项目|代码库|模块|分支|目录|文件",
+    re.IGNORECASE,
+)
+_CODE_WORDS: Final = re.compile(r"`|\w[._/\\-]\w*[._/\\]\w|\w+[_/\\.:]\w+|\w+\(\)|--\w")
+"""Paths, hosts, names in code and options: they are of a project."""
+
+CallP = Callable[[MemoryProjectionRequest], Awaitable[MemoryProjectionReport]]
+
+
+class ReadingTier(NamedTuple):
+    """A space that is read for a block, the word before its lines, and its share of the block."""
+
+    space: str
+    label: str
+    percent: int
+
+
+class TieredBlock(NamedTuple):
+    """The block of all tiers, and the ids of the memories in it."""
+
+    text: str
+    ids: tuple[str, ...]
+
+
+def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
+    """Return what is read for a folder, with shares that make 100 percent."""
+    if place.space is None:
+        return (ReadingTier(place.person, "person", 100),)
+    around = PARENT_PERCENT if place.parent is not None else 0
+    parent = (ReadingTier(place.parent, "parent project", around),) if place.parent is not None else ()
+    own = ReadingTier(place.space, "project", PROJECT_PERCENT - around)
+    return (own, *parent, ReadingTier(place.person, "person", 100 - PROJECT_PERCENT))
+
+
+async def read_tiers(project: CallP, request: MemoryProjectionRequest, place: ProjectMemory, /) -> TieredBlock | None:
+    """Return one block of at most the request's characters from all tiers of a folder; None if nothing fits.
+
+    What a tier does not use of its share goes to the first one that could use more.
+    """
+    tiers = reading_tiers(place)
+    whole = request.max_chars - (len(tiers) - 1)
+    reports = [
+        await project(_tier_request(request, tier, place, max(whole, 0) * tier.percent // 100)) for tier in tiers
+    ]
+    spare = whole - sum(len(report.system_memory_block) for report in reports)
+    for number, report in enumerate(reports):
+        room = len(report.system_memory_block) + spare
+        if report.truncated and room > report.budget:
+            reports[number] = await project(_tier_request(request, tiers[number], place, room))
+            break
+    blocks = [report.system_memory_block for report in reports if report.selected_ids]
+    if not blocks:
+        return None
+    # The rule stands once, before all.
+    text = "\n".join((blocks[0], *(block.replace(f"{POLICY}\n", "", 1) for block in blocks[1:])))
+    return TieredBlock(text, tuple(dict.fromkeys(name for report in reports for name in report.selected_ids)))
+
+
+def _tier_request(
+    request: MemoryProjectionRequest, tier: ReadingTier, place: ProjectMemory, max_chars: int
+) -> MemoryProjectionRequest:
+    assert request.scope is not None
+    changes: dict[str, object] = {
+        "scope": request.scope.model_copy(update={"space": tier.space}),
+        "max_chars": max_chars,
+        "line_label": tier.label,
+    }
+    if place.space is not None and tier.space == place.person:
+        # What the person said in this project is in the project too.
+        other = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(place.space,))
+        changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other,)),))
+    return request.model_copy(update=changes)
+
+
+WriteP = Callable[[MemoryWriteRequest], Awaitable[MemoryWriteReport]]
+
+
+async def write_tiers(
+    memory: MemoryRuntime, write: WriteP, request: MemoryWriteRequest, place: ProjectMemory, /
+) -> MemoryWriteReport:
+    """Store turns in the project of a folder, and in the person's space what the user said of themselves in them.
+
+    Turns from places of the person go whole to the person's space.
+    """
+    assert request.scope is not None
+    assert isinstance(request.write, TranscriptWrite)
+    tags = place.repository.tags if place.repository is not None else ()
+    turns = tuple(turn.model_copy(update={"tags": (*turn.tags, *tags)}) for turn in request.write.turns)
+    update = {
+        "scope": request.scope.model_copy(
+            update={"space": place.spaces[0], "project": place.label or request.scope.project}
+        ),
+        "write": request.write.model_copy(update={"turns": turns}),
+    }
+    report = await write(request.model_copy(update=update))
+    if place.space is None:
+        return report
+    await note_project(memory, place)
+    own = tuple(_own_turns(memory, request.write.turns, place))
+    if own:
+        scope = request.scope.model_copy(update={"space": place.person, "project": None})
+        copies = request.write.model_copy(update={"turns": own})
+        await write(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
+    return report
+
+
+def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: ProjectMemory) -> Iterator[TurnDraft]:
+    """Yield a turn for each one in which the user says something about themselves, with these sentences alone."""
+    for turn in turns:
+        messages = tuple(
+            message.model_copy(update={"text": text})
+            for message in turn.messages
+            if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
+        )
+        if messages:
+            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata={_SOURCE: str(place.space)})
+
+
+def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
+    """Return the sentences of a user's message that are about the person: lasting facts and wishes, in their words.
+
+    A sentence that names the project, its parts or the people in it is not among them.
+    """
+    names = [re.escape(part) for part in re.split(r"\W+", label) if len(part) > 2]
+    named = re.compile(rf"\b(?:{'|'.join(names)})\b", re.IGNORECASE) if names else None
+    statements = memory.context.models.statements
+    return " ".join(
+        sentence
+        for sentence in own_sentences(text)
+        if not sentence.endswith(("?", "？"))
+        and (_ONESELF.search(sentence) or _ADDRESSED.match(sentence))
+        and not _PROJECT_WORDS.search(sentence)
+        and not _CODE_WORDS.search(sentence.rstrip(".!。！ "))
+        and (named is None or not named.search(sentence))
+        and (is_standing(statements, sentence) or read_stated_facts(sentence))
+    )
