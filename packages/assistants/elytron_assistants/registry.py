@@ -106,12 +106,13 @@ class RepositoryRegistry(Value):
             pins=tuple(pin for pin in self.pins if pin.space != space),
         )
 
-    def pinned(self, path: str, space: str | None, /) -> "RepositoryRegistry":
-        """Return the registry with a pin of `path`, or with `space` None without one."""
-        others = tuple(pin for pin in self.pins if pin.path != path)
-        return self.model_copy(
-            update={"pins": (*others, RepositoryPin(path=path, space=space)) if space is not None else others}
-        )
+    def pinned(self, path: str, space: str, /) -> "RepositoryRegistry":
+        """Return the registry with a pin of `path`."""
+        return self.model_copy(update={"pins": (*self.unpinned(path).pins, RepositoryPin(path=path, space=space))})
+
+    def unpinned(self, path: str, /) -> "RepositoryRegistry":
+        """Return the registry without a pin of `path` itself."""
+        return self.model_copy(update={"pins": tuple(pin for pin in self.pins if pin.path != path)})
 
     def replaced(self, project: Project, /) -> "RepositoryRegistry":
         """Return the registry with a project in the place of that of its space, the last one; the oldest may go."""
@@ -175,7 +176,19 @@ async def project_memory(
     memory: MemoryRuntime, folder: Path | None, /, *, person: str = PERSON_SPACE, cwd: Path | None = None
 ) -> ProjectMemory:
     """Return the memory of a folder: this is the one rule for what reads and what writes."""
-    registry = await read_registry(memory, person)
+    return await memory_by(await read_registry(memory, person), memory, folder, person=person, cwd=cwd)
+
+
+async def memory_by(
+    registry: RepositoryRegistry,
+    memory: MemoryRuntime,
+    folder: Path | None,
+    /,
+    *,
+    person: str,
+    cwd: Path | None = None,
+) -> ProjectMemory:
+    """Return the memory that a folder has by this registry."""
     repository = repository_of(folder, pins=registry.pins, cwd=cwd) if folder is not None else None
     if repository is None:
         return ProjectMemory(person=person)
