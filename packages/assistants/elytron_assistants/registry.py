@@ -11,7 +11,7 @@ from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RuntimeRecords, records_of
 from elytron_assistants.git_files import root_commit
-from elytron_assistants.repository import ProjectSource, Repository, RepositoryPin, repository_of
+from elytron_assistants.repository import ProjectSource, Repository, RepositoryPin, repository_of, space_name
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -247,7 +247,11 @@ async def _space_of(
         # Without an origin and a first commit that can be read, the place is all there is.
         root_counts = key.root is not None or repository.source is not ProjectSource.PATH
         owner = next((each for each in registry.projects if each.was_at(key, root_counts=root_counts)), None)
-    return (owner.space if owner is not None else key.space), (key,)
+    if owner is not None:
+        return owner.space, (key,)
+    # A project that moved keeps its space, so its former place needs another one.
+    is_taken = any(each.space == key.space and each.keys for each in registry.projects)
+    return space_name(f"again:{key.space}") if is_taken else key.space, (key,)
 
 
 async def _read_record(records: RuntimeRecords) -> tuple[RepositoryRegistry, int]:
