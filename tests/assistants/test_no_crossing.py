@@ -148,9 +148,9 @@ async def keep(memory: MemoryRuntime, place: Path, words: str) -> str:
     """Store a turn as a hook in the folder does, and return the space that it is in."""
     turn = TurnDraft(messages=(Message(role=EvidenceRole.USER, text=words),))
     request = MemoryWriteRequest(scope=Scope(space="any"), write=TranscriptWrite(turns=(turn,)))
-    found = await project_memory(memory, place)
-    await write_tiers(memory, memory.operate, request, found)
-    return found.spaces[0]
+    home = await project_memory(memory, place)
+    await write_tiers(memory, memory.operate, request, home)
+    return home.spaces[0]
 
 
 async def words_at(memory: MemoryRuntime, place: Path) -> set[str]:

@@ -12,8 +12,8 @@ from elytron_assistants import git_files
 from elytron_assistants.git_files import network_origin, root_commit
 from elytron_assistants.repository import (
     START_VARIABLES,
+    ProjectIdentity,
     ProjectSource,
-    Repository,
     RepositoryPin,
     repository_of,
     session_folder,
@@ -48,7 +48,7 @@ def repository(folder: Path, *, origin: str | None = None, commits: int = 1) -> 
     return folder
 
 
-def project(folder: Path) -> Repository:
+def project(folder: Path) -> ProjectIdentity:
     found = repository_of(folder)
     assert found is not None
     return found

@@ -46,8 +46,6 @@ class SpaceSplitReport(Value):
     space: str
     moved: tuple[SplitPart, ...] = ()
     left: tuple[SplitPart, ...] = ()
-    derived: tuple[str, ...] = ()
-    """Memories that rest on moved messages and stay: forget them by these ids if they are of one project."""
     dry_run: bool = False
 
 
@@ -62,11 +60,10 @@ class SpaceSplit:
     """The folder of each session."""
     assigned: Mapping[str, Path] = field(default_factory=dict[str, Path])
     _parts: dict[tuple[str, str | None, str], SplitPart] = field(default_factory=dict[Any, SplitPart])
-    _derived: dict[str, None] = field(default_factory=dict[str, None])
 
     async def run(self, *, dry_run: bool) -> SpaceSplitReport:
         """Move every session whose folder is there, and return what was done, or would be."""
-        self._parts, self._derived = {}, {}
+        self._parts = {}
         session: dict[str, Turn] = {}
         # The turns of a conversation follow each other in the order of keys.
         async for document in scan_documents(self.memory.context.store, SpaceId(self.space), TURNS):
@@ -84,7 +81,6 @@ class SpaceSplit:
             space=self.space,
             moved=tuple(part for part in parts if part.space is not None),
             left=tuple(part for part in parts if part.space is None),
-            derived=tuple(self._derived),
             dry_run=dry_run,
         )
 
@@ -117,7 +113,7 @@ class SpaceSplit:
             part = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
             reason = f"moved to {place.spaces[0]}"
             request = MemoryForgetRequest(scope=Scope(space=self.space), ids=part, reason=reason)
-            self._derived |= dict.fromkeys((await self.memory.operate(request)).derived)
+            await self.memory.operate(request)
 
     def _count(self, label: str, space: str | None, reason: str, session: Mapping[str, Turn]) -> None:
         part = self._parts.get((label, space, reason), SplitPart(label=label, space=space, reason=reason))

@@ -11,7 +11,7 @@ from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RuntimeRecords, records_of
 from elytron_assistants.git_files import root_commit
-from elytron_assistants.repository import ProjectSource, Repository, RepositoryPin, repository_of, space_name
+from elytron_assistants.repository import ProjectIdentity, ProjectSource, RepositoryPin, repository_of, space_name
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -32,7 +32,7 @@ class ProjectKey(Value):
     root: str | None = None
 
 
-class Project(Value):
+class RegisteredProject(Value):
     """A project: its space, its label, and its keys, the one used last at the end."""
 
     space: str
@@ -62,10 +62,10 @@ class Project(Value):
 class RepositoryRegistry(Value):
     """What is known of projects, the one that changed last at the end, and the user's pins."""
 
-    projects: tuple[Project, ...] = ()
+    projects: tuple[RegisteredProject, ...] = ()
     pins: tuple[RepositoryPin, ...] = ()
 
-    def project(self, name: str, /) -> Project:
+    def project(self, name: str, /) -> RegisteredProject:
         """Return the project of a space or a label. Raises NotFound, InvalidInput if several have the label."""
         named = [each for each in self.projects if each.space == name] or [
             each for each in self.projects if each.label == name
@@ -77,13 +77,15 @@ class RepositoryRegistry(Value):
             raise InvalidInput(field="PROJECT", problem=f"is the label of several projects: choose from {spaces}")
         return named[0]
 
-    def owner(self, key: str, /) -> Project | None:
+    def owner(self, key: str, /) -> RegisteredProject | None:
         """Return the project that a key belongs to; None if it is new."""
         return next((each for each in self.projects if any(one.space == key for one in each.keys)), None)
 
     def linked(self, key: ProjectKey, space: str, label: str, /) -> "RepositoryRegistry":
         """Return the registry in which `key` belongs to the project of `space`, and to no other one."""
-        owner = next((each for each in self.projects if each.space == space), Project(space=space, label=label))
+        owner = next(
+            (each for each in self.projects if each.space == space), RegisteredProject(space=space, label=label)
+        )
         owner = owner.model_copy(update={"keys": (*(one for one in owner.keys if one.space != key.space), key)})
         return self.without_key(key.space).replaced(owner)
 
@@ -114,7 +116,7 @@ class RepositoryRegistry(Value):
         """Return the registry without a pin of `path` itself."""
         return self.model_copy(update={"pins": tuple(pin for pin in self.pins if pin.path != path)})
 
-    def replaced(self, project: Project, /) -> "RepositoryRegistry":
+    def replaced(self, project: RegisteredProject, /) -> "RepositoryRegistry":
         """Return the registry with a project in the place of that of its space, the last one; the oldest may go."""
         projects = (*(each for each in self.projects if each.space != project.space), project)
         spare = len(projects) - PROJECTS_KEPT
@@ -128,7 +130,7 @@ class ProjectMemory(Value):
     """The memory of a folder: the person's space, and the project with its space, if the folder is of one."""
 
     person: str
-    repository: Repository | None = None
+    repository: ProjectIdentity | None = None
     space: str | None = None
     label: str = ""
     keys: tuple[ProjectKey, ...] = ()
@@ -173,23 +175,18 @@ async def change_registry(
 
 
 async def project_memory(
-    memory: MemoryRuntime, folder: Path | None, /, *, person: str = PERSON_SPACE, cwd: Path | None = None
-) -> ProjectMemory:
-    """Return the memory of a folder: this is the one rule for what reads and what writes."""
-    return await memory_by(await read_registry(memory, person), memory, folder, person=person, cwd=cwd)
-
-
-async def memory_by(
-    registry: RepositoryRegistry,
     memory: MemoryRuntime,
     folder: Path | None,
     /,
     *,
-    person: str,
+    person: str = PERSON_SPACE,
     cwd: Path | None = None,
+    pins_count: bool = True,
 ) -> ProjectMemory:
-    """Return the memory that a folder has by this registry."""
-    repository = repository_of(folder, pins=registry.pins, cwd=cwd) if folder is not None else None
+    """Return the memory of a folder: this is the one rule for what reads and what writes."""
+    registry = await read_registry(memory, person)
+    pins = registry.pins if pins_count else ()
+    repository = repository_of(folder, pins=pins, cwd=cwd) if folder is not None else None
     if repository is None:
         return ProjectMemory(person=person)
     space, keys = await _space_of(memory, registry, repository)
@@ -220,7 +217,7 @@ def link_keys(registry: RepositoryRegistry, place: ProjectMemory, space: str, /)
 
 
 async def _space_of(
-    memory: MemoryRuntime, registry: RepositoryRegistry, repository: Repository
+    memory: MemoryRuntime, registry: RepositoryRegistry, repository: ProjectIdentity
 ) -> tuple[str, tuple[ProjectKey, ...]]:
     """Return the space of a repository's project, and the keys by which it belongs to that.
 

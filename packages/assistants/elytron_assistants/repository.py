@@ -49,7 +49,7 @@ class RepositoryPin(Value):
     space: str
 
 
-class Repository(Value):
+class ProjectIdentity(Value):
     """The project of a folder. `space` is its key and the name of its own space, a digest that tells nothing."""
 
     space: str
@@ -63,7 +63,7 @@ class Repository(Value):
     """Keys that the folder had before it had commits, or under earlier versions, the latest first."""
     package: str | None = None
     """Path of the package in the repository that the folder is in."""
-    parent: "Repository | None" = None
+    parent: "ProjectIdentity | None" = None
     """The repository around a submodule."""
 
     @property
@@ -72,7 +72,9 @@ class Repository(Value):
         return () if self.package is None else (f"package:{self.package}"[: limits.NAME_CHARS].strip(),)
 
 
-def repository_of(folder: Path, /, *, pins: Sequence[RepositoryPin] = (), cwd: Path | None = None) -> Repository | None:
+def repository_of(
+    folder: Path, /, *, pins: Sequence[RepositoryPin] = (), cwd: Path | None = None
+) -> ProjectIdentity | None:
     """Return the project that `folder` belongs to; None in places of the person: home, temporary and scratch folders.
 
     A pin counts first, the one with the longest path. A folder that is gone counts as the nearest one above it. The
@@ -82,14 +84,16 @@ def repository_of(folder: Path, /, *, pins: Sequence[RepositoryPin] = (), cwd: P
     own = [pin for pin in pins if place.is_relative_to(pin.path)]
     if own:
         pin = max(own, key=lambda pin: len(pin.path))
-        return Repository(space=pin.space, source=ProjectSource.PIN, label=_label_of(Path(pin.path)), path=pin.path)
+        return ProjectIdentity(
+            space=pin.space, source=ProjectSource.PIN, label=_label_of(Path(pin.path)), path=pin.path
+        )
     git = working_copy(place)
     if git is not None:
         return _git_repository(git, _existing_folder(cwd or folder), pins)
     hosts = (Path.home().resolve() / name for name in _HOST_FOLDERS)
     if place in _shared_folders() or _SCRATCH in place.parts or any(map(place.is_relative_to, hosts)):
         return None
-    return Repository(
+    return ProjectIdentity(
         space=space_name(f"path:{place}"), source=ProjectSource.FOLDER, label=_label_of(place), path=str(place)
     )
 
@@ -121,7 +125,7 @@ def space_name(identity: str, /) -> str:
     return f"project-{hashlib.blake2b(identity.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
 
 
-class _Identity(NamedTuple):
+class _IdentityParts(NamedTuple):
     text: str
     source: ProjectSource
     label: str
@@ -129,10 +133,10 @@ class _Identity(NamedTuple):
     former: tuple[str, ...] = ()
 
 
-def _git_repository(git: GitPlace, place: Path, pins: Sequence[RepositoryPin]) -> Repository:
+def _git_repository(git: GitPlace, place: Path, pins: Sequence[RepositoryPin]) -> ProjectIdentity:
     parent = repository_of(git.top.parent, pins=pins) if git.is_submodule else None
     identity = _identity_of(git)
-    return Repository(
+    return ProjectIdentity(
         space=space_name(identity.text),
         source=identity.source,
         label=identity.label,
@@ -144,17 +148,17 @@ def _git_repository(git: GitPlace, place: Path, pins: Sequence[RepositoryPin]) -
     )
 
 
-def _identity_of(git: GitPlace) -> _Identity:
+def _identity_of(git: GitPlace) -> _IdentityParts:
     origin = origin_of(git.common, parent=_parent_origin(git))
     if origin is not None:
         # Two names tell projects of one owner apart, and forks of one project.
         label = "/".join(origin.split("/")[1:][-2:]) or origin
-        return _Identity(f"git:{origin}", ProjectSource.ORIGIN, label[: limits.NAME_CHARS].strip())
+        return _IdentityParts(f"git:{origin}", ProjectSource.ORIGIN, label[: limits.NAME_CHARS].strip())
     root, label = root_commit(git.common), _label_of(git.common)
     own, folder = f"path:{git.common}", space_name(f"path:{git.top}")
     if root:
-        return _Identity(f"root:{root}", ProjectSource.ROOT, label, root, (space_name(own), folder))
-    return _Identity(own, ProjectSource.PATH, label, root, (folder,))
+        return _IdentityParts(f"root:{root}", ProjectSource.ROOT, label, root, (space_name(own), folder))
+    return _IdentityParts(own, ProjectSource.PATH, label, root, (folder,))
 
 
 def _parent_origin(git: GitPlace) -> str | None:

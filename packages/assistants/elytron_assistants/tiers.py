@@ -21,6 +21,8 @@ from elytron_core.policy.projection.builder import POLICY
 PROJECT_PERCENT: Final = 70
 PARENT_PERCENT: Final = 20
 """Of the project's share, what the repository around a submodule has."""
+SPARE_CHARS: Final = 80
+"""Less room than this for another line is not worth a read."""
 _SOURCE: Final = "project"
 """Name of the metadata that says which project the person said something in."""
 _ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself)\b|我(?!们)|俺")
@@ -78,7 +80,7 @@ async def read_tiers(project: CallP, request: MemoryProjectionRequest, place: Pr
     spare = whole - sum(len(report.system_memory_block) for report in reports)
     for number, report in enumerate(reports):
         room = len(report.system_memory_block) + spare
-        if report.truncated and room > report.budget:
+        if report.truncated and room >= report.budget + SPARE_CHARS:
             reports[number] = await project(_tier_request(request, tiers[number], place, room))
             break
     blocks = [report.system_memory_block for report in reports if report.selected_ids]

@@ -376,7 +376,7 @@ _COMPUTABLE = (
 )
 _SHARED = (
     "all repositories share the space {space!r}; run `elytron hooks claude-code install` to give each its "
-    "own, or confirm the shared one with --space"
+    "own and `elytron repo migrate` to split it, or confirm the shared one with --space"
 )
 
 

@@ -52,7 +52,7 @@ from elytron_core.policy.projection.sections import (
 )
 from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
-from elytron_core.profiles import ModeAction, ModeInput
+from elytron_core.profiles import MemoryPressure, ModeAction, ModeInput
 from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places
 
@@ -101,11 +101,10 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
-    pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
     built = builder.build_projection(
         builder.ProjectionInputs(
             max_chars=max_len,
-            pressure=pressure,
+            pressure=_pressure_of(request),
             room_percent=host.room_percent(request.host_room),
             mount=await mount_of(ctx, scope, request),
             private=private.items,
@@ -135,7 +134,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         requested_chars=request.max_chars,
         budget=built.budget,
         stable_chars=built.stable_chars,
-        pressure=pressure,
+        pressure=_pressure_of(request),
         sections=built.sections,
         truncated=built.truncated,
         limited_by=(*by_bound, *built.limited_by),
@@ -152,6 +151,11 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         tool_experience_status=beside.tool_status,
         gate=gathered.gate,
     )
+
+
+def _pressure_of(request: MemoryProjectionRequest) -> MemoryPressure:
+    mode = request.mode_input
+    return host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
 
 
 async def _note_shown(

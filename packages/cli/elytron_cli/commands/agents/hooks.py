@@ -51,7 +51,10 @@ _RESIDENT = click.option(
     is_flag=True,
     help="Keep a process with the open memory running between prompts, to answer in about 0.1 s.",
 )
-_WAS_SHARED = "\nThe previous hooks shared one space between all repositories. Its memories remain there."
+_WAS_SHARED = (
+    "\nThe previous hooks shared one space between all repositories. Its memories remain there;"
+    " `elytron repo migrate` moves them."
+)
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 

@@ -9,12 +9,11 @@ import click
 
 from elytron_assistants.migration import NO_FOLDER, SpaceSplit, SpaceSplitReport, session_folders
 from elytron_assistants.registry import (
-    Project,
     ProjectMemory,
+    RegisteredProject,
     RepositoryRegistry,
     change_registry,
     link_keys,
-    memory_by,
     project_memory,
     read_registry,
 )
@@ -68,7 +67,7 @@ def show_command(*, folder: Path | None = None) -> int | None:
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         path = _folder_or_this(folder)
-        place = await project_memory(session.runtime, path, person=_person(), cwd=folder or Path.cwd())
+        place = await project_memory(session.runtime, path, person=_person_name(), cwd=folder or Path.cwd())
         out.report(place, _show_place)
 
     return run_work(work, when_missing=WhenMissing.PRETEND, hints=False)
@@ -80,7 +79,7 @@ def list_command() -> int | None:
     """List the projects and the pinned paths."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        out.report(await read_registry(session.runtime, _person()), _show_registry)
+        out.report(await read_registry(session.runtime, _person_name()), _show_registry)
 
     return run_work(work, hints=False)
 
@@ -88,34 +87,39 @@ def list_command() -> int | None:
 Change = Callable[[RepositoryRegistry, ProjectMemory, dict[str, str]], RepositoryRegistry]
 
 
-def _link(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _link_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     return link_keys(registry.unpinned(names["path"]), place, registry.project(names["project"]).space)
 
 
-def _unlink(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _unlink_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     return link_keys(registry.unpinned(names["path"]), place, place.keys[0].space)
 
 
-def _move(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _move_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     project = registry.project(names["project"])
-    return _link(registry.replaced(project.model_copy(update={"keys": ()})), place, names)
+    return _link_folder(registry.replaced(project.model_copy(update={"keys": ()})), place, names)
 
 
-def _pin(registry: RepositoryRegistry, _: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _pin_folder(registry: RepositoryRegistry, _: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     return registry.pinned(names["path"], registry.project(names["project"]).space)
 
 
-def _isolate(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    own = Project(space=space_name(f"pin:{names['path']}"), label=place.label)
+def _isolate_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+    own = RegisteredProject(space=space_name(f"pin:{names['path']}"), label=place.label)
     return registry.replaced(own).pinned(names["path"], own.space)
 
 
 _CHANGES: Final[tuple[tuple[str, bool, str, Change], ...]] = (
-    ("link", True, "Make the repository of FOLDER part of PROJECT, wherever its clones are.", _link),
-    ("unlink", False, "Give the repository of FOLDER its own project again, and remove the pin of FOLDER.", _unlink),
-    ("move", True, "Make FOLDER the place of PROJECT, whose earlier places no longer belong to it.", _move),
-    ("pin", True, "Let FOLDER and all below it belong to PROJECT, whatever repository it is.", _pin),
-    ("isolate", False, "Let FOLDER and all below it have a memory apart from other clones.", _isolate),
+    ("link", True, "Make the repository of FOLDER part of PROJECT, wherever its clones are.", _link_folder),
+    (
+        "unlink",
+        False,
+        "Give the repository of FOLDER its own project again, and remove the pin of FOLDER.",
+        _unlink_folder,
+    ),
+    ("move", True, "Make FOLDER the place of PROJECT, whose earlier places no longer belong to it.", _move_folder),
+    ("pin", True, "Let FOLDER and all below it belong to PROJECT, whatever repository it is.", _pin_folder),
+    ("isolate", False, "Let FOLDER and all below it have a memory apart from other clones.", _isolate_folder),
 )
 """Commands that change the registry: the name, whether PROJECT is named, the help, and the change."""
 
@@ -126,9 +130,8 @@ def _change_command(change: Change) -> Callable[..., int | None]:
         names = {"path": os.path.realpath(path), "project": project}
 
         async def work(session: CommandSession, out: CommandOutput) -> None:
-            memory, person = session.runtime, _person()
-            unpinned = (await read_registry(memory, person)).model_copy(update={"pins": ()})
-            own = await memory_by(unpinned, memory, path, person=person)
+            memory, person = session.runtime, _person_name()
+            own = await project_memory(memory, path, person=person, pins_count=False)
             if own.repository is None:
                 raise InvalidInput(field="FOLDER", problem=f"is of no project: {_NO_PROJECT}")
             place = own.model_copy(update={"label": own.repository.label})
@@ -158,7 +161,7 @@ def rename_command(*, project: str, label: str) -> int | None:
         return registry.renamed(registry.project(project).space, label.strip())
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        out.report(await change_registry(session.runtime, _person(), rename), _show_registry)
+        out.report(await change_registry(session.runtime, _person_name(), rename), _show_registry)
 
     return run_work(work, hints=False)
 
@@ -175,13 +178,13 @@ def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
     """
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        named = (await read_registry(session.runtime, _person())).project(project)
+        named = (await read_registry(session.runtime, _person_name())).project(project)
         question = f"Erase all memory of {named.label!r} ({named.space})? This cannot be undone."
         confirm_question(question, yes=yes or dry_run)
         erase = MemoryEraseRequest(scope=Scope(space=named.space), whole_space=named.space, dry_run=dry_run)
         report = await session.call(erase)
         if not dry_run:
-            await change_registry(session.runtime, _person(), lambda registry: registry.without(named.space))
+            await change_registry(session.runtime, _person_name(), lambda registry: registry.without(named.space))
         out.report(report, tables_common.show_controlled)
 
     return run_work(work, hints=False)
@@ -206,7 +209,7 @@ def migrate_command(*, source: str, assign: tuple[str, ...], yes: bool, dry_run:
     folders = session_folders(Path(config, "projects"))
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        split = SpaceSplit(session.runtime, source, _person(), folders, assigned)
+        split = SpaceSplit(session.runtime, source, _person_name(), folders, assigned)
         report = await split.run(dry_run=True)
         turns = sum(part.turns for part in report.moved)
         if turns and not dry_run:
@@ -224,7 +227,7 @@ def _assigned_folder(text: str) -> tuple[str, Path]:
     return name, Path(folder).absolute()
 
 
-def _person() -> str:
+def _person_name() -> str:
     return person_space(stated_settings())
 
 
