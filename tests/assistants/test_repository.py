@@ -14,7 +14,6 @@ from elytron_assistants.repository import (
     START_VARIABLES,
     ProjectIdentity,
     ProjectSource,
-    RepositoryPin,
     repository_of,
     session_folder,
     space_name,
@@ -144,9 +143,9 @@ def test_without_a_whole_history_the_git_directory_is_the_project(tmp_path: Path
     else:
         (tmp_path / "part").mkdir()
         git(tmp_path / "part", "init", "-q")
-    found = project(tmp_path / "part")
-    assert (found.source, found.root) == (ProjectSource.PATH, "")
-    assert found.space == space_name(f"path:{tmp_path / 'part' / '.git'}")
+    part = project(tmp_path / "part")
+    assert (part.source, part.root) == (ProjectSource.PATH, "")
+    assert part.space == space_name(f"path:{tmp_path / 'part' / '.git'}")
 
 
 def test_a_history_in_a_pack_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +241,12 @@ def test_a_broken_pointer_to_a_git_directory_raises_nothing(tmp_path: Path, cont
     assert space(tmp_path).startswith("project-")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".git")
+    assert project(tmp_path).source is ProjectSource.FOLDER
+
+
 @pytest.mark.parametrize("head", ["", "ref: refs/heads/../../../etc/passwd", "ref:", "0" * 40, "\x00"])
 def test_a_broken_head_raises_nothing(tmp_path: Path, head: str) -> None:
     main = repository(tmp_path / "main")
@@ -252,7 +257,7 @@ def test_a_broken_head_raises_nothing(tmp_path: Path, head: str) -> None:
 def test_the_longest_pin_counts_before_everything(tmp_path: Path) -> None:
     main = repository(tmp_path / "main", origin=SAME[0])
     (main / "inner").mkdir()
-    pins = [RepositoryPin(path=str(main), space="a"), RepositoryPin(path=str(main / "inner"), space="b")]
+    pins = {str(main): "a", str(main / "inner"): "b"}
     found = [repository_of(place, pins=pins) for place in (main, main / "inner", tmp_path / "main2")]
     assert [each.space for each in found[:2] if each is not None] == ["a", "b"]
     assert found[2] is None or found[2].source is not ProjectSource.PIN

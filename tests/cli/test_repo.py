@@ -10,6 +10,8 @@ import pytest
 from tests.assistants.test_repository import commit, git, repository
 from tests.cli.conftest import CommandLine
 
+from elytron_assistants.repository import space_name
+
 FORMATTER = "In this repo we always use ruff, never black."
 PROMPT = "Which formatter do we use here?"
 
@@ -192,26 +194,27 @@ def test_a_file_that_a_repository_carries_moves_no_memory(
     assert spaces == {"person", sessions.place(shop)["space"]}
 
 
-def test_a_space_that_an_earlier_version_made_is_found_again(sessions: Sessions, shop: Path, tmp_path: Path) -> None:
-    git(shop, "remote", "add", "origin", str(tmp_path / "local.git"))
-    fresh = sessions.place(shop)["space"]
-    earlier = sessions.place(repository_without_commits(tmp_path / "empty"))["space"]
-    assert fresh != earlier
-    # Its key was the git directory then, as that of a repository without commits is now.
-    sessions.keep(tmp_path / "empty", FORMATTER)
-    commit(tmp_path / "empty", "one")
-    assert "ruff" in sessions.block(tmp_path / "empty")
-    sessions.keep(tmp_path / "empty", "The interest is rounded down.")
-    assert sessions.place(tmp_path / "empty")["space"] == earlier
-    # From now on its first commit is known, so it is found elsewhere too.
-    moved = (tmp_path / "empty").rename(tmp_path / "moved")
-    assert sessions.place(moved)["space"] == earlier
+def test_a_space_that_an_earlier_version_made_is_found_again(sessions: Sessions, shop: Path) -> None:
+    # Its key was the git directory.
+    earlier = space_name(f"path:{shop / '.git'}")
+    assert sessions.place(shop)["space"] != earlier
+    sessions.elytron("add", FORMATTER, "--space", earlier)
+    assert "ruff" in sessions.block(shop)
+    sessions.keep(shop, "The interest is rounded down.")
+    assert sessions.place(shop)["space"] == earlier
+    # From now on the first commit is registered, so that it is found elsewhere too.
+    assert "ruff" in sessions.block(shop.rename(shop.parent / "moved"))
 
 
-def repository_without_commits(folder: Path) -> Path:
+def test_a_folder_keeps_its_memory_with_its_repository_and_its_first_commit(sessions: Sessions, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
     folder.mkdir()
-    git(folder, "init", "-q")
-    return folder
+    sessions.keep(folder, FORMATTER)
+    for step in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "one")):
+        git(folder, *step)
+        assert "ruff" in sessions.block(folder)
+        sessions.keep(folder, f"This was said after {step[0]}.")
+    assert "ruff" in sessions.block(folder.rename(tmp_path / "moved"))
 
 
 def test_another_repository_at_the_same_place_does_not_get_the_memory_of_the_first(
@@ -238,7 +241,7 @@ def test_an_origin_that_is_added_or_changed_keeps_the_memory(sessions: Sessions,
     sessions.keep(shop, "The interest is rounded up.")
     clone = repository(shop.parent / "clone", origin="git@github.com:acme/shop.git")
     assert sessions.place(clone)["space"] == before
-    assert [len(each["keys"]) for each in sessions.elytron.json("repo", "list")["projects"]] == [3]
+    assert {each["space"] for each in sessions.elytron.json("repo", "list")["keys"].values()} == {before}
 
 
 def test_projects_are_linked_renamed_and_separated_again(sessions: Sessions, shop: Path, bank: Path) -> None:
@@ -278,7 +281,7 @@ def test_a_clone_can_have_a_memory_apart(sessions: Sessions, shop: Path, tmp_pat
     sessions.elytron("repo", "pin", "shop", str(clone))
     assert "ruff" in sessions.block(clone)
     sessions.elytron("repo", "unlink", str(clone))
-    assert sessions.elytron.json("repo", "list").get("pins", []) == []
+    assert sessions.elytron.json("repo", "list").get("pins", {}) == {}
 
 
 def test_a_project_is_forgotten_with_all_its_memory(sessions: Sessions, shop: Path, bank: Path) -> None:
@@ -288,7 +291,7 @@ def test_a_project_is_forgotten_with_all_its_memory(sessions: Sessions, shop: Pa
     assert "ruff" in sessions.block(shop)
     sessions.elytron("repo", "forget", "shop", "--yes")
     assert "ruff" not in sessions.block(shop)
-    assert [each["label"] for each in sessions.elytron.json("repo", "list")["projects"]] == ["bank"]
+    assert list(sessions.elytron.json("repo", "list")["labels"].values()) == ["bank"]
     assert len(sessions.elytron.json("list", "--space", "person")["items"]) == 1
 
 
@@ -297,7 +300,7 @@ def test_a_label_of_two_projects_is_refused_and_an_unknown_one_too(sessions: Ses
         sessions.keep(repository(tmp_path / name / "shop"), FORMATTER)
     elytron = sessions.elytron
     refused = elytron.error("repo", "forget", "shop", "--yes", expect=2)
-    assert all(each["space"] in refused["reason"] for each in elytron.json("repo", "list")["projects"])
+    assert all(space in refused["reason"] for space in elytron.json("repo", "list")["labels"])
     assert elytron.error("repo", "rename", "bank", "x", expect=3)["key"] == "not_found"
     assert elytron.error("repo", "rename", "shop", "\n", expect=2)["details"]["field"] == "LABEL"
     (tmp_path / "home").mkdir()

@@ -167,7 +167,10 @@ def _origin_url(common: Path) -> str:
 def _read_text(file: Path) -> str:
     """Return the text of a small file; empty if it cannot be read."""
     try:
+        # A pipe in its place would be waited for.
+        if not file.is_file():
+            return ""
         with file.open("rb") as opened:
             return opened.read(READ_BYTES).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, ValueError):
         return ""

@@ -124,8 +124,8 @@ class SpaceSplit:
 def session_folders(projects: Path, /) -> dict[str, Path]:
     """Return the folder in which each session of Claude Code began, by the transcripts in its folder `projects`."""
     files = sorted(projects.glob("*/*.jsonl")) if projects.is_dir() else []
-    named = ((file.stem, _folder_in(file)) for file in files)
-    return {session: folder for session, folder in named if folder is not None}
+    folders = {file.stem: _folder_in(file) for file in files}
+    return {session: folder for session, folder in folders.items() if folder is not None}
 
 
 def _folder_in(file: Path) -> Path | None:

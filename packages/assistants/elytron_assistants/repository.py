@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from elytron_assistants.git_files import GitPlace, git_place, origin_of, root_commit
@@ -42,13 +43,6 @@ class ProjectSource(StrEnum):
     """A folder without Git."""
 
 
-class RepositoryPin(Value):
-    """The user's own assignment: what is at `path` or below belongs to the project of `space`."""
-
-    path: str
-    space: str
-
-
 class ProjectIdentity(Value):
     """The project of a folder. `space` is its key and the name of its own space, a digest that tells nothing."""
 
@@ -73,20 +67,17 @@ class ProjectIdentity(Value):
 
 
 def repository_of(
-    folder: Path, /, *, pins: Sequence[RepositoryPin] = (), cwd: Path | None = None
+    folder: Path, /, *, pins: Mapping[str, str] = MappingProxyType({}), cwd: Path | None = None
 ) -> ProjectIdentity | None:
     """Return the project that `folder` belongs to; None in places of the person: home, temporary and scratch folders.
 
-    A pin counts first, the one with the longest path. A folder that is gone counts as the nearest one above it. The
-    package is that of `cwd`, where this is another folder of the same working copy.
+    A pin, which names a space for a path, counts first, the longest one. A folder that is gone counts as the nearest
+    one above it. The package is that of `cwd`, where this is another folder of the same working copy.
     """
     place = _existing_folder(folder)
-    own = [pin for pin in pins if place.is_relative_to(pin.path)]
-    if own:
-        pin = max(own, key=lambda pin: len(pin.path))
-        return ProjectIdentity(
-            space=pin.space, source=ProjectSource.PIN, label=_label_of(Path(pin.path)), path=pin.path
-        )
+    pinned = max((path for path in pins if place.is_relative_to(path)), key=len, default=None)
+    if pinned is not None:
+        return ProjectIdentity(space=pins[pinned], source=ProjectSource.PIN, label=_label_of(Path(pinned)), path=pinned)
     git = working_copy(place)
     if git is not None:
         return _git_repository(git, _existing_folder(cwd or folder), pins)
@@ -104,8 +95,8 @@ def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mappi
     A start folder that is gone counts only where `cwd` is gone too. It does not count for a `cwd` elsewhere that is in
     a repository: the variable may be that of another assistant, in whose terminal this one was started.
     """
-    named = (*roots[:1], *(environment.get(name, "") for name in START_VARIABLES), cwd)
-    folders = [Path(path) for path in named if path and Path(path).is_absolute()]
+    paths = (*roots[:1], *(environment.get(name, "") for name in START_VARIABLES), cwd)
+    folders = [Path(path) for path in paths if path and Path(path).is_absolute()]
     if not folders:
         return None
     start, current = next((folder for folder in folders if folder.is_dir()), folders[0]), folders[-1]
@@ -133,7 +124,7 @@ class _IdentityParts(NamedTuple):
     former: tuple[str, ...] = ()
 
 
-def _git_repository(git: GitPlace, place: Path, pins: Sequence[RepositoryPin]) -> ProjectIdentity:
+def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> ProjectIdentity:
     parent = repository_of(git.top.parent, pins=pins) if git.is_submodule else None
     identity = _identity_of(git)
     return ProjectIdentity(
@@ -170,8 +161,8 @@ def _parent_origin(git: GitPlace) -> str | None:
 
 
 def _label_of(path: Path) -> str:
-    named = path.parent if path.name == ".git" else path
-    return (named.name.removesuffix(".git") or str(named))[: limits.NAME_CHARS].strip()
+    folder = path.parent if path.name == ".git" else path
+    return (folder.name.removesuffix(".git") or str(folder))[: limits.NAME_CHARS].strip()
 
 
 def _package_of(top: Path, place: Path) -> str | None:

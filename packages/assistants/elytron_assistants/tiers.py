@@ -156,8 +156,8 @@ def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
 
     A sentence that names the project, its parts or the people in it is not among them.
     """
-    names = [re.escape(part) for part in re.split(r"\W+", label) if len(part) > 2]
-    named = re.compile(rf"\b(?:{'|'.join(names)})\b", re.IGNORECASE) if names else None
+    names = "|".join(re.escape(part) for part in re.split(r"\W+", label) if len(part) > 2)
+    project_name = re.compile(rf"\b(?:{names or '(?!)'})\b", re.IGNORECASE)
     statements = memory.context.models.statements
     return " ".join(
         sentence
@@ -166,6 +166,6 @@ def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
         and (_ONESELF.search(sentence) or _ADDRESSED.match(sentence))
         and not _PROJECT_WORDS.search(sentence)
         and not _CODE_WORDS.search(sentence.rstrip(".!。！ "))
-        and (named is None or not named.search(sentence))
+        and not project_name.search(sentence)
         and (is_standing(statements, sentence) or read_stated_facts(sentence))
     )

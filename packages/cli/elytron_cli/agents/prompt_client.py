@@ -68,8 +68,8 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     if not hasattr(socket, "AF_UNIX"):
         return None
     # The second are of a session's start folder, which decides about the space.
-    named = (name for name in os.environ if name.startswith("ELYTRON_") or name.endswith("_PROJECT_DIR"))
-    settings = sorted(f"{name}={os.environ[name]}" for name in named)
+    variables = (name for name in os.environ if name.startswith("ELYTRON_") or name.endswith("_PROJECT_DIR"))
+    settings = sorted(f"{name}={os.environ[name]}" for name in variables)
     parts = (
         *(item for item in arguments if item not in _VERBS),
         "",

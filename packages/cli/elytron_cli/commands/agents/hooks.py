@@ -78,8 +78,8 @@ def claude_code() -> None:
 def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     """Configure Claude Code to recall at each prompt and store each turn; other hooks are preserved.
 
-    Without --space, each repository has its own space, named after its origin or its folder. With --url, name the space
-    that the key opens.
+    Without --space, each repository has a memory of its own and one of the person beside it: `elytron repo` shows them.
+    With --url, name the space that the key opens.
     """
     _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()

@@ -10,10 +10,8 @@ import click
 from elytron_assistants.migration import NO_FOLDER, SpaceSplit, SpaceSplitReport, session_folders
 from elytron_assistants.registry import (
     ProjectMemory,
-    RegisteredProject,
     RepositoryRegistry,
     change_registry,
-    link_keys,
     project_memory,
     read_registry,
 )
@@ -88,25 +86,26 @@ Change = Callable[[RepositoryRegistry, ProjectMemory, dict[str, str]], Repositor
 
 
 def _link_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return link_keys(registry.unpinned(names["path"]), place, registry.project(names["project"]).space)
+    return registry.linked(place, registry.space_named(names["project"])).changed(pins={names["path"]: None})
 
 
 def _unlink_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return link_keys(registry.unpinned(names["path"]), place, place.keys[0].space)
+    return registry.linked(place, next(iter(place.keys))).changed(pins={names["path"]: None})
 
 
 def _move_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    project = registry.project(names["project"])
-    return _link_folder(registry.replaced(project.model_copy(update={"keys": ()})), place, names)
+    space = registry.space_named(names["project"])
+    places = {name: None for name, key in registry.keys.items() if key.space == space}
+    return _link_folder(registry.changed(keys=places), place, names)
 
 
 def _pin_folder(registry: RepositoryRegistry, _: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return registry.pinned(names["path"], registry.project(names["project"]).space)
+    return registry.changed(pins={names["path"]: registry.space_named(names["project"])})
 
 
 def _isolate_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    own = RegisteredProject(space=space_name(f"pin:{names['path']}"), label=place.label)
-    return registry.replaced(own).pinned(names["path"], own.space)
+    own = space_name(f"pin:{names['path']}")
+    return registry.changed(labels={own: place.label}, pins={names["path"]: own})
 
 
 _CHANGES: Final[tuple[tuple[str, bool, str, Change], ...]] = (
@@ -158,7 +157,7 @@ def rename_command(*, project: str, label: str) -> int | None:
         raise InvalidInput(field="LABEL", problem=f"is not one of 1 to {limits.NAME_CHARS} printable characters")
 
     def rename(registry: RepositoryRegistry) -> RepositoryRegistry:
-        return registry.renamed(registry.project(project).space, label.strip())
+        return registry.changed(labels={registry.space_named(project): label.strip()})
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         out.report(await change_registry(session.runtime, _person_name(), rename), _show_registry)
@@ -178,13 +177,14 @@ def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
     """
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        named = (await read_registry(session.runtime, _person_name())).project(project)
-        question = f"Erase all memory of {named.label!r} ({named.space})? This cannot be undone."
+        registry = await read_registry(session.runtime, _person_name())
+        space = registry.space_named(project)
+        question = f"Erase all memory of {registry.labels[space]!r} ({space})? This cannot be undone."
         confirm_question(question, yes=yes or dry_run)
-        erase = MemoryEraseRequest(scope=Scope(space=named.space), whole_space=named.space, dry_run=dry_run)
+        erase = MemoryEraseRequest(scope=Scope(space=space), whole_space=space, dry_run=dry_run)
         report = await session.call(erase)
         if not dry_run:
-            await change_registry(session.runtime, _person_name(), lambda registry: registry.without(named.space))
+            await change_registry(session.runtime, _person_name(), lambda current: current.without(space))
         out.report(report, tables_common.show_controlled)
 
     return run_work(work, hints=False)
@@ -246,9 +246,12 @@ def _show_place(console: "Console", place: ProjectMemory) -> None:
 
 def _show_registry(console: "Console", registry: RepositoryRegistry) -> None:
     columns = ("project", "space", "last path", "keys")
-    rows = ((one.label, one.space, one.path, len(one.keys)) for one in registry.projects)
+    rows: list[tuple[Any, ...]] = []
+    for space, label in registry.labels.items():
+        keys = [key for key in registry.keys.values() if key.space == space]
+        rows.append((label, space, ", ".join(dict.fromkeys(key.path for key in keys)), len(keys)))
     tables_common.show_table(console, columns, rows, numbers=columns[3:], none="no project has a memory yet")
-    tables_common.show_pairs(console, (("pin", f"{pin.path}: {pin.space}") for pin in registry.pins))
+    tables_common.show_pairs(console, (("pin", f"{path}: {space}") for path, space in registry.pins.items()))
 
 
 def _show_split(console: "Console", report: SpaceSplitReport) -> None:
