@@ -241,8 +241,9 @@ def test_a_broken_pointer_to_a_git_directory_raises_nothing(tmp_path: Path, cont
     assert space(tmp_path).startswith("project-")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        return  # there are no pipes with a name here
     os.mkfifo(tmp_path / ".git")
     assert project(tmp_path).source is ProjectSource.FOLDER
 
