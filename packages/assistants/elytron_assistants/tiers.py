@@ -5,8 +5,8 @@ project.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Iterator
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 from elytron.indexing.units import is_standing
 from elytron.runtime import MemoryRuntime
@@ -15,8 +15,10 @@ from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProj
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceRole
+from elytron_core.model import OperationRequest, Value
 from elytron_core.policy.extraction.rule_facts import own_sentences, read_stated_facts
 from elytron_core.policy.projection.builder import POLICY
+from elytron_core.scope import Scope
 
 PROJECT_PERCENT: Final = 70
 PARENT_PERCENT: Final = 20
@@ -39,7 +41,33 @@ _PROJECT_WORDS: Final = re.compile(
 _CODE_WORDS: Final = re.compile(r"`|\w[._/\\-]\w*[._/\\]\w|\w+[_/\\.:]\w+|\w+\(\)|--\w")
 """Paths, hosts, names in code and options: they are of a project."""
 
-CallP = Callable[[MemoryProjectionRequest], Awaitable[MemoryProjectionReport]]
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class OperateCall(Protocol):
+    """Performs the operation that takes a request."""
+
+    def __call__(self, request: OperationRequest[ReportT], /) -> Awaitable[ReportT]: ...
+
+
+class TieredMemory:
+    """The memory of a folder, called as a memory of one space is: blocks and turns concern all its tiers."""
+
+    def __init__(self, memory: MemoryRuntime, operate: OperateCall, place: ProjectMemory, /) -> None:
+        self._memory = memory
+        self._operate = operate
+        self._place = place
+
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request`: one that is neither a block nor a write is about the project."""
+        if isinstance(request, MemoryProjectionRequest):
+            return cast("ReportT", await read_tiers(self._operate, request, self._place))
+        if isinstance(request, MemoryWriteRequest) and isinstance(request.write, TranscriptWrite):
+            return cast("ReportT", await write_tiers(self._memory, self._operate, request, self._place))
+        scope = getattr(request, "scope", None)
+        if isinstance(scope, Scope):
+            request = request.model_copy(update={"scope": scope.model_copy(update={"space": self._place.spaces[0]})})
+        return await self._operate(request)
 
 
 class ReadingTier(NamedTuple):
@@ -48,13 +76,6 @@ class ReadingTier(NamedTuple):
     space: str
     label: str
     percent: int
-
-
-class TieredBlock(NamedTuple):
-    """The block of all tiers, and the ids of the memories in it."""
-
-    text: str
-    ids: tuple[str, ...]
 
 
 def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
@@ -67,28 +88,37 @@ def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
     return (own, *parent, ReadingTier(place.person, "person", 100 - PROJECT_PERCENT))
 
 
-async def read_tiers(project: CallP, request: MemoryProjectionRequest, place: ProjectMemory, /) -> TieredBlock | None:
-    """Return one block of at most the request's characters from all tiers of a folder; None if nothing fits.
+async def read_tiers(
+    operate: OperateCall, request: MemoryProjectionRequest, place: ProjectMemory, /
+) -> MemoryProjectionReport:
+    """Return one block of at most the request's characters from all tiers of a folder.
 
     What a tier does not use of its share goes to the first one that could use more.
     """
     tiers = reading_tiers(place)
-    whole = request.max_chars - (len(tiers) - 1)
-    reports = [
-        await project(_tier_request(request, tier, place, max(whole, 0) * tier.percent // 100)) for tier in tiers
-    ]
+    whole = max(request.max_chars - (len(tiers) - 1), 0)
+    reports = [await operate(_tier_request(request, tier, place, whole * tier.percent // 100)) for tier in tiers]
     spare = whole - sum(len(report.system_memory_block) for report in reports)
     for number, report in enumerate(reports):
         room = len(report.system_memory_block) + spare
         if report.truncated and room >= report.budget + SPARE_CHARS:
-            reports[number] = await project(_tier_request(request, tiers[number], place, room))
+            reports[number] = await operate(_tier_request(request, tiers[number], place, room))
             break
     blocks = [report.system_memory_block for report in reports if report.selected_ids]
-    if not blocks:
-        return None
     # The rule stands once, before all.
-    text = "\n".join((blocks[0], *(block.replace(f"{POLICY}\n", "", 1) for block in blocks[1:])))
-    return TieredBlock(text, tuple(dict.fromkeys(name for report in reports for name in report.selected_ids)))
+    parts = (*blocks[:1], *(block.replace(f"{POLICY}\n", "", 1) for block in blocks[1:]))
+    first = next((report for report in reports if report.selected_ids), reports[0])
+    return first.model_copy(
+        update={
+            "system_memory_block": "\n".join(parts),
+            "requested_chars": request.max_chars,
+            "budget": request.max_chars,
+            "sections": tuple(section for report in reports for section in report.sections),
+            "truncated": any(report.truncated for report in reports),
+            "selected_ids": tuple(dict.fromkeys(name for report in reports for name in report.selected_ids)),
+            "candidate_ids": tuple(dict.fromkeys(name for report in reports for name in report.candidate_ids)),
+        }
+    )
 
 
 def _tier_request(
@@ -107,11 +137,8 @@ def _tier_request(
     return request.model_copy(update=changes)
 
 
-WriteP = Callable[[MemoryWriteRequest], Awaitable[MemoryWriteReport]]
-
-
 async def write_tiers(
-    memory: MemoryRuntime, write: WriteP, request: MemoryWriteRequest, place: ProjectMemory, /
+    memory: MemoryRuntime, operate: OperateCall, request: MemoryWriteRequest, place: ProjectMemory, /
 ) -> MemoryWriteReport:
     """Store turns in the project of a folder, and in the person's space what the user said of themselves in them.
 
@@ -127,7 +154,7 @@ async def write_tiers(
         ),
         "write": request.write.model_copy(update={"turns": turns}),
     }
-    report = await write(request.model_copy(update=update))
+    report = await operate(request.model_copy(update=update))
     if place.space is None:
         return report
     await note_project(memory, place)
@@ -135,7 +162,7 @@ async def write_tiers(
     if own:
         scope = request.scope.model_copy(update={"space": place.person, "project": None})
         copies = request.write.model_copy(update={"turns": own})
-        await write(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
+        await operate(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
     return report
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from elytron_assistants.registry import ProjectMemory, project_memory
+from elytron_assistants.registry import project_memory
 from elytron_assistants.repository import repository_of, session_folder
-from elytron_assistants.tiers import read_tiers, write_tiers
+from elytron_assistants.tiers import OperateCall, TieredMemory
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
@@ -100,12 +100,13 @@ class HookPlace(NamedTuple):
         repository = repository_of(event.folder) if self.per_repository and event.folder is not None else None
         return repository.space if repository is not None else self.space
 
-    async def memory_of(self, session: CommandSession, event: HookEvent) -> ProjectMemory | None:
-        """Return the tiers of memory that an event's folder has; None if all share one space."""
+    async def operate_of(self, session: CommandSession, event: HookEvent) -> OperateCall:
+        """Return what performs operations on the memory of an event's folder."""
         if not self.per_repository:
-            return None
+            return session.call
         cwd = Path(event.cwd) if event.cwd else None
-        return await project_memory(session.runtime, event.folder, person=self.space, cwd=cwd)
+        place = await project_memory(session.runtime, event.folder, person=self.space, cwd=cwd)
+        return TieredMemory(session.runtime, session.call, place).operate
 
 
 def scope_of(event: HookEvent, space: str, /) -> Scope:
@@ -126,36 +127,10 @@ def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> Memor
 
 def context_of(report: MemoryProjectionReport, /) -> str | None:
     """Return the JSON that gives the agent the block; None if the block has no memory in it."""
-    return _context_json(report.system_memory_block) if report.selected_ids else None
-
-
-def _context_json(block: str) -> str:
-    return json.dumps(
-        {"hookSpecificOutput": {"hookEventName": _PROMPT, "additionalContext": block}}, ensure_ascii=False
-    )
-
-
-async def recalled_context(
-    session: CommandSession, event: HookEvent, place: HookPlace, /, *, max_chars: int
-) -> str | None:
-    """Return what a hook prints for a prompt, from all tiers of its memory; None if nothing there helps."""
-    request = projection_of(event, scope_of(event, place.space), max_chars=max_chars)
-    memory = await place.memory_of(session, event) if request is not None else None
-    if request is None or memory is None:
-        return context_of(await session.call(request)) if request is not None else None
-    block = await read_tiers(session.call, request, memory)
-    return _context_json(block.text) if block is not None else None
-
-
-async def keep_turns(
-    session: CommandSession, event: HookEvent, request: MemoryWriteRequest, place: HookPlace, /
-) -> None:
-    """Store the turns of an event in its memory."""
-    memory = await place.memory_of(session, event)
-    if memory is None:
-        await session.call(request)
-    else:
-        await write_tiers(session.runtime, session.call, request, memory)
+    if not report.selected_ids:
+        return None
+    output = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
+    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
 
 
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
@@ -405,7 +380,12 @@ class PromptServer:
         """Return what the hook prints for an event. Raises InvalidJson, InvalidInput, OperationRefused."""
         if len(event) > limits.JSON_BYTES:
             raise InvalidInput(field="standard input", problem="is too long")
-        return await recalled_context(self._session, read_event(event), self._place, max_chars=self._max_chars)
+        prompt = read_event(event)
+        request = projection_of(prompt, scope_of(prompt, self._place.space), max_chars=self._max_chars)
+        if request is None:
+            return None
+        operate = await self._place.operate_of(self._session, prompt)
+        return context_of(await operate(request))
 
 
 async def _is_answered(address: Path) -> bool:

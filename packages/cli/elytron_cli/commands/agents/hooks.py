@@ -20,10 +20,8 @@ from elytron_cli.agents.hooks import (
     PromptServer,
     configure_hooks,
     context_of,
-    keep_turns,
     projection_of,
     read_event,
-    recalled_context,
     require_transcript,
     scope_of,
     settings_file,
@@ -39,9 +37,9 @@ from elytron_cli.session import open_session, person_space, run_output, stated_s
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits
-from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
 from elytron_core.model import OperationRequest, Value
+from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 
 ReportT = TypeVar("ReportT", bound=Value)
@@ -146,19 +144,10 @@ def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
     event = _hook_event()
     if resident:
         start_resident(sys.argv[1:])
-    settings, place = _hook_place()
-    scope = scope_of(event, place.server_space(event) if url is not None else place.space)
-    request = projection_of(event, scope, max_chars=max_chars)
+    request = projection_of(event, _event_scope(event, _hook_place()[1], url), max_chars=max_chars)
     if request is None:
         return
-
-    async def work() -> str | None:
-        if url is not None:
-            return context_of(await _call_server(url, request))
-        async with open_session(settings, when_missing=WhenMissing.PRETEND) as session:
-            return await recalled_context(session, event, place, max_chars=max_chars)
-
-    context = asyncio.run(work())
+    context = context_of(_call_memory(request, event, url=url, when_missing=WhenMissing.PRETEND))
     if context is not None:
         print(context)
 
@@ -202,18 +191,9 @@ def keep_command(*, url: str | None) -> None:
     Only the user's own text and the reply are stored, not what the program adds to messages.
     """
     event = _hook_event()
-    settings, place = _hook_place()
-    request = turns_of(event, scope_of(event, place.server_space(event) if url is not None else place.space))
-
-    async def work(request: MemoryWriteRequest) -> None:
-        if url is not None:
-            await _call_server(url, request)
-            return
-        async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
-            await keep_turns(session, event, request, place)
-
+    request = turns_of(event, _event_scope(event, _hook_place()[1], url))
     if request is not None:
-        asyncio.run(work(request))
+        _call_memory(request, event, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
 
 
@@ -229,9 +209,25 @@ def _hook_place() -> tuple[RunSettings, HookPlace]:
     return settings, HookPlace(settings.space.value)
 
 
-async def _call_server(url: str, request: OperationRequest[ReportT], /) -> ReportT:
-    async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
-        return await memory.operate(request)
+def _event_scope(event: HookEvent, place: HookPlace, url: str | None) -> Scope:
+    return scope_of(event, place.server_space(event) if url is not None else place.space)
+
+
+def _call_memory(
+    request: OperationRequest[ReportT], event: HookEvent, /, *, url: str | None, when_missing: WhenMissing
+) -> ReportT:
+    """Return what the operation reports on the memory of an event's folder, or on that of a server."""
+    settings, place = _hook_place()
+
+    async def work() -> ReportT:
+        if url is not None:
+            async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
+                return await memory.operate(request)
+        async with open_session(settings, when_missing=when_missing) as session:
+            operate = await place.operate_of(session, event)
+            return await operate(request)
+
+    return asyncio.run(work())
 
 
 @click.group("rules", cls=PageGroup)
