@@ -10,7 +10,8 @@ import pytest
 from tests.assistants.test_repository import commit, git, repository
 from tests.cli.conftest import CommandLine
 
-from elytron_assistants.repository import space_name
+from elytron_assistants.repository import repository_of, space_name
+from elytron_cli.agents.hooks import HookPlace, read_event
 
 FORMATTER = "In this repo we always use ruff, never black."
 PROMPT = "Which formatter do we use here?"
@@ -293,6 +294,19 @@ def test_a_project_is_forgotten_with_all_its_memory(sessions: Sessions, shop: Pa
     assert "ruff" not in sessions.block(shop)
     assert list(sessions.elytron.json("repo", "list")["labels"].values()) == ["bank"]
     assert len(sessions.elytron.json("list", "--space", "person")["items"]) == 1
+
+
+def test_the_list_of_spaces_names_their_projects(sessions: Sessions, shop: Path) -> None:
+    sessions.keep(shop, FORMATTER)
+    sessions.elytron("repo", "rename", "shop", "The shop")
+    listed = " ".join(sessions.elytron("spaces", "--no-json").stdout.split())
+    assert f"{sessions.place(shop)['space']} (The shop)" in listed
+
+
+def test_on_a_server_the_key_of_the_folder_names_the_space(shop: Path) -> None:
+    event = read_event(json.dumps({"session_id": "s", "cwd": str(shop)}).encode())
+    assert HookPlace("person", per_repository=True).server_space(event) == repository_of(shop).space  # pyright: ignore[reportOptionalMemberAccess]
+    assert HookPlace("team").server_space(event) == "team"
 
 
 def test_a_label_of_two_projects_is_refused_and_an_unknown_one_too(sessions: Sessions, tmp_path: Path) -> None:

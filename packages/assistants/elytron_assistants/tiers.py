@@ -60,14 +60,18 @@ class TieredMemory:
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform the operation that takes `request`: one that is neither a block nor a write is about the project."""
+        in_project = self._in_project(request)
         if isinstance(request, MemoryProjectionRequest):
             return cast("ReportT", await read_tiers(self._operate, request, self._place))
         if isinstance(request, MemoryWriteRequest) and isinstance(request.write, TranscriptWrite):
             return cast("ReportT", await write_tiers(self._memory, self._operate, request, self._place))
+        return await self._operate(in_project)
+
+    def _in_project(self, request: OperationRequest[ReportT]) -> OperationRequest[ReportT]:
         scope = getattr(request, "scope", None)
-        if isinstance(scope, Scope):
-            request = request.model_copy(update={"scope": scope.model_copy(update={"space": self._place.spaces[0]})})
-        return await self._operate(request)
+        if not isinstance(scope, Scope):
+            return request
+        return request.model_copy(update={"scope": scope.model_copy(update={"space": self._place.spaces[0]})})
 
 
 class ReadingTier(NamedTuple):

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +35,7 @@ from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import CommandOutput, OperationRefused, ProgressBar
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import (
+    ElytronError,
     KeyDestroyed,
     SpaceIncomplete,
     SpaceLocked,
@@ -282,6 +283,15 @@ def person_space(settings: RunSettings, /) -> str:
     from elytron_assistants.registry import PERSON_SPACE
 
     return PERSON_SPACE if settings.space.origin in {"default", FILE} else settings.space.value
+
+
+async def project_labels(session: CommandSession, /) -> dict[str, str]:
+    """Return the labels of projects by their spaces; none if the registry cannot be read."""
+    from elytron_assistants.registry import read_registry
+
+    with suppress(ElytronError):
+        return (await read_registry(session.runtime, person_space(stated_settings()))).labels
+    return {}
 
 
 async def _project_space(settings: RunSettings, place: Path | None) -> str:

@@ -24,6 +24,7 @@ from elytron_cli.session import (
     answer_request,
     keys_of,
     open_session,
+    project_labels,
     run_output,
     run_settings,
     run_work,
@@ -230,13 +231,18 @@ def _yes_or_reason(found: CapabilityState) -> str:
 @common_options
 def spaces_command(**asked: Any) -> int | None:
     """List the spaces of the store with the size of their transcripts."""
-    return answer_request(MemorySpacesRequest(**asked), _show_spaces, hints=False)
+
+    async def work(session: CommandSession, out: CommandOutput) -> None:
+        report, labels = await session.call(MemorySpacesRequest(**asked)), await project_labels(session)
+        out.report(report, lambda console, found: _show_spaces(console, found, labels))
+
+    return run_work(work, hints=False)
 
 
-def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
+def _show_spaces(console: "Console", report: MemorySpacesReport, labels: Mapping[str, str]) -> None:
     rows = (
         (
-            found.space,
+            f"{found.space} ({labels[found.space]})" if found.space in labels else found.space,
             *((found.conversations, found.turns) if found.readable else ("unreadable", "")),
             tables_common.minute_text(found.first_at),
             tables_common.minute_text(found.last_at),
