@@ -1,0 +1,236 @@
+"""A session as every reader returns it, and the log in which a reader collects it turn by turn."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, command_fixes
+from elytron_core.clock import Instant, instant
+from elytron_core.errors import InvalidInput
+from elytron_core.evidence import EvidenceRole
+from elytron_core.strict_json import Json
+from elytron_core.text.program_parts import typed_text
+
+SECONDS_BELOW = 100_000_000_000
+"""A smaller number is a time in seconds since 1970, a larger one in milliseconds."""
+
+
+class AssistantHost(StrEnum):
+    """A coding assistant whose sessions can be read. Its name is the channel of what is stored."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+    CURSOR = "cursor"
+
+
+class SkipReason(StrEnum):
+    """Why something on disk is not stored."""
+
+    PROGRAM = "program"
+    """Words in the person's role that a program wrote."""
+    REWOUND = "rewound"
+    """A prompt or reply that the person took back."""
+    FORK = "fork"
+    """A prompt or reply that a fork copied from another session."""
+    SIDE_CHAIN = "side_chain"
+    """An entry of a subagent inside another session."""
+    SUBAGENT = "subagent"
+    """A session of a subagent; the caller may ask for it."""
+    NO_FOLDER = "no_folder"
+    """A session, note or file that does not say which folder it belongs to."""
+    NO_WORDS = "no_words"
+    """A session in which nobody typed anything."""
+    OLDER = "older"
+    """A session that ended before the requested time."""
+    TOO_LONG = "too_long"
+    """A line, record or file beyond the size limit."""
+    DAMAGED = "damaged"
+    """A line or record that is not valid JSON."""
+    COMPRESSED = "compressed"
+    """A compressed file, and no module for zstd is installed."""
+    UNREADABLE = "unreadable"
+    """A file that cannot be opened, or a database without the expected tables."""
+    LINK = "link"
+    """A link, pipe or device in a folder of sessions."""
+    OLD_STORAGE = "old_storage"
+    """OpenCode's storage from before version 1.2, as single JSON files."""
+    REPLACED = "replaced"
+    """An older copy of a session that is there in a newer form too."""
+
+
+@dataclass(slots=True)
+class ReadTally:
+    """Counts of what was read, what was skipped and why, and which types of records no reader knows."""
+
+    read_bytes: int = 0
+    skipped: Counter[SkipReason] = field(default_factory=Counter[SkipReason])
+    unknown: Counter[str] = field(default_factory=Counter[str])
+
+    def note_unknown(self, host: AssistantHost, kind: object, /) -> None:
+        """Count a record of a type that the reader of `host` does not know."""
+        if len(self.unknown) < 200:
+            self.unknown[f"{host.value}:{str(kind)[:60]}"] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntry:
+    """What one side said. `id` is the prompt's: a reply has that of the prompt that it answers, "" if there is none."""
+
+    role: EvidenceRole
+    text: str
+    id: str = ""
+    at: Instant | None = None
+    model: str | None = None
+    marks: tuple[SessionMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantSession:
+    """One session: where it took place and what was said in it. `parent` is set for a subagent's session.
+
+    `resume_at` is the offset of its file from which a later run reads, and `is_rewound` says that the person took back
+    entries which an earlier run may have stored: `taken_back`.
+    """
+
+    id: str
+    host: AssistantHost
+    folder: str | None
+    entries: tuple[SessionEntry, ...]
+    branch: str | None = None
+    parent: str | None = None
+    fork_of: str | None = None
+    title: str | None = None
+    first_id: str = ""
+    resume_at: int = 0
+    taken_back: tuple[SessionEntry, ...] = ()
+    is_whole: bool = True
+    """False if only the end of its file was read."""
+
+
+@dataclass(slots=True)
+class LoggedTurn:
+    """A prompt with its reply and the tools that were used between them. `offset` is where it begins in its file."""
+
+    prompt: SessionEntry | None = None
+    reply: SessionEntry | None = None
+    reply_key: str = ""
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    offset: int = 0
+
+    @property
+    def entries(self) -> Iterator[SessionEntry]:
+        """Yield prompt and reply; the marks stand beside the reply, or without one beside the prompt."""
+        marks = tuple(mark for call in self.calls for mark in call.marks)
+        if self.prompt is not None:
+            # A web page that was read takes nothing from the person's own words.
+            own = tuple(mark for mark in marks if not mark.is_outside)
+            yield replace(self.prompt, marks=own if self.reply is None else ())
+        if self.reply is not None:
+            yield replace(self.reply, marks=marks)
+
+
+class SessionLog:
+    """Collects a session in its order: prompts, replies, tool calls and their results."""
+
+    def __init__(self, tally: ReadTally, /) -> None:
+        self.turns: list[LoggedTurn] = []
+        self.taken_back: list[LoggedTurn] = []
+        self._tally = tally
+        self._calls: dict[str, ToolCall] = {}
+
+    def add_prompt(self, text: str, id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
+        """Begin a turn with what the person typed of `text`; a text of programs only begins none."""
+        typed = typed_text(text)
+        if not typed:
+            self._tally.skipped[SkipReason.PROGRAM] += bool(text.strip())
+            return
+        self.turns.append(LoggedTurn(SessionEntry(EvidenceRole.USER, typed, id, at), offset=offset))
+
+    def add_reply(self, text: str, /, *, at: Instant | None = None, model: str | None = None, key: str = "") -> None:
+        """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
+        if not (text := text.strip()):
+            return
+        turn = self._turn()
+        if key and turn.reply_key == key and turn.reply is not None:
+            text = f"{turn.reply.text}\n{text}"
+        prompt_id = turn.prompt.id if turn.prompt is not None else ""
+        turn.reply, turn.reply_key = SessionEntry(EvidenceRole.ASSISTANT, text, prompt_id, at, model), key
+
+    def add_call(self, call: ToolCall, /) -> None:
+        """Note a tool's use in the current turn; one of the same id replaces the earlier one."""
+        if call.id in self._calls:
+            self._calls[call.id].update(call)
+            return
+        self._turn().calls.append(call)
+        if call.id:
+            self._calls[call.id] = call
+
+    def add_result(self, id: str, /, *, output: str = "", is_error: bool | None = None) -> None:
+        """Note how a tool's use ended."""
+        if (call := self._calls.get(id)) is not None:
+            call.finish(output, is_error=is_error)
+
+    def roll_back(self, count: int, /) -> None:
+        """Take back the last `count` turns."""
+        if count > 0:
+            self.taken_back += self.turns[-count:]
+            del self.turns[-count:]
+
+    def _turn(self) -> LoggedTurn:
+        if not self.turns:
+            self.turns.append(LoggedTurn())
+        return self.turns[-1]
+
+    def session(self, id: str, host: AssistantHost, folder: str | None, /, **fields: object) -> AssistantSession:
+        """Return the session that was collected, with what fixed its failed commands beside what was said."""
+        taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
+        self._tally.skipped[SkipReason.REWOUND] += len(taken_back)
+        session = AssistantSession(id, host, folder, tuple(self._entries()), taken_back=taken_back)
+        return replace(session, **fields)  # pyright: ignore[reportArgumentType]
+
+    def _entries(self) -> Iterator[SessionEntry]:
+        fixes = command_fixes(turn.calls for turn in self.turns)
+        for place, turn in enumerate(self.turns):
+            entries = list(turn.entries)
+            yield from entries
+            at = entries[-1].at if entries else None
+            for key, text in fixes.get(place, {}).items():
+                yield SessionEntry(EvidenceRole.TOOL, text, f"fix:{key}", at)
+
+
+def optional_time(value: object, /) -> Instant | None:
+    """Return the time that a program wrote as ISO 8601 text, or as seconds or milliseconds; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if not isinstance(value, str) and abs(value) < SECONDS_BELOW:
+        value = value * 1000
+    try:
+        return instant(value)
+    except InvalidInput:
+        return None
+
+
+def json_object(value: object, /) -> Mapping[str, Json]:
+    """Return `value` if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def json_list(value: object, /) -> Sequence[Json]:
+    """Return `value` if it is a JSON list, else an empty one."""
+    return value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]
+
+
+def json_text(value: object, /) -> str:
+    """Return `value` if it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def part_texts(content: object, /, kinds: Iterable[str] = ("text",)) -> str:
+    """Return the words of a message: a text, or the parts of `kinds` in a list."""
+    if isinstance(content, str):
+        return content
+    parts = [json_object(part) for part in json_list(content)]
+    return "\n".join(json_text(part.get("text")) for part in parts if part.get("type", "text") in kinds)
