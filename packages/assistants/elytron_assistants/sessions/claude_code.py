@@ -32,12 +32,13 @@ from elytron_core.strict_json import Json
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.CLAUDE_CODE
-_SILENT: Final = frozenset(
-    "progress file-history-snapshot queue-operation last-prompt custom-title ai-title summary pr-link agent-name"
-    " permission-mode agent-setting".split()
-)
+_SILENT: Final = frozenset({
+    "assistant", "system", "progress", "file-history-snapshot", "queue-operation", "last-prompt", "custom-title",
+    "ai-title", "summary", "pr-link", "agent-name", "permission-mode", "agent-setting",
+})  # fmt: skip
 """Types of entries that say nothing; the rest that is not read is unknown."""
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_SPOKEN: Final = ("user", "assistant", "attachment")
 _SUBAGENTS: Final = "subagents"
 _PEEKED_LINES: Final = 50
 
@@ -93,9 +94,7 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
     )
 
 
-def read_tree(
-    file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False
-) -> list[TreeEntry]:
+def read_tree(file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False) -> list[TreeEntry]:
     """Return the entries of a file in its order; those of subagents inside it are counted only."""
     file.seek(start)
     entries: list[TreeEntry] = []
@@ -103,7 +102,7 @@ def read_tree(
     boundary: object = None
     for offset, value in read_objects(file, tally, start=start):
         if value.get("isSidechain") and not is_subagent:
-            tally.skipped[SkipReason.SIDE_CHAIN] += value.get("type") in {"user", "assistant"}
+            tally.skipped[SkipReason.SIDE_CHAIN] += value.get("type") in _SPOKEN[:2]
             continue
         parent = value.get("parentUuid", value.get("logicalParentUuid", ""))
         if value.get("subtype") == "compact_boundary":
@@ -121,8 +120,7 @@ def read_tree(
 def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last one; the person left all others."""
     live: set[int] = set()
-    spoken = ("user", "assistant", "attachment", "system")
-    place = next((at for at in range(len(entries) - 1, -1, -1) if entries[at].value.get("type") in spoken), None)
+    place = next((at for at in range(len(entries) - 1, -1, -1) if entries[at].value.get("type") in _SPOKEN), None)
     while place is not None:
         live.add(place)
         place = entries[place].follows
@@ -131,9 +129,9 @@ def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
 
 def session_log(entries: list[TreeEntry], live: frozenset[int], tally: ReadTally, /) -> SessionLog:
     """Return what was said on the path, and what was taken back."""
-    log, dead = SessionLog(tally), SessionLog(tally)
+    log = SessionLog(tally)
+    dead = SessionLog(tally, calls=log.calls)  # results of parallel tools stand beside the path
     for place, entry in enumerate(entries):
-        # Results of parallel tools stand beside the path, and say nothing.
         _read_entry(log if place in live else dead, entry, tally)
     log.taken_back += dead.turns
     return log
@@ -160,7 +158,7 @@ def _read_entry(log: SessionLog, entry: TreeEntry, tally: ReadTally) -> None:
             model = json_text(message.get("model")) or None
             log.add_reply(part_texts(message.get("content")), at=at, model=model, key=json_text(message.get("id")))
             for part in map(json_object, json_list(message.get("content"))):
-                if part.get("type") in {"tool_use", "server_tool_use"}:
+                if part.get("type") in ("tool_use", "server_tool_use"):
                     name, call_id = json_text(part.get("name")), json_text(part.get("id"))
                     log.add_call(ToolCall(call_id, name, arguments_of(part.get("input"))))
         case "attachment":
@@ -168,10 +166,8 @@ def _read_entry(log: SessionLog, entry: TreeEntry, tally: ReadTally) -> None:
             if queued.get("type") == "queued_command" and queued.get("commandMode", "prompt") == "prompt":
                 prompt = part_texts(queued.get("prompt"))
                 log.add_prompt(prompt, json_text(value.get("uuid")), at=at, offset=entry.offset)
-        case "system" | "assistant":
-            pass
-        case kind if kind not in _SILENT:
-            tally.note_unknown(_HOST, kind)
+        case kind:
+            tally.note_unknown(_HOST, kind, silent=_SILENT)
 
 
 def _peek(path: Path) -> str | None:

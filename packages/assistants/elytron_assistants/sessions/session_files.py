@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -116,12 +117,14 @@ def open_lines(path: Path, /) -> Generator[BinaryIO | None]:
         module = _zstd_module()
         if module is None:
             yield None
-        elif hasattr(module, "ZstdFile"):
-            with module.ZstdFile(file) as plain:
+            return
+        is_standard = hasattr(module, "ZstdFile")
+        plain = module.ZstdFile(file) if is_standard else module.ZstdDecompressor().stream_reader(file)
+        try:
+            with plain:
                 yield io.BufferedReader(plain)
-        else:
-            with module.ZstdDecompressor().stream_reader(file) as plain:
-                yield io.BufferedReader(plain)
+        except module.ZstdError as error:
+            raise OSError("is damaged") from error
 
 
 def _zstd_module() -> Any | None:
@@ -215,7 +218,7 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
             path = Path(shutil.copyfile(path, Path(folder) / "copy.db"))
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
         stack.callback(connection.close)
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except (OSError, sqlite3.Error):

@@ -1,9 +1,10 @@
 """A session as every reader returns it, and the log in which a reader collects it turn by turn."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, command_fixes
 from elytron_core.clock import Instant, instant
@@ -12,6 +13,8 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.strict_json import Json
 from elytron_core.text.program_parts import typed_text
 
+_KINDS, _KIND_CHARS = 200, 60
+"""Unknown types of records that are counted by name, and how long a name may be."""
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is a time in seconds since 1970, a larger one in milliseconds."""
 
@@ -69,10 +72,11 @@ class ReadTally:
     skipped: Counter[SkipReason] = field(default_factory=Counter[SkipReason])
     unknown: Counter[str] = field(default_factory=Counter[str])
 
-    def note_unknown(self, host: AssistantHost, kind: object, /) -> None:
-        """Count a record of a type that the reader of `host` does not know."""
-        if len(self.unknown) < 200:
-            self.unknown[f"{host.value}:{str(kind)[:60]}"] += 1
+    def note_unknown(self, host: AssistantHost, kind: object, /, *, silent: Container[str] = ()) -> None:
+        """Count a record of a type that the reader of `host` does not know; `silent` ones have nothing to store."""
+        name = f"{host.value}:{str(kind)[:_KIND_CHARS]}"
+        if str(kind) not in silent and (name in self.unknown or len(self.unknown) < _KINDS):
+            self.unknown[name] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +139,19 @@ class LoggedTurn:
 class SessionLog:
     """Collects a session in its order: prompts, replies, tool calls and their results."""
 
-    def __init__(self, tally: ReadTally, /) -> None:
+    def __init__(self, tally: ReadTally, /, *, calls: dict[str, ToolCall] | None = None) -> None:
         self.turns: list[LoggedTurn] = []
         self.taken_back: list[LoggedTurn] = []
+        self.calls: dict[str, ToolCall] = {} if calls is None else calls
         self._tally = tally
-        self._calls: dict[str, ToolCall] = {}
 
-    def add_prompt(self, text: str, id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
+    def add_prompt(self, text: str, entry_id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
         """Begin a turn with what the person typed of `text`; a text of programs only begins none."""
         typed = typed_text(text)
         if not typed:
             self._tally.skipped[SkipReason.PROGRAM] += bool(text.strip())
             return
-        self.turns.append(LoggedTurn(SessionEntry(EvidenceRole.USER, typed, id, at), offset=offset))
+        self.turns.append(LoggedTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
 
     def add_reply(self, text: str, /, *, at: Instant | None = None, model: str | None = None, key: str = "") -> None:
         """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
@@ -161,16 +165,16 @@ class SessionLog:
 
     def add_call(self, call: ToolCall, /) -> None:
         """Note a tool's use in the current turn; one of the same id replaces the earlier one."""
-        if call.id in self._calls:
-            self._calls[call.id].update(call)
+        if call.id in self.calls:
+            self.calls[call.id].update(call)
             return
         self._turn().calls.append(call)
         if call.id:
-            self._calls[call.id] = call
+            self.calls[call.id] = call
 
-    def add_result(self, id: str, /, *, output: str = "", is_error: bool | None = None) -> None:
+    def add_result(self, call_id: str, /, *, output: str = "", is_error: bool | None = None) -> None:
         """Note how a tool's use ended."""
-        if (call := self._calls.get(id)) is not None:
+        if (call := self.calls.get(call_id)) is not None:
             call.finish(output, is_error=is_error)
 
     def roll_back(self, count: int, /) -> None:
@@ -184,12 +188,12 @@ class SessionLog:
             self.turns.append(LoggedTurn())
         return self.turns[-1]
 
-    def session(self, id: str, host: AssistantHost, folder: str | None, /, **fields: object) -> AssistantSession:
+    def session(self, session_id: str, host: AssistantHost, folder: str | None, /, **fields: Any) -> AssistantSession:
         """Return the session that was collected, with what fixed its failed commands beside what was said."""
         taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
         self._tally.skipped[SkipReason.REWOUND] += len(taken_back)
-        session = AssistantSession(id, host, folder, tuple(self._entries()), taken_back=taken_back)
-        return replace(session, **fields)  # pyright: ignore[reportArgumentType]
+        session = AssistantSession(session_id, host, folder, tuple(self._entries()), taken_back=taken_back)
+        return replace(session, **fields)
 
     def _entries(self) -> Iterator[SessionEntry]:
         fixes = command_fixes(turn.calls for turn in self.turns)
@@ -228,9 +232,9 @@ def json_text(value: object, /) -> str:
     return value if isinstance(value, str) else ""
 
 
-def part_texts(content: object, /, kinds: Iterable[str] = ("text",)) -> str:
+def part_texts(content: object, /, kinds: tuple[str, ...] = ("text",)) -> str:
     """Return the words of a message: a text, or the parts of `kinds` in a list."""
     if isinstance(content, str):
         return content
     parts = [json_object(part) for part in json_list(content)]
-    return "\n".join(json_text(part.get("text")) for part in parts if part.get("type", "text") in kinds)
+    return "\n".join(json_text(part.get("text")) for part in parts if json_text(part.get("type", "text")) in kinds)

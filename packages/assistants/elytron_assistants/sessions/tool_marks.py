@@ -12,15 +12,16 @@ from elytron_core.strict_json import Json
 TEXT_CHARS: Final = 300
 """Characters of a command, path or decision that a mark keeps."""
 _FILES_NAMED: Final = 5
-_COMMAND_TOOLS: Final = frozenset(
-    "bash shell exec_command local_shell local_shell_call run_shell_command run_terminal_cmd".split()
-)
-_EDIT_TOOLS: Final = frozenset(
-    "edit write multiedit notebookedit apply_patch replace write_file patch strreplace delete edit_file".split()
-)
-_WEB_TOOLS: Final = frozenset(
-    "webfetch websearch web_fetch web_search web_search_call google_web_search mcp_tool_call".split()
-)
+_COMMAND_TOOLS: Final = frozenset({
+    "bash", "shell", "exec_command", "local_shell", "local_shell_call", "run_shell_command", "run_terminal_cmd",
+})  # fmt: skip
+_EDIT_TOOLS: Final = frozenset({
+    "edit", "write", "multiedit", "notebookedit", "apply_patch", "replace", "write_file", "patch", "strreplace",
+    "delete", "edit_file",
+})  # fmt: skip
+_WEB_TOOLS: Final = frozenset({
+    "webfetch", "websearch", "web_fetch", "web_search", "web_search_call", "google_web_search",
+})  # fmt: skip
 _DECISION_TOOLS: Final = frozenset({"exitplanmode", "askuserquestion"})
 _PATH_KEYS: Final = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file")
 _COMMAND_KEYS: Final = ("command", "cmd")
@@ -109,7 +110,9 @@ class ToolCall:
         if self._word not in _EDIT_TOOLS or self.is_error:
             return ()
         named = [value for key in _PATH_KEYS if isinstance(value := self.arguments.get(key), str)]
-        patches = (value for key in ("input", "patch", "patchText") if isinstance(value := self.arguments.get(key), str))
+        patches = (
+            value for key in ("input", "patch", "patchText") if isinstance(value := self.arguments.get(key), str)
+        )
         patched = [path for patch in patches for path in _PATCHED.findall(patch)]
         return tuple(dict.fromkeys(_short_text(path) for path in (*named, *patched) if path.strip()))
 

@@ -17,8 +17,8 @@ PROGRAM_FLAGS: Final = (
 PROGRAM_ELEMENTS: Final = frozenset((
     *("task-notification", "system-reminder", "cross-session-message", "user-prompt-submit-hook"),
     *("command-name", "command-message", "command-args", "local-command-stdout", "local-command-stderr"),
-    *("local-command-caveat", "hook_context", "hook_prompt", "environment_context", "user_instructions", "turn_aborted"),
-    *("INSTRUCTIONS", "timestamp"),
+    *("local-command-caveat", "hook_context", "hook_prompt", "environment_context", "user_instructions"),
+    *("turn_aborted", "INSTRUCTIONS", "timestamp"),
 ))  # fmt: skip
 """Names of elements that are a program's wherever they stand in a message of an assistant's session."""
 PROGRAM_OPENINGS: Final = (
