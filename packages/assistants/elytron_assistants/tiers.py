@@ -179,7 +179,12 @@ def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: Proje
             if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
         )
         if messages:
-            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata={_SOURCE: str(place.space)})
+            yield TurnDraft(
+                messages=messages,
+                host_id=turn.host_id,
+                metadata={_SOURCE: str(place.space)},
+                host_refs=turn.host_refs,
+            )
 
 
 def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:

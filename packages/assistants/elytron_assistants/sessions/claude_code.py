@@ -84,7 +84,7 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
     return log.session(
         path.stem,
         _HOST,
-        position.folder if start and position is not None else folder,
+        _peek(path) if start else folder,
         branch=branch,
         parent=parent,
         title=next((title for title in reversed(titles) if title), None),

@@ -31,6 +31,8 @@ from elytron_assistants.sessions.tool_marks import ToolCall, arguments_of
 from elytron_core.strict_json import Json
 
 _HOST: Final = AssistantHost.CODEX
+_COMPRESSED: Final = ".zst"
+_ID_CHARS: Final = 36
 _TEXTS: Final = ("input_text", "output_text", "text")
 _SILENT_LINES: Final = frozenset({
     "turn_context", "compacted", "world_state", "inter_agent_communication", "inter_agent_communication_metadata",
@@ -52,7 +54,6 @@ class _Rollout:
 
     log: SessionLog
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    folder: str | None = None
     model: str | None = None
     items: int = 0
     events: SessionLog | None = None
@@ -81,23 +82,20 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
         if file is None:
             tally.skipped[SkipReason.COMPRESSED] += 1
             return None
-        start = 0 if path.suffix == ".zst" else resume_offset(file, position)
-        file.seek(start) if path.suffix != ".zst" else None
+        start = 0 if path.suffix == _COMPRESSED else resume_offset(file, position)
         rollout = _read_rollout(read_objects(file, tally, start=start), tally)
         if start and rollout.begun_before:
-            start = 0
-            file.seek(0)
+            file.seek(start := 0)
             rollout = _read_rollout(read_objects(file, tally), tally)
     log = rollout.log if rollout.items or rollout.events is None else rollout.events
-    git = json_object(rollout.meta.get("git"))
-    known = position if start else None
+    meta = rollout.meta if not start else _first_meta(path)
     return log.session(
-        known.session if known is not None else json_text(rollout.meta.get("id")) or path.name.partition(".")[0][-36:],
+        json_text(meta.get("id")) or path.name.partition(".")[0][-_ID_CHARS:],
         _HOST,
-        known.folder if known is not None else rollout.folder,
-        branch=json_text(git.get("branch")) or None,
-        parent=_parent_thread(json_object(rollout.meta.get("source"))),
-        fork_of=json_text(rollout.meta.get("forked_from_id")) or None,
+        json_text(meta.get("cwd")) or None,
+        branch=json_text(json_object(meta.get("git")).get("branch")) or None,
+        parent=_parent_thread(json_object(meta.get("source"))),
+        fork_of=json_text(meta.get("forked_from_id")) or None,
         resume_at=log.turns[-1].offset if log.turns else start,
         is_whole=not start,
     )
@@ -117,7 +115,6 @@ def _read_rollout(lines: Iterator[tuple[int, Mapping[str, Json]]], tally: ReadTa
             case "session_meta":
                 # A fork repeats its parent's line behind its own.
                 rollout.meta = rollout.meta or payload
-                rollout.folder = rollout.folder or json_text(payload.get("cwd")) or None
             case "turn_context":
                 rollout.model = json_text(payload.get("model")) or rollout.model
             case "response_item":
@@ -173,8 +170,11 @@ def _prompt_id(said_at: str, text: str) -> str:
 
 
 def _peek(path: Path) -> str | None:
+    return json_text(_first_meta(path).get("cwd")) or None
+
+
+def _first_meta(path: Path) -> Mapping[str, Json]:
+    """Return what the first line of a file says about its thread."""
     with open_lines(path) as file:
-        if file is None:
-            return None
-        first = next(read_objects(file, ReadTally()), None)
-    return json_text(json_object(first[1].get("payload")).get("cwd")) or None if first is not None else None
+        first = next(read_objects(file, ReadTally()), None) if file is not None else None
+    return json_object(first[1].get("payload")) if first is not None else {}

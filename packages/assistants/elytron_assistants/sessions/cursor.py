@@ -13,8 +13,8 @@ from urllib.request import url2pathname
 
 from elytron_assistants.sessions.session_files import (
     LINE_BYTES,
-    SessionPosition,
     SessionSource,
+    as_a_whole,
     open_database,
     open_regular,
     parse_object,
@@ -55,7 +55,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     for entry in walk_files(place, tally, suffixes=(".jsonl",)):
         path, status = Path(entry.path), entry.stat(follow_symlinks=False)
         if _project_name(path) is not None:
-            read = partial(_read_transcript, path, status.st_mtime_ns)
+            read = as_a_whole(partial(_read_transcript, path, status.st_mtime_ns))
             yield SessionSource(_HOST, path, status.st_size, status.st_mtime_ns, read)
 
 
@@ -73,7 +73,7 @@ def _composers(file: Path, tally: ReadTally, stack: ExitStack) -> Iterator[Sessi
     for composer, value in sorted(composers, key=lambda each: (optional_time(each[1].get("createdAt")) or 0, each[0])):
         changed = optional_time(value.get("lastUpdatedAt") or value.get("createdAt")) or 0
         folder = folders.get(composer)
-        read = partial(_read_composer, connection, composer, value, folder)
+        read = as_a_whole(partial(_read_composer, connection, composer, value, folder))
         yield SessionSource(_HOST, file, share, changed, read, key=composer, peek=partial(_known_folder, folder))
 
 
@@ -129,7 +129,6 @@ def _read_composer(
     composer: str,
     head: Mapping[str, Json],
     folder: str | None,
-    position: SessionPosition | None,  # noqa: ARG001 - read as a whole
     tally: ReadTally,
 ) -> AssistantSession | None:
     log = SessionLog(tally)
@@ -165,9 +164,8 @@ def _read_composer(
 def _read_transcript(
     path: Path,
     changed: int,
-    position: SessionPosition | None,
     tally: ReadTally,
-    /,  # noqa: ARG001 - read as a whole
+    /,
 ) -> AssistantSession | None:
     """Return a transcript of the command line; its lines have no ids, and its file's time is the only one."""
     log, at = SessionLog(tally), optional_time(changed // 1_000_000)

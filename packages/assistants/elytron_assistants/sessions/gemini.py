@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from elytron_assistants.sessions.session_files import (
-    SessionPosition,
     SessionSource,
+    as_a_whole,
     open_regular,
     read_document,
     read_objects,
@@ -55,16 +55,15 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
             continue
         project = next(parent.parent.name for parent in path.parents if parent.name == _CHATS)
         folder = folders.get(project)
-        read = partial(read_session, path, folder)
+        read = as_a_whole(partial(read_session, path, folder))
         yield SessionSource(_HOST, path, status.st_size, status.st_mtime_ns, read, peek=partial(_known_folder, folder))
 
 
 def read_session(
     path: Path,
     folder: str | None,
-    position: SessionPosition | None,
     tally: ReadTally,
-    /,  # noqa: ARG001 - read as a whole
+    /,
 ) -> AssistantSession | None:
     """Return a chat, as a whole: a later line may change any earlier message."""
     head, messages, taken_back = _read_state(path, tally)

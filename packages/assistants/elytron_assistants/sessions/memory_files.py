@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from elytron_assistants.sessions.session_files import open_regular
-from elytron_assistants.sessions.session_records import ReadTally, SkipReason
+from elytron_assistants.sessions.session_records import AssistantHost, ReadTally, SkipReason
 from elytron_assistants.sessions.tool_marks import without_home
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 
-CHANNEL: Final = "memory-files"
+CHANNEL: Final = AssistantHost.MEMORY_FILES.value
 _FILE_BYTES: Final = 1024 * 1024
 _NOTE_CHARS: Final = 4_000
 _HAND_WRITTEN: Final = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")
@@ -92,7 +92,7 @@ def find_memory_files(
 
 
 def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
-    """Return the notes of a memory file: each bullet and each paragraph, under its heading; a topic file is one note."""
+    """Return the notes of a memory file: each bullet and paragraph with its heading; a topic file is one note."""
     try:
         with open_regular(file.path) as opened:
             data = opened.read(_FILE_BYTES + 1)

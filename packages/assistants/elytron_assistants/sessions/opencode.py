@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from elytron_assistants.sessions.session_files import (
     LINE_BYTES,
-    SessionPosition,
     SessionSource,
+    as_a_whole,
     open_database,
     parse_object,
     table_columns,
@@ -69,7 +69,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
         share = file.stat().st_size // max(1, len(rows))
         fill = _fill_second if is_second else _fill_first
         for row in rows:
-            read = partial(_read_session, connection, row, fill)
+            read = as_a_whole(partial(_read_session, connection, row, fill))
             yield SessionSource(_HOST, file, share, row.changed, read, key=row.id, peek=partial(getattr, row, "folder"))
 
 
@@ -96,7 +96,6 @@ def _read_session(
     connection: sqlite3.Connection,
     row: _SessionRow,
     fill: Callable[[sqlite3.Connection, str, SessionLog, ReadTally], None],
-    position: SessionPosition | None,  # noqa: ARG001 - read as a whole
     tally: ReadTally,
 ) -> AssistantSession | None:
     """Return a session, as a whole: its rows may change."""

@@ -46,11 +46,14 @@ class SessionPosition(Value):
     digest: str = ""
     """Digest of the bytes before `offset`."""
     session: str = ""
-    folder: str | None = None
+    """The session whose words were stored; empty if there were none to store."""
+    folder: str = ""
     first_id: str = ""
     prompts: tuple[str, ...] = ()
-    notes: dict[str, str] = {}
-    """Of a memory file: the turn of each note, by the note's id."""
+    notes: tuple[str, ...] = ()
+    """Of a memory file: the ids of its notes."""
+    retired: tuple[str, ...] = ()
+    """Those that were in it before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ class SessionSource:
     def changed_ms(self) -> int:
         """The time of its last change in milliseconds since 1970."""
         return self.changed // 1_000_000 if self.changed > limits.LATEST_MS else self.changed
+
+
+def as_a_whole(
+    read: Callable[[ReadTally], AssistantSession | None], /
+) -> Callable[[SessionPosition | None, ReadTally], AssistantSession | None]:
+    """Return the reader of a source that has no part to be read on from: a later part may change any earlier one."""
+    return lambda _, tally: read(tally)
 
 
 def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) -> Iterator[os.DirEntry[str]]:
@@ -216,7 +226,9 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
         if head[18:19] == bytes([_WAL_MODE]) and not Path(f"{path}-wal").exists():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-sessions-"))
             path = Path(shutil.copyfile(path, Path(folder) / "copy.db"))
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, check_same_thread=False
+        )
         stack.callback(connection.close)
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         connection.execute("PRAGMA query_only = 1")

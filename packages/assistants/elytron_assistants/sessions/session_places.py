@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,14 @@ class AssistantPlaces:
     memory_homes: tuple[Path, ...]
     """Folders with memory files of the person's own."""
     claude_projects: Path
+    roots: tuple[Path, ...] = ()
+    """Repositories whose memory files are read, in place of those that sessions name."""
+
+    def at(self, host: AssistantHost, path: Path, /) -> "AssistantPlaces":
+        """Return these places with `path` in place of those of one assistant."""
+        if host is AssistantHost.MEMORY_FILES:
+            return replace(self, memory_homes=(), roots=(path,))
+        return replace(self, sessions={**self.sessions, host: (path,)})
 
 
 def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
@@ -63,4 +71,5 @@ def find_sources(
     host: AssistantHost, places: tuple[Path, ...], tally: ReadTally, stack: ExitStack, /
 ) -> list[SessionSource]:
     """Return the sessions of an assistant in `places`; databases stay open until `stack` closes."""
-    return [source for place in places for source in READERS[host](place, tally, stack)]
+    reader = READERS.get(host)
+    return [source for place in places for source in reader(place, tally, stack)] if reader is not None else []

@@ -20,13 +20,15 @@ SECONDS_BELOW = 100_000_000_000
 
 
 class AssistantHost(StrEnum):
-    """A coding assistant whose sessions can be read. Its name is the channel of what is stored."""
+    """A coding assistant whose sessions can be read. Its word is the channel of what is stored."""
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     GEMINI = "gemini"
     OPENCODE = "opencode"
     CURSOR = "cursor"
+    MEMORY_FILES = "memory-files"
+    """Memory files of all of them."""
 
 
 class SkipReason(StrEnum):

@@ -251,7 +251,7 @@ def import_file(
 
         async def work(session: CommandSession, out: CommandOutput) -> int | None:
             with (
-                _hint_at_resuming(out),
+                hint_at_resuming(out),
                 ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar,
             ):
                 report = await import_transcript(
@@ -265,7 +265,7 @@ def import_file(
 
 
 @contextmanager
-def _hint_at_resuming(out: CommandOutput) -> Generator[None]:
+def hint_at_resuming(out: CommandOutput) -> Generator[None]:
     """Say on an interruption that the same command goes on."""
     try:
         yield

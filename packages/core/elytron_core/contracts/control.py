@@ -181,6 +181,8 @@ class OriginKind(StrEnum):
     """A page, by the address that the turn's host references or metadata name."""
     UPLOAD = "upload"
     """An uploaded file, by the id that the turn's host references or metadata name."""
+    SESSION = "session"
+    """A coding assistant, or one session of it, by the id that the turn's host references name."""
 
 
 class OutsideOrigin(Value):
