@@ -90,7 +90,7 @@ class Machine:
 
     def space_of(self, folder: Path) -> str:
         """Return the space of a folder."""
-        space: str = self.elytron.json("repo", "show", "--path", str(folder))["space"]
+        space: str = self.elytron.json("repo", "show", str(folder))["space"]
         return space
 
 
@@ -118,3 +118,155 @@ def test_what_was_said_in_each_assistant_is_stored_in_the_repositorys_memory(mac
     report = machine.run(host)
     assert (report["sessions"], report["duplicates"]) == (1, 0)
     assert machine.said(host) == SAID[host]
+
+
+def test_what_no_person_said_is_nowhere_in_the_store(machine: Machine) -> None:
+    machine.put_all()
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
+    report = machine.run()
+    stored = "\n".join(text for _, text in machine.said())
+    for words in (
+        *("prefer tabs", "prefer spaces", "secret output", "vault 9", "Four spaces", "four spaces", "They want ruff"),
+        *("black", "floats", "Delete the archive", "Search for carts", "a later version", "List every page", "a.py"),
+    ):
+        assert words not in stored
+    assert report["skipped"] == {
+        "program": 4, "rewound": 6, "side_chain": 1, "subagent": 2, "no_folder": 1,
+    }  # fmt: skip
+    assert report["unknown"] == {
+        "claude-code:holographic-note": 1,
+        "codex:response_item/quantum_call": 1,
+        "cursor:bubble/9": 1,
+        "gemini:telepathy": 1,
+        "opencode:hologram": 1,
+    }
+    assert report["spaces"] == [{"label": "shop", "sessions": 5, "space": machine.space, "stored": 17}]
+
+
+def test_what_was_done_stands_beside_what_was_said_without_a_tools_output(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    where = ("--channel", "claude-code", "--conversation", "5e0c0001", "--space", machine.space)
+    turns = machine.elytron.json("transcript", "replay", "--view", "raw_owner_only", *where)["slice"]["turns"]
+    reply = next(turn for turn in turns if "line length of 100" in turn["messages"][0]["text"])
+    assert [(seen["tool_name"], seen["summary"]) for seen in reply["tool_observations"]] == [
+        ("Bash", "pytest -q (exit code 2)"),
+        ("Edit", "pyproject.toml"),
+        ("Bash", "pytest -q (exit code 0)"),
+    ]
+    assert reply["metadata"] == {"branch": "main"}
+    assert reply["source"]["model_resolved"] == "sample-model"
+    assert reply["messages"][0]["at"] == 1_793_527_209_000
+    assert "secret output" not in json.dumps(turns)
+
+
+def test_a_second_run_reads_nothing_and_changes_nothing(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    before = machine.elytron.json("inspect", "--space", machine.space)["state_fingerprint"]
+    again = machine.run()
+    assert (again["unchanged"], again["sessions"], again["read_bytes"], again["changed"]) == (7, 0, 0, False)
+    whole = machine.run("--again")
+    assert (whole["stored"], whole["duplicates"], whole["changed"]) == (0, 17, False)
+    assert machine.elytron.json("inspect", "--space", machine.space)["state_fingerprint"] == before
+
+
+def add_turn(file: Path, parent: str, number: int, prompt: str, reply: str) -> None:
+    """Append a turn to a session of Claude Code."""
+    at = f"2026-11-05T10:00:{number:02}.000Z"
+    lines = [
+        {"type": "user", "uuid": f"p{number}", "parentUuid": parent, "timestamp": at, "message": {"content": prompt}},
+        {"type": "assistant", "uuid": f"r{number}", "parentUuid": f"p{number}", "timestamp": at,
+         "message": {"id": f"msg_{number}", "content": [{"type": "text", "text": reply}]}},
+    ]  # fmt: skip
+    with file.open("a", encoding="utf-8") as opened:
+        opened.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_of_a_grown_session_only_its_end_is_read(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    add_turn(file, "a8", 1, "Name the cart in the title.", "The title names it.")
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write('{"type":"user","uuid":"half')
+    grown = machine.run()
+    assert (grown["stored"], grown["updated"], grown["skipped"]) == (2, 0, {"program": 2, "side_chain": 1})
+    assert grown["read_bytes"] < file.stat().st_size / 2
+    assert machine.said("claude-code")[-2:] == [
+        ("user", "Name the cart in the title."),
+        ("assistant", "The title names it."),
+    ]
+
+
+def test_what_is_taken_back_after_it_was_stored_is_hidden(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    add_turn(file, "a5", 1, "Leave the pages out.", "They are out.")
+    report = machine.run()
+    assert (report["stored"], report["hidden"]) == (2, 3)
+    assert [text for _, text in machine.said("claude-code")] == [
+        *(text for _, text in SAID["claude-code"][:3]),
+        "Leave the pages out.",
+        "They are out.",
+    ]
+
+
+def test_a_reply_that_was_not_finished_is_replaced_by_the_finished_one(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    file.write_text("".join(lines[:6]), "utf-8")
+    machine.run()
+    assert machine.said()[-1] == ("assistant", "I will fix the settings.")
+    file.write_text("".join(lines), "utf-8")
+    assert machine.run()["updated"] == 1
+    assert sorted(machine.said("claude-code")) == sorted(SAID["claude-code"])
+
+
+def test_what_was_erased_stays_gone_when_its_session_is_read_again(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    erased = [
+        item["id"]
+        for item in machine.elytron.json("list", "--space", machine.space)["items"]
+        if item["text"] in {"Add a cart page.", "Prices are stored in cents.", "The archive job runs nightly."}
+    ]
+    machine.elytron("erase", *erased, "--yes", "--space", machine.space)
+    report = machine.run("--again")
+    assert (report["erased"], report["stored"]) == (3, 0)
+    assert len(machine.said()) == 14
+
+
+def test_a_session_and_an_assistant_are_erased_by_their_names(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    for name, left in (("session:5e0c0001", 11), ("session:codex", 6)):
+        token = machine.elytron.json("erase", "--origin", name, "--dry-run", "--space", machine.space)["token"]
+        machine.elytron("erase", "--origin", name, "--token", token, "--space", machine.space)
+        assert len(machine.said()) == left
+    assert (machine.run("--again")["stored"], len(machine.said())) == (0, 6)
+
+
+def test_a_forks_copies_are_stored_once(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    machine.put("claude-code-2.1.332-fork.jsonl", machine.claude / "5e0c0002.jsonl")
+    machine.put("opencode-2.0.25.sql", ".local/share/opencode/opencode.db")
+    report = machine.run()
+    assert report["skipped"] == {"fork": 4}
+    texts = [text for _, text in machine.said()]
+    assert texts[6:] == [
+        "Try a darker header.", "The header is dark blue.",
+        "Parcels leave on Tuesdays.", "The calendar has Tuesdays.",
+        "And on Fridays in December.", "December has Fridays.", "Print the labels in pairs.",
+    ]  # fmt: skip
+
+
+def test_opencodes_two_generations_in_one_database_are_not_counted_twice(machine: Machine) -> None:
+    place = ".local/share/opencode/opencode.db"
+    machine.put("opencode-1.18.33.sql", place)
+    machine.run()
+    assert machine.said() == SAID["opencode"]
+    machine.put("opencode-2.0.25.sql", place)
+    report = machine.run()
+    assert (report["stored"], report["duplicates"]) == (3, 2)
+    assert [text for _, text in machine.said()].count("Parcels leave on Tuesdays.") == 1

@@ -1,5 +1,6 @@
 """Sessions of Claude Code: JSON Lines in which each entry names the one that it follows, so that a file is a tree."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary
 _SPOKEN: Final = ("user", "assistant", "attachment")
 _SUBAGENTS: Final = "subagents"
 _PEEKED_LINES: Final = 50
+END_BYTES: Final = 4 * 1024 * 1024
+"""Bytes at the end of a file that hold its last turn, with the results of its tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
     parent = path.parents[1].name if path.parent.name == _SUBAGENTS else None
     with open_regular(path) as file:
         start = resume_offset(file, position)
-        entries = read_tree(file, tally, start=start, is_subagent=parent is not None)
+        entries = read_tree(file, tally, start=start, is_subagent=parent is not None, is_resumed=start > 0)
         live = live_entries(entries)
         if start and 0 not in live:
             # The person went back to an entry before the offset: what an earlier run stored may be off the path.
@@ -94,7 +97,21 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
     )
 
 
-def read_tree(file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False) -> list[TreeEntry]:
+def read_end(path: Path, session: str, /) -> AssistantSession:
+    """Return what the end of a session's file says, for its last turn. Raises OSError, ValueError."""
+    tally = ReadTally()
+    with open_regular(path) as file:
+        start = max(0, file.seek(0, os.SEEK_END) - END_BYTES)
+        file.seek(start)
+        if start:
+            file.readline()  # the line that the end begins in
+        entries = read_tree(file, tally, start=file.tell())
+    return session_log(entries, live_entries(entries), tally).session(session, _HOST, None)
+
+
+def read_tree(
+    file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False, is_resumed: bool = False
+) -> list[TreeEntry]:
     """Return the entries of a file in its order; those of subagents inside it are counted only."""
     file.seek(start)
     entries: list[TreeEntry] = []
@@ -107,8 +124,9 @@ def read_tree(file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagen
         parent = value.get("parentUuid", value.get("logicalParentUuid", ""))
         if value.get("subtype") == "compact_boundary":
             boundary, parent = value.get("uuid"), value.get("logicalParentUuid") or ""
-        # The line of a parent that is not there was damaged, too long, or before the offset.
-        follows = None if parent is None else places.get(str(parent), len(entries) - 1 if entries else None)
+        # The line of a parent that is not there was damaged or too long, or is before the offset.
+        usual = len(entries) - 1 if entries and not (is_resumed and parent) else None
+        follows = None if parent is None else places.get(str(parent), usual)
         is_summary = boundary is not None and value.get("parentUuid") == boundary
         uuid = value.get("uuid")
         if isinstance(uuid, str):

@@ -141,6 +141,7 @@ class SessionImport:
                     find_sources, host, self.places.sessions.get(host, ()), self.tally, stack
                 )
             ]
+            self.tally.read_bytes = 0  # to find them counts for nothing
             fresh = [source for source in sources if self._is_due(source)]
             total, done = sum(source.size for source in fresh), 0
             for source in fresh:

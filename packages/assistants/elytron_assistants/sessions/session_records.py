@@ -115,6 +115,16 @@ class AssistantSession:
     is_whole: bool = True
     """False if only the end of its file was read."""
 
+    def with_reply(self, text: str, /) -> "AssistantSession":
+        """Return the session's last turn alone, with this reply; an empty text leaves the reply as it is."""
+        prompts = [place for place, entry in enumerate(self.entries) if entry.role is EvidenceRole.USER]
+        entries = list(self.entries[prompts[-1] :] if prompts else self.entries)
+        if text.strip():
+            reply = next((entry for entry in entries if entry.role is EvidenceRole.ASSISTANT), None)
+            usual = SessionEntry(EvidenceRole.ASSISTANT, "", entries[0].id if entries else "")
+            entries = [*(entry for entry in entries if entry is not reply), replace(reply or usual, text=text.strip())]
+        return replace(self, entries=tuple(entries))
+
 
 @dataclass(slots=True)
 class LoggedTurn:

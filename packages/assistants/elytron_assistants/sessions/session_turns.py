@@ -31,7 +31,8 @@ def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
     for entry in session.entries:
         is_task = session.parent is not None and entry.role is EvidenceRole.USER
         role = EvidenceRole.ASSISTANT if is_task else entry.role
-        text = entry.text if role is not EvidenceRole.TOOL else without_home(entry.text.replace(f"{session.folder}/", ""))
+        is_note = role is EvidenceRole.TOOL
+        text = without_home(entry.text.replace(f"{session.folder}/", "")) if is_note else entry.text
         metadata = {"branch": session.branch, "parent_session": session.parent}
         model = optional_name(entry.model or "")
         yield TurnDraft(

@@ -1,15 +1,14 @@
 """Hooks of coding agents: the events that Claude Code sends, their answers, its settings, and a resident process."""
 
 import asyncio
-import hashlib
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,35 +16,31 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_assistants.registry import project_memory
 from elytron_assistants.repository import repository_of, session_folder
+from elytron_assistants.sessions.claude_code import read_end
+from elytron_assistants.sessions.session_files import open_regular
+from elytron_assistants.sessions.session_records import AssistantHost, AssistantSession
+from elytron_assistants.sessions.session_turns import session_drafts
 from elytron_assistants.tiers import OperateCall, TieredMemory
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json
-from elytron_core.clock import Instant, instant
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson
-from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Message
+from elytron_core.planes.transcript import TurnOrigin
 from elytron_core.scope import Scope
-from elytron_core.text.program_parts import split_program_parts
+from elytron_core.text.program_parts import typed_text
 from elytron_store import parse_url
 
-CHANNEL = "claude-code"
+CHANNEL = AssistantHost.CLAUDE_CODE.value
 CONTEXT_CHARS = 4_000
 """Default size of the block at a prompt, in characters; Claude Code passes up to 10,000 to its model unchanged."""
 _PROMPT, _STOP = "UserPromptSubmit", "Stop"
 _OURS = re.compile(r'"command": ?"((?:[^"\\]|\\.)* hooks (?:recall|keep)\b(?:[^"\\]|\\.)*)"')
 _PLACE = re.compile(r" --(?:space|per-repository)\b")
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
-_TAIL_BYTES = 4 * 1024 * 1024
-"""Bytes read from the end of a transcript: one turn with the results of its tools."""
-_INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]*\]")
-_ADJACENT = re.compile(r"(</[a-z]+(?:[-_][a-z0-9]+)+>)[ \t]*(?=<)")
-_PROGRAM_FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "toolUseResult")
-"""Marks of entries of the role user that no person typed."""
 
 Json = dict[str, Any]
 
@@ -136,47 +131,38 @@ def context_of(report: MemoryProjectionReport, /) -> str | None:
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
     """Return the write of the session's last prompt and reply, at the transcript's own times; None if both are empty.
 
-    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
+    The turns are those that an import of the session has. Raises InvalidInput if the transcript cannot be read and the
+    event has no reply.
     """
     try:
-        prompt, reply = _last_turn(_last_entries(event.transcript_path))
-    except InvalidInput:
+        session = read_end(Path(event.transcript_path), event.session_id)
+    except (OSError, ValueError):
         if not event.last_assistant_message:
-            raise
-        prompt, reply = None, _TranscriptText("")
-    answer = replace(reply, text=event.last_assistant_message or reply.text)
-    parts = (
-        [(EvidenceRole.USER, prompt), (EvidenceRole.ASSISTANT, answer)]
-        if prompt is not None
-        else [(EvidenceRole.ASSISTANT, answer)]
-    )
+            raise _unreadable("names a file that cannot be read") from None
+        session = AssistantSession(event.session_id, AssistantHost.CLAUDE_CODE, None, ())
+    session = replace(session.with_reply(event.last_assistant_message or ""), folder=event.cwd or None)
     # A turn each: a prompt that is stored already stays when its reply comes.
-    turns = tuple(
-        TurnDraft(
-            messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
-            host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, part.text),
-        )
-        for role, part in parts
-        if part.text.strip()
+    turns = tuple(session_drafts(session))
+    return (
+        MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns, origin=TurnOrigin.IMPORTED))
+        if turns
+        else None
     )
-    return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
 
 
 def require_transcript(event: HookEvent, /) -> None:
     """Raise InvalidInput if the event names a transcript that cannot be read, so that its prompt was not stored."""
     if event.transcript_path:
         try:
-            next(_last_entries(event.transcript_path), None)
-        except InvalidInput:
-            raise InvalidInput(
-                field="transcript_path",
-                problem="names a file that cannot be read; the reply was stored without its prompt",
-            ) from None
+            with open_regular(Path(event.transcript_path)):
+                pass
+        except (OSError, ValueError):
+            problem = "names a file that cannot be read; the reply was stored without its prompt"
+            raise _unreadable(problem) from None
 
 
-def typed_text(text: str, /) -> str:
-    """Return what the person typed of a message: programs add reminders, notifications and results to it."""
-    return _INTERRUPTED.sub("", split_program_parts(_ADJACENT.sub(r"\1\n", text))[0]).strip()
+def _unreadable(problem: str) -> InvalidInput:
+    return InvalidInput(field="transcript_path", problem=problem)
 
 
 def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None) -> HookInstallReport:
@@ -242,80 +228,6 @@ def _with_command(hooks: Json, event: str, command: str) -> list[Any]:
     # Ours by the verb, since path and options may have changed.
     others = [group for group in groups if verb not in json.dumps(group)]
     return [*others, {"hooks": [{"type": "command", "command": command, "timeout": _WAITS_S[event]}]}]
-
-
-@dataclass(frozen=True, slots=True)
-class _TranscriptText:
-    text: str
-    at: Instant | None = None
-    uuid: str = ""
-
-
-def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _TranscriptText]:
-    """Return the last prompt of a transcript and the last words that the agent said behind it."""
-    prompt, reply = None, _TranscriptText("")
-    boundary: object = None
-    for entry in entries:
-        if entry.get("subtype") == "compact_boundary":
-            boundary = entry.get("uuid")
-        # The entry behind a compaction is the summary that the model wrote, marked or not.
-        is_summary = boundary is not None and entry.get("parentUuid") == boundary
-        if is_summary or any(entry.get(flag) for flag in _PROGRAM_FLAGS):
-            continue
-        text = _message_words(entry.get("message"))
-        if entry.get("type") == "user" and (text := typed_text(text)):
-            prompt, reply = _TranscriptText(text, _time_of(entry), str(entry.get("uuid", ""))), _TranscriptText("")
-        elif entry.get("type") == "assistant" and text:
-            reply = _TranscriptText(text, _time_of(entry))
-    return prompt, reply
-
-
-def _time_of(entry: Json) -> Instant | None:
-    """Return the time in an entry; None if there is none that is a timestamp."""
-    told = entry.get("timestamp")
-    try:
-        return instant(told) if isinstance(told, str) else None
-    except InvalidInput:
-        return None
-
-
-def _last_entries(path: str) -> Iterator[Json]:
-    """Yield the last entries of a transcript. Lines without a JSON object are skipped.
-
-    Raises InvalidInput for a file that is missing or cannot be read.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read(_TAIL_BYTES).splitlines()
-    except (OSError, ValueError):
-        raise InvalidInput(field="transcript_path", problem="names a file that cannot be read") from None
-    for line in lines:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # the first may begin in its middle, the last may not be written whole, one may nest too deeply
-        if isinstance(found, dict):
-            yield cast("Json", found)
-
-
-def _message_words(message: object) -> str:
-    """Return the text of a message or of its text parts; empty for a message with the result of a tool."""
-    content = cast("Json", message).get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content.strip()
-    if not isinstance(content, list):
-        return ""
-    parts = cast("list[Json]", [part for part in cast("list[Any]", content) if isinstance(part, dict)])
-    if any(part.get("type") == "tool_result" for part in parts):
-        return ""
-    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text").strip()
-
-
-def _host_id(session: str, prompt: str, role: EvidenceRole, text: str) -> str:
-    told = f"{session}\n{prompt}\n{role.value}\n{text}"
-    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 IDLE_S = 30 * 60
