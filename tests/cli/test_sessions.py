@@ -1,6 +1,7 @@
 """Sessions of coding assistants: read from their files and databases, and stored once in the memory of their folder."""
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,162 @@ def test_opencodes_two_generations_in_one_database_are_not_counted_twice(machine
     report = machine.run()
     assert (report["stored"], report["duplicates"]) == (3, 2)
     assert [text for _, text in machine.said()].count("Parcels leave on Tuesdays.") == 1
+
+
+def test_what_a_hook_stored_is_not_stored_again_and_stays_erased(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    event = {
+        "session_id": "5e0c0001",
+        "cwd": str(machine.shop),
+        "hook_event_name": "Stop",
+        "transcript_path": str(file),
+    }
+    machine.elytron("hooks", "keep", "--per-repository", standard_input=json.dumps(event).encode())
+    (prompt, reply) = machine.elytron.json("list", "--space", machine.space)["items"]
+    assert (prompt["text"], reply["text"]) == ("And a page for orders.", "Both pages are tested too.")
+    machine.elytron("erase", prompt["id"], "--yes", "--space", machine.space)
+    report = machine.run()
+    assert (report["stored"], report["duplicates"], report["erased"]) == (4, 1, 1)
+    assert sorted(machine.said()) == sorted(row for row in SAID["claude-code"] if row[1] != "And a page for orders.")
+
+
+def test_sessions_of_subagents_are_stored_as_an_assistants_words_if_asked_for(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
+    assert machine.run()["skipped"] == {"subagent": 1}
+    assert machine.run("--subagents")["stored"] == 2
+    assert machine.said() == [
+        ("assistant", "List every page with a form."),
+        ("assistant", "Cart and checkout have forms."),
+    ]
+
+
+def test_of_two_forms_of_a_session_the_newer_is_read(machine: Machine) -> None:
+    thread = ".codex/sessions/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl"
+    machine.put("codex-0.163.0.jsonl", thread)
+    (machine.home / f"{thread}.zst").write_bytes(b"\x28\xb5\x2f\xfd compressed")
+    (machine.home / thread.replace("10-00-00", "11-00-00")).with_suffix(".jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    machine.put("codex-0.46.0-events.jsonl", ".codex/archived_sessions/rollout-2025-10-03T10-00-00-0199a001.jsonl")
+    chats = ".gemini/tmp/shop/chats/session-2026-11-04T10-00-6e3a000"
+    machine.put("gemini-old.json", f"{chats}2.json")
+    machine.put("gemini-5411f113.jsonl", f"{chats}1.jsonl")
+    machine.put("gemini-old.json", f"{chats}1.json")
+    (machine.home / ".gemini/projects.json").write_text(json.dumps({"projects": {str(machine.shop): "shop"}}))
+    report = machine.run()
+    assert (report["sessions"], report["skipped"]["replaced"]) == (4, 2)
+    assert report["skipped"]["compressed" if "compressed" in report["skipped"] else "unreadable"] == 1
+    texts = [text for _, text in machine.said()]
+    for words in ("Name the currency in each price.", "Each price has its currency.", "The shop ships to Iceland."):
+        assert texts.count(words) == 1
+
+
+def test_a_transcript_of_cursors_command_line_is_filed_by_the_paths_in_it(machine: Machine) -> None:
+    name = machine.shop.as_posix().strip("/").replace("/", "-").replace("_", "-").replace(".", "-")
+    machine.put("cursor-2026.07.17-cli.jsonl", f".cursor/projects/{name}/agent-transcripts/c1/c1.jsonl")
+    machine.put("cursor-2026.07.17-cli.jsonl", ".cursor/projects/another/agent-transcripts/c2.jsonl")
+    assert machine.run()["skipped"] == {"no_folder": 1}
+    assert machine.said() == [
+        ("user", "Coupons expire after thirty days."),
+        ("assistant", "Coupons expire after thirty days now."),
+    ]
+
+
+def test_damaged_oversized_and_strange_files_are_counted_and_lose_nothing_else(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    image = b'{"type":"user","uuid":"i1","parentUuid":"u1","message":{"content":"' + b"x" * (9 * 1024 * 1024) + b'"}}\n'
+    odd = [b"{broken\n", b"[1]\n", b'{"type":[],"uuid":{},"message":[[]],"parentUuid":7}\n', b"\xff\xfe\n", image]
+    file.write_bytes(b"".join([*lines[:2], *odd, *lines[2:]]))
+    os.mkfifo(machine.claude / "pipe.jsonl")
+    (machine.claude / "link.jsonl").symlink_to(file)
+    (machine.home / ".local/share/opencode").mkdir(parents=True)
+    (machine.home / ".local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0 no more")
+    report = machine.run()
+    skipped = report["skipped"]
+    assert (skipped["damaged"], skipped["too_long"], skipped["link"], skipped["unreadable"]) == (3, 1, 2, 1)
+    assert machine.said() == SAID["claude-code"]
+
+
+def test_a_foreign_database_is_left_as_it_was(machine: Machine) -> None:
+    path = machine.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE session SET title = 'x'")
+    connection.close()
+    before = path.read_bytes()
+    assert machine.run()["sessions"] == 1
+    assert [each.name for each in path.parent.iterdir()] == ["opencode.db"]
+    assert path.read_bytes() == before
+
+
+def test_credentials_in_a_session_are_blacked_out_and_counted(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    key = "sk-ant-" + "api03-" + "Zk3q9LmX2v" * 9 + "AA"
+    text = file.read_text("utf-8").replace("Add a cart page.", f"Add a cart page with {key}.")
+    file.write_text(text.replace('"command":"pytest -q"', f'"command":"KEY={key} pytest -q"'), "utf-8")
+    report = machine.run()
+    assert sum(report["scrubbed"].values()) >= 2
+    assert key.encode() not in (machine.elytron.folder / "m.db").read_bytes()
+
+
+def test_a_dry_run_stores_nothing_and_a_later_time_leaves_sessions_out(machine: Machine) -> None:
+    machine.put_all()
+    report = machine.run("--dry-run")
+    assert (report["stored"], report["dry_run"], report["changed"]) == (17, True, False)
+    assert not (machine.elytron.folder / "m.db").exists()
+    assert machine.run("--since", "2990-01-01")["skipped"]["older"] == 7
+    assert machine.elytron.error("sessions", "import", "--path", "x", expect=2)["details"]["field"] == "--path"
+
+
+def test_sessions_are_listed_with_their_folders_and_states(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.put("codex-0.163.0.jsonl", ".codex/sessions/rollout-2026-11-03T10-00-00-0199a000.jsonl")
+    machine.run("codex")
+    listed = machine.elytron.json("sessions", "list")["sessions"]
+    assert {(each["host"], each["folder"], each["state"]) for each in listed} == {
+        ("claude-code", str(machine.shop), "new"),
+        ("codex", str(machine.shop), "imported"),
+    }
+
+
+def test_projects_that_are_gone_do_not_meet_in_the_folder_that_held_them(machine: Machine) -> None:
+    for number, name in enumerate(("shop", "bank")):
+        machine.put("claude-code-2.1.332.jsonl", machine.claude / f"5e0c000{number}.jsonl")
+        file = machine.claude / f"5e0c000{number}.jsonl"
+        text = file.read_text("utf-8").replace(machine.shop.as_posix(), f"{machine.elytron.folder}/gone/{name}")
+        file.write_text(text.replace('"u', f'"{name}-u'), "utf-8")
+    spaces = machine.run()["spaces"]
+    assert sorted(filed["label"] for filed in spaces) == ["bank", "shop"]
+    assert len({filed["space"] for filed in spaces}) == 2
+
+
+def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    (machine.home / ".claude/CLAUDE.md").write_text("# Me\n\n- Answer in short sentences.\n- Never use emojis.\n")
+    memory = machine.claude / "memory"
+    memory.mkdir()
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n- The database is Postgres.\n")
+    (memory / "testing.md").write_text("---\nname: testing\ntype: project\n---\nRun the tests in order.\n")
+    (machine.shop / "AGENTS.md").write_text("## Style\nUse tabs in Makefiles.\n")
+    (machine.home / ".codex/memories").mkdir(parents=True)
+    (machine.home / ".codex/memories/MEMORY.md").write_text(
+        f"# A\n- Nobody knows where.\n# B\ncwd: {machine.shop}\n- Carts are lists.\n"
+    )
+    report = machine.run()
+    assert (report["notes"], report["skipped"]["no_folder"]) == (8, 1)
+    items = machine.elytron.json("list", "--space", machine.space)["items"]
+    assert [(each["text"], each["trust"]) for each in items if each["channel"] == "memory-files"] == [
+        ("B: cwd: " + str(machine.shop), "drawn"), ("B: Carts are lists.", "drawn"),
+        ("Style: Use tabs in Makefiles.", "outside"),
+        ("Shop: The build needs Node 22.", "drawn"), ("Shop: The database is Postgres.", "drawn"),
+        ("Run the tests in order.", "drawn"),
+    ]  # fmt: skip
+    own = machine.elytron.json("list", "--space", "person")["items"]
+    assert {("Me: Answer in short sentences.", "vouched"), ("Me: Never use emojis.", "vouched")} <= {
+        (each["text"], each["trust"]) for each in own
+    }
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n")
+    assert machine.run()["hidden"] == 1
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n- The database is Postgres.\n\n")
+    assert machine.run()["stored"] == 0
+    texts = [text for _, text in machine.said("memory-files")]
+    assert texts.count("Shop: The database is Postgres.") == 1

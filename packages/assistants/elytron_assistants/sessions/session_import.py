@@ -203,7 +203,7 @@ class SessionImport:
         known = {
             digest
             for position in self.positions.values()
-            if position.session != session.id
+            if position.session not in {"", session.id}
             and ((session.first_id and position.first_id == session.first_id) or position.session == session.fork_of)
             for digest in position.prompts
         }
