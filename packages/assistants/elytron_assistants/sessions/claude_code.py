@@ -1,45 +1,26 @@
 """Sessions of Claude Code: JSON Lines in which each entry names the one that it follows, so that a file is a tree."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from elytron_assistants.sessions.session_files import (
-    SessionPosition,
-    SessionSource,
-    open_regular,
-    read_objects,
-    resume_offset,
-    walk_files,
-)
-from elytron_assistants.sessions.session_records import (
-    AssistantHost,
-    AssistantSession,
-    ReadTally,
-    SessionLog,
-    SkipReason,
-    json_list,
-    json_object,
-    json_text,
-    optional_time,
-    part_texts,
-)
-from elytron_assistants.sessions.tool_marks import ToolCall, arguments_of
-from elytron_core.strict_json import Json
+from elytron_assistants.foreign_json import ForeignObject
+from elytron_assistants.sessions import session_files
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.tool_marks import ToolCall
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.CLAUDE_CODE
+_SPOKEN: Final = ("user", "assistant", "attachment")
 _SILENT: Final = frozenset({
     "assistant", "system", "progress", "file-history-snapshot", "queue-operation", "last-prompt", "custom-title",
     "ai-title", "summary", "pr-link", "agent-name", "permission-mode", "agent-setting",
 })  # fmt: skip
-"""Types of entries that say nothing; the rest that is not read is unknown."""
+"""Types of entries of which nothing more is stored; the rest that is not read is unknown."""
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
-_SPOKEN: Final = ("user", "assistant", "attachment")
 _SUBAGENTS: Final = "subagents"
 _PEEKED_LINES: Final = 50
 END_BYTES: Final = 4 * 1024 * 1024
@@ -51,26 +32,24 @@ class TreeEntry:
     """An entry with its place in the tree: the number of the one that it follows, None for a root."""
 
     offset: int
-    value: Mapping[str, Json]
+    value: ForeignObject
     follows: int | None
-    is_summary: bool = False
-    """True behind a compaction: the model's words, marked as its own or not."""
+    is_program: bool
+    """True for the words of a program: the entry is marked as such, or is the summary behind a compaction."""
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[SessionSource]:  # noqa: ARG001 - one form for all
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
     """Yield the session files below the folder of projects."""
-    for entry in walk_files(place, tally, suffixes=(".jsonl",)):
-        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
-        yield SessionSource(
-            _HOST, path, status.st_size, status.st_mtime_ns, partial(read_session, path), peek=partial(_peek, path)
-        )
+    yield from session_files.file_sources(_HOST, place, tally, read_session, session_folder)
 
 
-def read_session(path: Path, position: SessionPosition | None, tally: ReadTally, /) -> AssistantSession | None:
+def read_session(
+    path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
+) -> AssistantSession | None:
     """Return what is new in a session's file since `position`; all of it if entries before that were taken back."""
     parent = path.parents[1].name if path.parent.name == _SUBAGENTS else None
-    with open_regular(path) as file:
-        start = resume_offset(file, position)
+    with session_files.open_regular(path) as file:
+        start = session_files.resume_offset(file, position)
         entries = read_tree(file, tally, start=start, is_subagent=parent is not None, is_resumed=start > 0)
         live = live_entries(entries)
         if start and 0 not in live:
@@ -79,28 +58,34 @@ def read_session(path: Path, position: SessionPosition | None, tally: ReadTally,
             live = live_entries(entries)
     if not entries:
         return None
-    log = session_log(entries, live, tally)
-    folder = next((text for each in entries if (text := json_text(each.value.get("cwd")))), None)
-    branch = next((text for each in entries if (text := json_text(each.value.get("gitBranch")))), None)
-    titles = [json_text(each.value.get(key)) for each in entries for kind, key in _TITLES.items()
-              if each.value.get("type") == kind]  # fmt: skip
+    log, values = session_log(entries, live, tally), [entry.value for entry in entries]
+    titles = (value.text(_TITLES.get(value.text("type"), "")) for value in reversed(values))
     return log.session(
         path.stem,
         _HOST,
-        _peek(path) if start else folder,
-        branch=branch,
+        session_folder(path),
+        branch=next((branch for value in values if (branch := value.text("gitBranch"))), None),
         parent=parent,
-        title=next((title for title in reversed(titles) if title), None),
-        first_id=next((text for each in entries if (text := json_text(each.value.get("uuid")))), ""),
+        title=next((title for title in titles if title), None),
+        first_id=next((uuid for value in values if (uuid := value.text("uuid"))), ""),
         resume_at=log.turns[-1].offset if log.turns else start,
         is_whole=not start,
     )
 
 
+def session_folder(path: Path, /) -> str | None:
+    """Return the folder in which a session began; None if the beginning of its file names none."""
+    with session_files.open_regular(path) as file:
+        for number, (_, value) in enumerate(session_files.read_objects(file, ReadTally())):
+            if (folder := value.text("cwd")) or number > _PEEKED_LINES:
+                return folder or None
+    return None
+
+
 def read_end(path: Path, session: str, /) -> AssistantSession:
     """Return what the end of a session's file says, for its last turn. Raises OSError, ValueError."""
     tally = ReadTally()
-    with open_regular(path) as file:
+    with session_files.open_regular(path) as file:
         start = max(0, file.seek(0, os.SEEK_END) - END_BYTES)
         file.seek(start)
         if start:
@@ -113,32 +98,32 @@ def read_tree(
     file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False, is_resumed: bool = False
 ) -> list[TreeEntry]:
     """Return the entries of a file in its order; those of subagents inside it are counted only."""
-    file.seek(start)
     entries: list[TreeEntry] = []
     places: dict[str, int] = {}
-    boundary: object = None
-    for offset, value in read_objects(file, tally, start=start):
+    boundary = ""
+    for offset, value in session_files.read_objects(file, tally, start=start):
         if value.get("isSidechain") and not is_subagent:
-            tally.skipped[SkipReason.SIDE_CHAIN] += value.get("type") in _SPOKEN[:2]
+            tally.skipped[SkipReason.SIDE_CHAIN] += value.text("type") in _SPOKEN
             continue
-        parent = value.get("parentUuid", value.get("logicalParentUuid", ""))
-        if value.get("subtype") == "compact_boundary":
-            boundary, parent = value.get("uuid"), value.get("logicalParentUuid") or ""
+        is_root = value.fields.get("parentUuid", "") is None
+        parent = value.text("parentUuid")
+        if value.text("subtype") == "compact_boundary":
+            boundary, parent, is_root = value.text("uuid"), value.text("logicalParentUuid"), False
         # The line of a parent that is not there was damaged or too long, or is before the offset.
         usual = len(entries) - 1 if entries and not (is_resumed and parent) else None
-        follows = None if parent is None else places.get(str(parent), usual)
-        is_summary = boundary is not None and value.get("parentUuid") == boundary
-        uuid = value.get("uuid")
-        if isinstance(uuid, str):
+        is_summary = bool(boundary) and parent == boundary
+        if uuid := value.text("uuid"):
             places[uuid] = len(entries)
-        entries.append(TreeEntry(offset, value, follows, is_summary))
+        is_program = is_summary or is_program_entry({**value.fields, "isSidechain": False})
+        entries.append(TreeEntry(offset, value, None if is_root else places.get(parent, usual), is_program))
     return entries
 
 
 def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last one; the person left all others."""
     live: set[int] = set()
-    place = next((at for at in range(len(entries) - 1, -1, -1) if entries[at].value.get("type") in _SPOKEN), None)
+    numbers = range(len(entries) - 1, -1, -1)
+    place = next((number for number in numbers if entries[number].value.text("type") in _SPOKEN), None)
     while place is not None:
         live.add(place)
         place = entries[place].follows
@@ -156,42 +141,27 @@ def session_log(entries: list[TreeEntry], live: frozenset[int], tally: ReadTally
 
 
 def _read_entry(log: SessionLog, entry: TreeEntry, tally: ReadTally) -> None:
-    value = entry.value
-    message, at = json_object(value.get("message")), optional_time(value.get("timestamp"))
-    match value.get("type"):
+    value, message = entry.value, entry.value.part("message")
+    at, uuid = value.time("timestamp"), value.text("uuid")
+    match value.text("type"):
         case "user":
-            parts = [json_object(part) for part in json_list(message.get("content"))]
-            results = [part for part in parts if part.get("type") == "tool_result"]
+            results = [part for part in message.parts("content") if part.text("type") == "tool_result"]
             for part in results:
-                output = part_texts(part.get("content"))
-                log.add_result(json_text(part.get("tool_use_id")), output=output, is_error=bool(part.get("is_error")))
-            is_program = entry.is_summary or is_program_entry({**value, "isSidechain": False})
-            if is_program and not results:
+                is_error = bool(part.get("is_error"))
+                log.add_result(part.text("tool_use_id"), output=part.words("content"), is_error=is_error)
+            if entry.is_program and not results:
                 tally.skipped[SkipReason.PROGRAM] += 1
             elif not results:
-                log.add_prompt(
-                    part_texts(message.get("content")), json_text(value.get("uuid")), at=at, offset=entry.offset
-                )
-        case "assistant" if not is_program_entry({**value, "isSidechain": False}):
-            model = json_text(message.get("model")) or None
-            log.add_reply(part_texts(message.get("content")), at=at, model=model, key=json_text(message.get("id")))
-            for part in map(json_object, json_list(message.get("content"))):
-                if part.get("type") in ("tool_use", "server_tool_use"):
-                    name, call_id = json_text(part.get("name")), json_text(part.get("id"))
-                    log.add_call(ToolCall(call_id, name, arguments_of(part.get("input"))))
+                log.add_prompt(message.words("content"), uuid, at=at, offset=entry.offset)
+        case "assistant" if not entry.is_program:
+            log.add_reply(message.words("content"), at=at, model=message.text("model"), key=message.text("id"))
+            for part in message.parts("content"):
+                if part.text("type") in {"tool_use", "server_tool_use"}:
+                    log.add_call(ToolCall(part.text("id"), part.text("name"), part.arguments("input")))
         case "attachment":
-            queued = json_object(value.get("attachment"))
-            if queued.get("type") == "queued_command" and queued.get("commandMode", "prompt") == "prompt":
-                prompt = part_texts(queued.get("prompt"))
-                log.add_prompt(prompt, json_text(value.get("uuid")), at=at, offset=entry.offset)
+            queued = value.part("attachment")
+            is_typed = queued.text("commandMode") in {"", "prompt"}
+            if queued.text("type") == "queued_command" and is_typed:
+                log.add_prompt(queued.words("prompt"), uuid, at=at, offset=entry.offset)
         case kind:
             tally.note_unknown(_HOST, kind, silent=_SILENT)
-
-
-def _peek(path: Path) -> str | None:
-    tally = ReadTally()
-    with open_regular(path) as file:
-        for number, (_, value) in enumerate(read_objects(file, tally)):
-            if (folder := json_text(value.get("cwd"))) or number > _PEEKED_LINES:
-                return folder or None
-    return None

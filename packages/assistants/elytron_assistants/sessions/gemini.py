@@ -2,69 +2,43 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.sessions.session_files import (
-    SessionSource,
-    as_a_whole,
-    open_regular,
-    read_document,
-    read_objects,
-    walk_files,
-)
-from elytron_assistants.sessions.session_records import (
-    AssistantHost,
-    AssistantSession,
-    ReadTally,
-    SessionLog,
-    SkipReason,
-    json_list,
-    json_object,
-    json_text,
-    optional_time,
-    part_texts,
-)
-from elytron_assistants.sessions.tool_marks import ToolCall, arguments_of
+from elytron_assistants.foreign_json import ForeignObject
+from elytron_assistants.sessions import session_files
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.tool_marks import ToolCall
 from elytron_core.strict_json import Json
 
 _HOST: Final = AssistantHost.GEMINI
 _CHATS: Final = "chats"
-_NOTICES: Final = frozenset({"info", "error", "warning"})
-_FAILED: Final = frozenset({"error", "cancelled"})
+_SILENT: Final = frozenset({"info", "error", "warning"})
+
+Messages = list[ForeignObject]
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[SessionSource]:  # noqa: ARG001 - one form for all
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
     """Yield the files of chats below the folder of projects; of one in both forms, the newer form.
 
     A subagent's chat is in a folder that has the name of its parent.
     """
     folders = _project_folders(place.parent / "projects.json")
-    entries = [
-        entry
-        for entry in walk_files(place, tally, suffixes=(".jsonl", ".json"))
-        if f"/{_CHATS}/" in Path(entry.path).as_posix()
-    ]
-    rewritten = {entry.path.removesuffix("l") for entry in entries if entry.name.endswith(".jsonl")}
-    for entry in entries:
-        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
-        if entry.path in rewritten:
+    read = partial(_read_as_whole, folders)
+    folder_of = partial(_chat_folder, folders)
+    sources = list(session_files.file_sources(_HOST, place, tally, read, folder_of, suffixes=(".jsonl", ".json")))
+    rewritten = {source.path.with_suffix(".json") for source in sources if source.path.suffix == ".jsonl"}
+    for source in sources:
+        if source.path in rewritten:
             tally.skipped[SkipReason.REPLACED] += 1
-            continue
-        project = next(parent.parent.name for parent in path.parents if parent.name == _CHATS)
-        folder = folders.get(project)
-        read = as_a_whole(partial(read_session, path, folder))
-        yield SessionSource(_HOST, path, status.st_size, status.st_mtime_ns, read, peek=partial(_known_folder, folder))
+        elif _CHATS in source.path.parts:
+            yield source
 
 
-def read_session(
-    path: Path,
-    folder: str | None,
-    tally: ReadTally,
-    /,
-) -> AssistantSession | None:
+def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> AssistantSession | None:
     """Return a chat, as a whole: a later line may change any earlier message."""
     head, messages, taken_back = _read_state(path, tally)
     log, dead = SessionLog(tally), SessionLog(tally)
@@ -72,83 +46,68 @@ def read_session(
         for message in items:
             _read_message(target, message, tally)
     log.taken_back += dead.turns
-    session = json_text(head.get("sessionId")) or path.stem
-    is_subagent = head.get("kind") == "subagent" or path.parent.name != _CHATS
-    return log.session(
-        session,
-        _HOST,
-        folder,
-        parent=path.parent.name if is_subagent else None,
-        title=json_text(head.get("summary")) or None,
-        first_id=log.turns[0].prompt.id if log.turns and log.turns[0].prompt is not None else "",
-    )
+    is_subagent = head.text("kind") == "subagent" or path.parent.name != _CHATS
+    session = log.session(head.text("sessionId") or path.stem, _HOST, folder, title=head.text("summary") or None)
+    return replace(session, parent=path.parent.name) if is_subagent else session
+
+
+def _read_as_whole(
+    folders: Mapping[str, str], path: Path, _: session_files.SessionPosition | None, tally: ReadTally
+) -> AssistantSession | None:
+    return read_session(path, _chat_folder(folders, path), tally)
+
+
+def _chat_folder(folders: Mapping[str, str], path: Path) -> str | None:
+    return folders.get(path.parts[path.parts.index(_CHATS) - 1])
 
 
 def _project_folders(file: Path) -> Mapping[str, str]:
     """Return the folder of each project id; old ids are digests of the folder."""
-    if not file.is_file():
-        return {}
-    document = read_document(file, ReadTally()) or {}
-    projects = json_object(document.get("projects", document))
+    document = (session_files.read_document(file, ReadTally()) if file.is_file() else None) or ForeignObject({})
+    projects = document.part("projects").fields or document.fields
     folders = {project: folder for folder, project in projects.items() if isinstance(project, str)}
     return folders | {sha256(folder.encode("utf-8", "replace")).hexdigest(): folder for folder in projects}
 
 
-def _known_folder(folder: str | None) -> str | None:
-    return folder
-
-
-Messages = list[Mapping[str, Json]]
-
-
-def _read_state(path: Path, tally: ReadTally) -> tuple[Mapping[str, Json], Messages, Messages]:
+def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, Messages]:
     """Return the head of a chat, its messages in their last state, and those that were taken back."""
     if path.suffix == ".json":
-        document = read_document(path, tally) or {}
-        return document, [json_object(item) for item in json_list(document.get("messages"))], []
+        document = session_files.read_document(path, tally) or ForeignObject({})
+        return document, document.parts("messages"), []
     head: dict[str, Json] = {}
-    messages: dict[str, Mapping[str, Json]] = {}
+    messages: dict[str, ForeignObject] = {}
     taken_back: Messages = []
-    with open_regular(path) as file:
-        for _, line in read_objects(file, tally):
-            if "$set" in line:
-                fields = dict(json_object(line["$set"]))
-                if "messages" in fields:
-                    items = [json_object(item) for item in json_list(fields.pop("messages"))]
-                    messages = {json_text(item.get("id")) or f"#{place}": item for place, item in enumerate(items)}
-                head |= fields
-            elif "$rewindTo" in line:
-                ids = list(messages)
-                target = json_text(line["$rewindTo"])
+    with session_files.open_regular(path) as file:
+        for _, line in session_files.read_objects(file, tally):
+            if "$set" in line.fields:
+                changes = line.part("$set")
+                if "messages" in changes.fields:
+                    items = enumerate(changes.parts("messages"))
+                    messages = {item.text("id") or f"#{place}": item for place, item in items}
+                head |= changes.fields
+            elif "$rewindTo" in line.fields:
+                ids, target = list(messages), line.text("$rewindTo")
                 place = ids.index(target) if target in messages else len(ids)
                 taken_back += [messages.pop(each) for each in ids[place:]]
-            elif "type" in line:
-                messages[json_text(line.get("id")) or f"#{len(messages)}"] = line
+            elif "type" in line.fields:
+                messages[line.text("id") or f"#{len(messages)}"] = line
             else:
-                head |= line
-    return head, list(messages.values()), taken_back
+                head |= line.fields
+    return ForeignObject(head), list(messages.values()), taken_back
 
 
-def _read_message(log: SessionLog, message: Mapping[str, Json], tally: ReadTally) -> None:
-    at, content = optional_time(message.get("timestamp")), message.get("content")
-    match message.get("type"):
+def _read_message(log: SessionLog, message: ForeignObject, tally: ReadTally) -> None:
+    at = message.time("timestamp")
+    match message.text("type"):
         case "user":
-            log.add_prompt(part_texts(content), json_text(message.get("id")), at=at)
+            log.add_prompt(message.words("content"), message.text("id"), at=at)
         case "gemini":
-            log.add_reply(part_texts(content), at=at, model=json_text(message.get("model")) or None)
-            for call in map(json_object, json_list(message.get("toolCalls"))):
-                name, call_id = json_text(call.get("name")), json_text(call.get("id"))
-                log.add_call(ToolCall(call_id, name, arguments_of(call.get("args"))))
-                if "status" in call:
-                    log.add_result(call_id, output=_result_text(call), is_error=json_text(call["status"]) in _FAILED)
+            log.add_reply(message.words("content"), at=at, model=message.text("model"))
+            for call in message.parts("toolCalls"):
+                log.add_call(ToolCall(call.text("id"), call.text("name"), call.arguments("args")))
+                if status := call.text("status"):
+                    responses = [part.part("functionResponse").part("response") for part in call.parts("result")]
+                    output = "\n".join(response.text("output", "error") for response in responses)
+                    log.add_result(call.text("id"), output=output, is_error=status in {"error", "cancelled"})
         case kind:
-            tally.note_unknown(_HOST, kind, silent=_NOTICES)
-
-
-def _result_text(call: Mapping[str, Json]) -> str:
-    """Return what a tool returned, in which its exit code stands."""
-    texts: list[str] = []
-    for part in map(json_object, json_list(call.get("result"))):
-        response = json_object(json_object(part.get("functionResponse")).get("response"))
-        texts.append(json_text(response.get("output")) or json_text(response.get("error")))
-    return "\n".join(texts)
+            tally.note_unknown(_HOST, kind, silent=_SILENT)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from elytron_assistants.sessions.session_files import open_regular
-from elytron_assistants.sessions.session_records import AssistantHost, ReadTally, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipReason
 from elytron_assistants.sessions.tool_marks import without_home
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 

@@ -3,23 +3,23 @@
 import hashlib
 import importlib
 import io
-import json
 import os
 import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
-from elytron_assistants.sessions.session_records import AssistantHost, AssistantSession, ReadTally, SkipReason
-from elytron_core import limits, strict_json
+from elytron_assistants.foreign_json import ForeignObject, parse_object
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipReason
+from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.strict_json import Json
 
 LINE_BYTES: Final = limits.IMPORT_LINE_BYTES
 """A longer line is skipped without being held in memory."""
@@ -56,6 +56,9 @@ class SessionPosition(Value):
     """Those that were in it before."""
 
 
+ReadFile = Callable[[Path, SessionPosition | None, ReadTally], AssistantSession | None]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionSource:
     """A file, or a session in a database, that can be read. `changed` is the time of its last change, in ns or ms."""
@@ -76,11 +79,37 @@ class SessionSource:
         return self.changed // 1_000_000 if self.changed > limits.LATEST_MS else self.changed
 
 
-def as_a_whole(
-    read: Callable[[ReadTally], AssistantSession | None], /
-) -> Callable[[SessionPosition | None, ReadTally], AssistantSession | None]:
-    """Return the reader of a source that has no part to be read on from: a later part may change any earlier one."""
-    return lambda _, tally: read(tally)
+def file_sources(
+    host: AssistantHost,
+    place: Path,
+    tally: ReadTally,
+    read: ReadFile,
+    peek: Callable[[Path], str | None],
+    /,
+    *,
+    suffixes: tuple[str, ...] = (".jsonl",),
+) -> Iterator[SessionSource]:
+    """Yield the files of sessions below a folder."""
+    for entry in walk_files(place, tally, suffixes=suffixes):
+        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
+        yield SessionSource(
+            host, path, status.st_size, status.st_mtime_ns, partial(read, path), peek=partial(peek, path)
+        )
+
+
+def whole_source(
+    host: AssistantHost,
+    file: Path,
+    size: int,
+    changed: int,
+    read: Callable[[ReadTally], AssistantSession | None],
+    /,
+    *,
+    key: str,
+    folder: str | None,
+) -> SessionSource:
+    """Return a session in a database. It is read as a whole, because any of its rows may change."""
+    return SessionSource(host, file, size, changed, lambda _, tally: read(tally), key=key, peek=lambda: folder)
 
 
 def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) -> Iterator[os.DirEntry[str]]:
@@ -160,12 +189,12 @@ def digest_before(file: BinaryIO, offset: int, /) -> str:
     return hashlib.blake2b(file.read(offset - start), digest_size=16).hexdigest()
 
 
-def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iterator[tuple[int, Mapping[str, Json]]]:
+def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iterator[tuple[int, ForeignObject]]:
     """Yield the JSON object on each line from the offset `start` on, with the line's offset.
 
     Lines that are too long, or hold no object, are counted; a last line that is not written to its end yet is not.
     """
-    if start:
+    if file.seekable():
         file.seek(start)
     offset = start
     while line := file.readline(LINE_BYTES):
@@ -185,22 +214,7 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
     tally.read_bytes += offset - start
 
 
-def parse_object(data: bytes | str, /) -> Mapping[str, Json] | None:
-    """Return the JSON object that another program wrote; None if it is none."""
-    data = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    try:
-        value = json.loads(strict_json.mend_surrogates(strip_mark(data)))
-    except (ValueError, RecursionError):
-        return None
-    return cast("Mapping[str, Json]", value) if isinstance(value, dict) else None
-
-
-def strip_mark(data: bytes, /) -> bytes:
-    """Return `data` without the mark that some programs put before UTF-8."""
-    return data.removeprefix(b"\xef\xbb\xbf")
-
-
-def read_document(path: Path, tally: ReadTally, /) -> Mapping[str, Json] | None:
+def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
     """Return the JSON object that a file is; None, and counted, if it is none or too large."""
     try:
         with open_regular(path) as file:
@@ -242,3 +256,21 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
 def table_columns(connection: sqlite3.Connection, table: str, /) -> frozenset[str]:
     """Return the columns of a table; none if there is no such table."""
     return frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
+
+
+def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tuple[object, ...], ForeignObject]]:
+    """Yield the rows whose last column is a JSON object, with that; the others are counted."""
+    for *fields, data in rows:
+        if not isinstance(data, str | bytes):
+            tally.skipped[SkipReason.TOO_LONG] += 1
+            continue
+        tally.read_bytes += len(data)
+        if (value := parse_object(data)) is None:
+            tally.skipped[SkipReason.DAMAGED] += 1
+        else:
+            yield tuple(fields), value
+
+
+def changed_at(file: BinaryIO, /) -> Instant:
+    """Return the time of a file's last change."""
+    return Instant(os.fstat(file.fileno()).st_mtime_ns // 1_000_000)

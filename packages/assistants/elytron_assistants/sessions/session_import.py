@@ -19,8 +19,8 @@ from elytron_assistants.registry import ProjectKey, ProjectMemory, project_memor
 from elytron_assistants.repository import ProjectSource, space_name, working_copy
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, find_memory_files, read_notes
 from elytron_assistants.sessions.session_files import SessionPosition, SessionSource, digest_before, open_lines
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipReason
 from elytron_assistants.sessions.session_places import AssistantPlaces, find_sources
-from elytron_assistants.sessions.session_records import AssistantHost, AssistantSession, ReadTally, SkipReason
 from elytron_assistants.sessions.session_turns import (
     draft_batches,
     entry_id,

@@ -8,7 +8,7 @@ from typing import Final
 
 from elytron_assistants.sessions import claude_code, codex, cursor, gemini, opencode
 from elytron_assistants.sessions.session_files import SessionSource
-from elytron_assistants.sessions.session_records import AssistantHost, ReadTally
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
 
 FindSessions = Callable[[Path, ReadTally, ExitStack], Iterator[SessionSource]]
 READERS: Final[Mapping[AssistantHost, FindSessions]] = {

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Final
 
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, MemoryNote
-from elytron_assistants.sessions.session_records import AssistantHost, AssistantSession, SessionEntry
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, SessionEntry
 from elytron_assistants.sessions.tool_marks import MarkKind, SessionMark, without_home
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -34,7 +34,7 @@ def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
         is_note = role is EvidenceRole.TOOL
         text = without_home(entry.text.replace(f"{session.folder}/", "")) if is_note else entry.text
         metadata = {"branch": session.branch, "parent_session": session.parent}
-        model = optional_name(entry.model or "")
+        model = optional_name(entry.model)
         yield TurnDraft(
             messages=(Message(role=role, text=text[: limits.MESSAGE_CHARS], at=entry.at),),
             host_id=entry_id(session.id, entry),

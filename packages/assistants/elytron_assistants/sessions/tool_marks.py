@@ -1,13 +1,12 @@
 """Marks of what an assistant did: files that it changed, commands with their exit codes, decisions of the person."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from elytron_core.strict_json import Json
+from elytron_assistants.foreign_json import ForeignObject
 
 TEXT_CHARS: Final = 300
 """Characters of a command, path or decision that a mark keeps."""
@@ -23,7 +22,7 @@ _WEB_TOOLS: Final = frozenset({
     "webfetch", "websearch", "web_fetch", "web_search", "web_search_call", "google_web_search",
 })  # fmt: skip
 _DECISION_TOOLS: Final = frozenset({"exitplanmode", "askuserquestion"})
-_PATH_KEYS: Final = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file")
+PATH_KEYS: Final = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file")
 _COMMAND_KEYS: Final = ("command", "cmd")
 _EXIT_CODE: Final = re.compile(r"(?:[Ee]xit(?:ed with)? code:?|\"exit_code\":) ?(-?\d{1,6})")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*)$", re.MULTILINE)
@@ -69,14 +68,14 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    arguments: ForeignObject
     exit_code: int | None = None
     is_error: bool | None = None
     choices: tuple[str, ...] = ()
 
     def update(self, later: "ToolCall", /) -> None:
         """Take over a later state of the same use."""
-        self.arguments = later.arguments or self.arguments
+        self.arguments = later.arguments if later.arguments.fields else self.arguments
         self.exit_code = later.exit_code if later.exit_code is not None else self.exit_code
 
     def finish(self, output: str, /, *, is_error: bool | None) -> None:
@@ -98,18 +97,15 @@ class ToolCall:
         """The command line of a shell tool; empty for any other tool."""
         if self._word not in _COMMAND_TOOLS:
             return ""
-        value = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
-        if isinstance(value, list):
-            words = [word for word in value if isinstance(word, str)]
-            value = words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words)
-        return _short_text(value) if isinstance(value, str) else ""
+        words = [word for key in _COMMAND_KEYS for word in self.arguments.texts(key)]
+        return _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that an editing tool changed."""
         if self._word not in _EDIT_TOOLS or self.is_error:
             return ()
-        named = [value for key in _PATH_KEYS if isinstance(value := self.arguments.get(key), str)]
+        named = [value for key in PATH_KEYS if isinstance(value := self.arguments.get(key), str)]
         patches = (
             value for key in ("input", "patch", "patchText") if isinstance(value := self.arguments.get(key), str)
         )
@@ -124,8 +120,8 @@ class ToolCall:
         if self._word in _WEB_TOOLS or self._word.startswith("mcp__"):
             return (SessionMark(MarkKind.OUTSIDE, self.name),)
         if self._word == "exitplanmode" and self.is_error is False:
-            plan = self.arguments.get("plan")
-            self.choices = (f"Approved plan: {plan}",) if isinstance(plan, str) else ()
+            plan = self.arguments.text("plan")
+            self.choices = (f"Approved plan: {plan}",) if plan else ()
         decisions = tuple(SessionMark(MarkKind.DECISION, self.name, _short_text(text)) for text in self.choices)
         return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.paths)
 
@@ -158,17 +154,6 @@ def _fix_cause(paths: list[str], commands: list[str]) -> str:
         more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
         return f"changes to {', '.join(paths[:_FILES_NAMED])}{more}"
     return f"`{commands[-1]}`" if commands else ""
-
-
-def arguments_of(value: object, /) -> Mapping[str, Json]:
-    """Return a call's arguments: an object, or the JSON text of one; a patch as plain text is its `input`."""
-    if isinstance(value, str):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            parsed = None
-        value = parsed if isinstance(parsed, dict) else {"input": value}  # pyright: ignore[reportUnknownVariableType]
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def without_home(text: str, /) -> str:

@@ -18,7 +18,7 @@ from elytron_assistants.registry import project_memory
 from elytron_assistants.repository import repository_of, session_folder
 from elytron_assistants.sessions.claude_code import read_end
 from elytron_assistants.sessions.session_files import open_regular
-from elytron_assistants.sessions.session_records import AssistantHost, AssistantSession
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession
 from elytron_assistants.sessions.session_turns import session_drafts
 from elytron_assistants.tiers import OperateCall, TieredMemory
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address

@@ -14,7 +14,7 @@ from elytron_assistants.sessions.session_import import (
     list_sessions,
 )
 from elytron_assistants.sessions.session_places import AssistantPlaces, places_of
-from elytron_assistants.sessions.session_records import AssistantHost, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, SkipReason
 from elytron_cli.commands.archive import hint_at_resuming
 from elytron_cli.input.options import OneOf, PageGroup, common_options, dry_run_option, limit_option, time_option
 from elytron_cli.session import CommandSession, person_space, run_work, stated_settings, storing_missing

@@ -1,22 +1,18 @@
 """A session as every reader returns it, and the log in which a reader collects it turn by turn."""
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, command_fixes
-from elytron_core.clock import Instant, instant
-from elytron_core.errors import InvalidInput
+from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
-from elytron_core.strict_json import Json
 from elytron_core.text.program_parts import typed_text
 
 _KINDS, _KIND_CHARS = 200, 60
 """Unknown types of records that are counted by name, and how long a name may be."""
-SECONDS_BELOW = 100_000_000_000
-"""A smaller number is a time in seconds since 1970, a larger one in milliseconds."""
 
 
 class AssistantHost(StrEnum):
@@ -89,7 +85,7 @@ class SessionEntry:
     text: str
     id: str = ""
     at: Instant | None = None
-    model: str | None = None
+    model: str = ""
     marks: tuple[SessionMark, ...] = ()
 
 
@@ -165,7 +161,7 @@ class SessionLog:
             return
         self.turns.append(LoggedTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
 
-    def add_reply(self, text: str, /, *, at: Instant | None = None, model: str | None = None, key: str = "") -> None:
+    def add_reply(self, text: str, /, *, at: Instant | None = None, model: str = "", key: str = "") -> None:
         """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
         if not (text := text.strip()):
             return
@@ -215,38 +211,3 @@ class SessionLog:
             at = entries[-1].at if entries else None
             for key, text in fixes.get(place, {}).items():
                 yield SessionEntry(EvidenceRole.TOOL, text, f"fix:{key}", at)
-
-
-def optional_time(value: object, /) -> Instant | None:
-    """Return the time that a program wrote as ISO 8601 text, or as seconds or milliseconds; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    if not isinstance(value, str) and abs(value) < SECONDS_BELOW:
-        value = value * 1000
-    try:
-        return instant(value)
-    except InvalidInput:
-        return None
-
-
-def json_object(value: object, /) -> Mapping[str, Json]:
-    """Return `value` if it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def json_list(value: object, /) -> Sequence[Json]:
-    """Return `value` if it is a JSON list, else an empty one."""
-    return value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]
-
-
-def json_text(value: object, /) -> str:
-    """Return `value` if it is a text, else an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def part_texts(content: object, /, kinds: tuple[str, ...] = ("text",)) -> str:
-    """Return the words of a message: a text, or the parts of `kinds` in a list."""
-    if isinstance(content, str):
-        return content
-    parts = [json_object(part) for part in json_list(content)]
-    return "\n".join(json_text(part.get("text")) for part in parts if json_text(part.get("type", "text")) in kinds)
