@@ -24,10 +24,17 @@ class ForeignObject:
         """Return a field as it is; None if it is not there."""
         return self.fields.get(name)
 
+    def only(self, *names: str) -> "ForeignObject":
+        """Return the object with these of its fields alone."""
+        return ForeignObject({name: self.fields[name] for name in names if name in self.fields})
+
     def text(self, *names: str) -> str:
         """Return the first of these fields that is a text and not empty, else an empty text."""
-        values = (self.fields.get(name) for name in names)
-        return next((value for value in values if isinstance(value, str) and value), "")
+        for name in names:
+            value = self.fields.get(name)
+            if isinstance(value, str) and value:
+                return value
+        return ""
 
     def texts(self, name: str, /) -> list[str]:
         """Return the texts in a field: itself, or those in its list."""

@@ -10,7 +10,8 @@ from typing import BinaryIO, Final
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import ToolCall
+from elytron_assistants.sessions.tool_marks import ToolCall, ToolResult, read_call, read_result
+from elytron_core.clock import Instant
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.CLAUDE_CODE
@@ -20,7 +21,8 @@ _SILENT: Final = frozenset({
     "ai-title", "summary", "pr-link", "agent-name", "permission-mode", "agent-setting",
 })  # fmt: skip
 """Types of entries of which nothing more is stored; the rest that is not read is unknown."""
-_TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_TITLES: Final = ("customTitle", "aiTitle", "summary")
+_HEAD_FIELDS: Final = ("gitBranch", *_TITLES)
 _SUBAGENTS: Final = "subagents"
 _PEEKED_LINES: Final = 50
 END_BYTES: Final = 4 * 1024 * 1024
@@ -29,13 +31,20 @@ END_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """An entry with its place in the tree: the number of the one that it follows, None for a root."""
+    """What is read of an entry, with its place in the tree: the number of the one that it follows, None for a root."""
 
     offset: int
-    value: ForeignObject
     follows: int | None
     is_program: bool
     """True for the words of a program: the entry is marked as such, or is the summary behind a compaction."""
+    kind: str
+    uuid: str
+    text: str
+    at: Instant | None
+    head: ForeignObject
+    """Its few fields about the session and the model."""
+    calls: tuple[ToolCall, ...]
+    results: tuple[tuple[str, ToolResult], ...]
 
 
 def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
@@ -58,16 +67,15 @@ def read_session(
             live = live_entries(entries)
     if not entries:
         return None
-    log, values = session_log(entries, live, tally), [entry.value for entry in entries]
-    titles = (value.text(_TITLES.get(value.text("type"), "")) for value in reversed(values))
+    log, heads = session_log(entries, live, tally), [entry.head for entry in entries]
     return log.session(
         path.stem,
         _HOST,
         session_folder(path),
-        branch=next((branch for value in values if (branch := value.text("gitBranch"))), None),
+        branch=next((branch for head in heads if (branch := head.text("gitBranch"))), None),
         parent=parent,
-        title=next((title for title in titles if title), None),
-        first_id=next((uuid for value in values if (uuid := value.text("uuid"))), ""),
+        title=next((title for head in reversed(heads) if (title := head.text(*_TITLES))), None),
+        first_id=next((entry.uuid for entry in entries if entry.uuid), ""),
         resume_at=log.turns[-1].offset if log.turns else start,
         is_whole=not start,
     )
@@ -115,15 +123,45 @@ def read_tree(
         if uuid := value.text("uuid"):
             places[uuid] = len(entries)
         is_program = is_summary or is_program_entry({**value.fields, "isSidechain": False})
-        entries.append(TreeEntry(offset, value, None if is_root else places.get(parent, usual), is_program))
+        follows = None if is_root else places.get(parent, usual)
+        entries.append(_tree_entry(value, offset=offset, follows=follows, is_program=is_program))
     return entries
+
+
+def _tree_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> TreeEntry:
+    """Return what is read of an entry, without its tools' outputs."""
+    message, queued = value.part("message"), value.part("attachment")
+    parts = message.parts("content")
+    is_queued = queued.text("type") == "queued_command" and queued.text("commandMode") in {"", "prompt"}
+    return TreeEntry(
+        offset,
+        follows,
+        is_program,
+        value.text("type"),
+        value.text("uuid"),
+        queued.words("prompt") if is_queued else message.words("content"),
+        value.time("timestamp"),
+        ForeignObject({**value.only(*_HEAD_FIELDS).fields, **message.only("id", "model").fields}),
+        tuple(
+            read_call(part.text("id"), part.text("name"), part.arguments("input"))
+            for part in parts
+            if part.text("type") in {"tool_use", "server_tool_use"}
+        ),
+        tuple((part.text("tool_use_id"), _tool_result(part)) for part in parts if part.text("type") == "tool_result"),
+    )
+
+
+def _tool_result(part: ForeignObject) -> ToolResult:
+    is_error = bool(part.get("is_error"))
+    # The words "exit code" in the output of a command that passed are the command's own.
+    return read_result(part.words("content"), is_error=is_error, is_plain=not is_error)
 
 
 def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last one; the person left all others."""
     live: set[int] = set()
     numbers = range(len(entries) - 1, -1, -1)
-    place = next((number for number in numbers if entries[number].value.text("type") in _SPOKEN), None)
+    place = next((number for number in numbers if entries[number].kind in _SPOKEN), None)
     while place is not None:
         live.add(place)
         place = entries[place].follows
@@ -141,27 +179,16 @@ def session_log(entries: list[TreeEntry], live: frozenset[int], tally: ReadTally
 
 
 def _read_entry(log: SessionLog, entry: TreeEntry, tally: ReadTally) -> None:
-    value, message = entry.value, entry.value.part("message")
-    at, uuid = value.time("timestamp"), value.text("uuid")
-    match value.text("type"):
-        case "user":
-            results = [part for part in message.parts("content") if part.text("type") == "tool_result"]
-            for part in results:
-                is_error = bool(part.get("is_error"))
-                log.add_result(part.text("tool_use_id"), output=part.words("content"), is_error=is_error)
-            if entry.is_program and not results:
-                tally.skipped[SkipReason.PROGRAM] += 1
-            elif not results:
-                log.add_prompt(message.words("content"), uuid, at=at, offset=entry.offset)
+    for call_id, result in entry.results:
+        log.add_result(call_id, result)
+    match entry.kind:
+        case "user" | "attachment" if entry.is_program or entry.results:
+            tally.skipped[SkipReason.PROGRAM] += not entry.results
+        case "user" | "attachment":
+            log.add_prompt(entry.text, entry.uuid, at=entry.at, offset=entry.offset)
         case "assistant" if not entry.is_program:
-            log.add_reply(message.words("content"), at=at, model=message.text("model"), key=message.text("id"))
-            for part in message.parts("content"):
-                if part.text("type") in {"tool_use", "server_tool_use"}:
-                    log.add_call(ToolCall(part.text("id"), part.text("name"), part.arguments("input")))
-        case "attachment":
-            queued = value.part("attachment")
-            is_typed = queued.text("commandMode") in {"", "prompt"}
-            if queued.text("type") == "queued_command" and is_typed:
-                log.add_prompt(queued.words("prompt"), uuid, at=at, offset=entry.offset)
+            log.add_reply(entry.text, at=entry.at, model=entry.head.text("model"), key=entry.head.text("id"))
+            for call in entry.calls:
+                log.add_call(call)
         case kind:
             tally.note_unknown(_HOST, kind, silent=_SILENT)

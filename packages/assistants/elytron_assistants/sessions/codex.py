@@ -10,7 +10,7 @@ from typing import Final
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import ToolCall
+from elytron_assistants.sessions.tool_marks import read_call, read_result
 
 _HOST: Final = AssistantHost.CODEX
 _COMPRESSED: Final = ".zst"
@@ -108,10 +108,10 @@ def _read_item(rollout: _Rollout, item: ForeignObject, said_at: str, offset: int
         _add_words(rollout, rollout.log, role, item.words("content", kinds=_TEXTS), said_at, offset)
     elif kind in _CALLS:
         call_id, name = item.text("call_id", "id"), item.text("name") or kind
-        rollout.log.add_call(ToolCall(call_id, name, item.arguments("action", "arguments", "input")))
+        rollout.log.add_call(read_call(call_id, name, item.arguments("action", "arguments", "input")))
     elif kind in {"function_call_output", "custom_tool_call_output"}:
         output = item.words("output", kinds=_TEXTS) or item.part("output").words("content", kinds=_TEXTS)
-        rollout.log.add_result(item.text("call_id"), output=output)
+        rollout.log.add_result(item.text("call_id"), read_result(output))
     else:
         tally.note_unknown(_HOST, f"response_item/{kind}", silent=_SILENT)
 

@@ -14,12 +14,13 @@ from urllib.request import url2pathname
 from elytron_assistants.foreign_json import ForeignObject, parse_object
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import PATH_KEYS, ToolCall
+from elytron_assistants.sessions.tool_marks import PATH_KEYS, read_call
 
 _HOST: Final = AssistantHost.CURSOR
 _TRANSCRIPTS: Final = "agent-transcripts"
 _QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _SIGNS: Final = re.compile(r"[^A-Za-z0-9]")
+_BUBBLE_FIELDS: Final = ("type", "text", "rawText", "timestamp", "workspaceProjectDir")
 _LISTED: Final = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 _RANGE: Final = """SELECT key, CASE WHEN length(CAST(value AS BLOB)) <= ? THEN value END
     FROM cursorDiskKV WHERE key >= ? AND key < ? AND value IS NOT NULL ORDER BY key"""
@@ -83,7 +84,8 @@ def _read_composer(
     connection: sqlite3.Connection, composer: str, head: ForeignObject, folder: str | None, tally: ReadTally, /
 ) -> AssistantSession | None:
     log = SessionLog(tally)
-    bubbles = dict(_key_range(connection, f"bubbleId:{composer}:", tally))
+    rows = _key_range(connection, f"bubbleId:{composer}:", tally)
+    bubbles = {key: bubble.only(*_BUBBLE_FIELDS) for key, bubble in rows}
     headers = [header.text("bubbleId") for header in head.parts("fullConversationHeadersOnly")]
     order = [each for each in headers if each in bubbles]
     for bubble_id in order or sorted(bubbles, key=lambda each: bubbles[each].time("timestamp") or 0):
@@ -117,9 +119,9 @@ def _read_as_whole(path: Path, _: session_files.SessionPosition | None, tally: R
                     log.add_reply(text, at=at)
                     for part in message.parts("content"):
                         if part.text("type") == "tool_use":
-                            call = ToolCall("", part.text("name"), part.arguments("input"))
-                            log.add_call(call)
-                            paths += [call.arguments.text(key) for key in (*PATH_KEYS, "working_directory", "cwd")]
+                            arguments = part.arguments("input")
+                            log.add_call(read_call("", part.text("name"), arguments))
+                            paths.append(arguments.text(*PATH_KEYS, "working_directory", "cwd"))
                 case kind:
                     tally.note_unknown(_HOST, kind)
     project = path.parts[path.parts.index(_TRANSCRIPTS) - 1]

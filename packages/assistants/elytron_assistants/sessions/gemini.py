@@ -11,7 +11,7 @@ from typing import Final
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import ToolCall
+from elytron_assistants.sessions.tool_marks import read_call, read_result, shortened_output
 from elytron_core.strict_json import Json
 
 _HOST: Final = AssistantHost.GEMINI
@@ -73,7 +73,7 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
     """Return the head of a chat, its messages in their last state, and those that were taken back."""
     if path.suffix == ".json":
         document = session_files.read_document(path, tally) or ForeignObject({})
-        return document, document.parts("messages"), []
+        return document, [_slim_message(item) for item in document.parts("messages")], []
     head: dict[str, Json] = {}
     messages: dict[str, ForeignObject] = {}
     taken_back: Messages = []
@@ -83,17 +83,28 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
                 changes = line.part("$set")
                 if "messages" in changes.fields:
                     items = enumerate(changes.parts("messages"))
-                    messages = {item.text("id") or f"#{place}": item for place, item in items}
+                    messages = {item.text("id") or f"#{place}": _slim_message(item) for place, item in items}
                 head |= changes.fields
             elif "$rewindTo" in line.fields:
                 ids, target = list(messages), line.text("$rewindTo")
                 place = ids.index(target) if target in messages else len(ids)
                 taken_back += [messages.pop(each) for each in ids[place:]]
             elif "type" in line.fields:
-                messages[line.text("id") or f"#{len(messages)}"] = line
+                messages[line.text("id") or f"#{len(messages)}"] = _slim_message(line)
             else:
                 head |= line.fields
     return ForeignObject(head), list(messages.values()), taken_back
+
+
+def _slim_message(message: ForeignObject) -> ForeignObject:
+    """Return what is read of a message: of its tools' results the part that has their exit code."""
+    calls: list[Json] = []
+    for call in message.parts("toolCalls"):
+        responses = (part.part("functionResponse").part("response") for part in call.parts("result"))
+        output = "\n".join(response.text("output", "error") for response in responses)
+        calls.append({**call.only("id", "name", "args", "status").fields, "output": shortened_output(output)})
+    fields = message.only("id", "type", "timestamp", "content", "model").fields
+    return ForeignObject({**fields, "toolCalls": calls})
 
 
 def _read_message(log: SessionLog, message: ForeignObject, tally: ReadTally) -> None:
@@ -104,10 +115,9 @@ def _read_message(log: SessionLog, message: ForeignObject, tally: ReadTally) -> 
         case "gemini":
             log.add_reply(message.words("content"), at=at, model=message.text("model"))
             for call in message.parts("toolCalls"):
-                log.add_call(ToolCall(call.text("id"), call.text("name"), call.arguments("args")))
+                log.add_call(read_call(call.text("id"), call.text("name"), call.arguments("args")))
                 if status := call.text("status"):
-                    responses = [part.part("functionResponse").part("response") for part in call.parts("result")]
-                    output = "\n".join(response.text("output", "error") for response in responses)
-                    log.add_result(call.text("id"), output=output, is_error=status in {"error", "cancelled"})
+                    result = read_result(call.text("output"), is_error=status in {"error", "cancelled"})
+                    log.add_result(call.text("id"), result)
         case kind:
             tally.note_unknown(_HOST, kind, silent=_SILENT)

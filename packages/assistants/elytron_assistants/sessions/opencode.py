@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from elytron_assistants.foreign_json import ForeignObject, time_of
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import ToolCall
+from elytron_assistants.sessions.tool_marks import read_call, read_result
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.OPENCODE
@@ -127,6 +127,6 @@ def _fill_second(connection: sqlite3.Connection, session: str, log: SessionLog, 
 def _add_tool(log: SessionLog, call_id: str, name: str, state: ForeignObject) -> None:
     code = state.part("metadata").get("exit")
     exit_code = code if isinstance(code, int) else None
-    log.add_call(ToolCall(call_id, name, state.arguments("input"), exit_code=exit_code))
+    log.add_call(read_call(call_id, name, state.arguments("input"), exit_code=exit_code))
     if (status := state.text("status")) in {"completed", "error"}:
-        log.add_result(call_id, output=state.text("output"), is_error=status == "error")
+        log.add_result(call_id, read_result(state.text("output"), is_error=status == "error"))

@@ -197,12 +197,14 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
     if file.seekable():
         file.seek(start)
     offset = start
-    while line := file.readline(LINE_BYTES):
+    while not tally.is_stopped and (line := file.readline(LINE_BYTES)):
         here, offset = offset, offset + len(line)
+        tally.add_bytes(len(line))
         is_ended = line.endswith(b"\n")
         if not is_ended and len(line) == LINE_BYTES:
             while (rest := file.readline(LINE_BYTES)) and not rest.endswith(b"\n"):
                 offset += len(rest)
+                tally.add_bytes(len(rest))
             offset += len(rest)
             tally.skipped[SkipReason.TOO_LONG] += 1
         elif line.strip():
@@ -211,7 +213,6 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
                 yield here, value
             elif is_ended:
                 tally.skipped[SkipReason.DAMAGED] += 1
-    tally.read_bytes += offset - start
 
 
 def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
@@ -222,7 +223,7 @@ def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
     except OSError:
         tally.skipped[SkipReason.UNREADABLE] += 1
         return None
-    tally.read_bytes += len(data)
+    tally.add_bytes(len(data))
     value = parse_object(data) if len(data) <= DOCUMENT_BYTES else None
     if value is None:
         tally.skipped[SkipReason.DAMAGED if len(data) <= DOCUMENT_BYTES else SkipReason.TOO_LONG] += 1
@@ -264,7 +265,7 @@ def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tup
         if not isinstance(data, str | bytes):
             tally.skipped[SkipReason.TOO_LONG] += 1
             continue
-        tally.read_bytes += len(data)
+        tally.add_bytes(len(data))
         if (value := parse_object(data)) is None:
             tally.skipped[SkipReason.DAMAGED] += 1
         else:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -144,15 +145,23 @@ class SessionImport:
             self.tally.read_bytes = 0  # to find them counts for nothing
             fresh = [source for source in sources if self._is_due(source)]
             total, done = sum(source.size for source in fresh), 0
-            for source in fresh:
-                await self._import_source(source)
-                done += source.size
-                if progress is not None:
-                    progress(done, total)
+            try:
+                for source in fresh:
+                    begun = self.tally.read_bytes
+                    self.tally.on_progress = partial(self._show_progress, progress, done, begun, source.size, total)
+                    await self._import_source(source)
+                    done += source.size
+                    self._show_progress(progress, done, self.tally.read_bytes, 0, total)
+            finally:
+                self.tally.is_stopped = True
         if AssistantHost.MEMORY_FILES in self.choice.hosts:
             await self._import_notes()
         await self._store_positions()
         return self._report(len(sources))
+
+    def _show_progress(self, progress: Progress | None, done: int, begun: int, size: int, total: int) -> None:
+        if progress is not None:
+            progress(done + min(self.tally.read_bytes - begun, size), total)
 
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""

@@ -1,12 +1,12 @@
 """A session as every reader returns it, and the log in which a reader collects it turn by turn."""
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, command_fixes
+from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, ToolResult, command_fixes
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
 from elytron_core.text.program_parts import typed_text
@@ -67,8 +67,19 @@ class ReadTally:
     """Counts of what was read, what was skipped and why, and which types of records no reader knows."""
 
     read_bytes: int = 0
+    is_stopped: bool = False
+    """True once the run was cancelled: a thread that still reads ends."""
     skipped: Counter[SkipReason] = field(default_factory=Counter[SkipReason])
     unknown: Counter[str] = field(default_factory=Counter[str])
+
+    on_progress: Callable[[], None] | None = None
+
+    def add_bytes(self, count: int, /) -> None:
+        """Count what was read."""
+        before = self.read_bytes >> 20
+        self.read_bytes += count
+        if self.on_progress is not None and self.read_bytes >> 20 != before:
+            self.on_progress()
 
     def note_unknown(self, host: AssistantHost, kind: object, /, *, silent: Container[str] = ()) -> None:
         """Count a record of a type that the reader of `host` does not know; `silent` ones have nothing to store."""
@@ -172,18 +183,20 @@ class SessionLog:
         turn.reply, turn.reply_key = SessionEntry(EvidenceRole.ASSISTANT, text, prompt_id, at, model), key
 
     def add_call(self, call: ToolCall, /) -> None:
-        """Note a tool's use in the current turn; one of the same id replaces the earlier one."""
-        if call.id in self.calls:
-            self.calls[call.id].update(call)
-            return
-        self._turn().calls.append(call)
+        """Note a tool's use in the current turn; a later state of the same one replaces the earlier."""
+        calls = self._turn().calls
+        earlier = self.calls.get(call.id) if call.id else None
+        if earlier in calls:
+            calls[calls.index(earlier)] = call
+        else:
+            calls.append(call)
         if call.id:
             self.calls[call.id] = call
 
-    def add_result(self, call_id: str, /, *, output: str = "", is_error: bool | None = None) -> None:
+    def add_result(self, call_id: str, result: ToolResult, /) -> None:
         """Note how a tool's use ended."""
         if (call := self.calls.get(call_id)) is not None:
-            call.finish(output, is_error=is_error)
+            call.finish(result)
 
     def roll_back(self, count: int, /) -> None:
         """Take back the last `count` turns."""

@@ -11,6 +11,7 @@ from elytron_assistants.foreign_json import ForeignObject
 TEXT_CHARS: Final = 300
 """Characters of a command, path or decision that a mark keeps."""
 _FILES_NAMED: Final = 5
+_PATHS_KEPT, _CHOICES_KEPT, _FAILURES_KEPT = 64, 4, 32
 _COMMAND_TOOLS: Final = frozenset({
     "bash", "shell", "exec_command", "local_shell", "local_shell_call", "run_shell_command", "run_terminal_cmd",
 })  # fmt: skip
@@ -21,7 +22,7 @@ _EDIT_TOOLS: Final = frozenset({
 _WEB_TOOLS: Final = frozenset({
     "webfetch", "websearch", "web_fetch", "web_search", "web_search_call", "google_web_search",
 })  # fmt: skip
-_DECISION_TOOLS: Final = frozenset({"exitplanmode", "askuserquestion"})
+_PLAN_TOOL, _QUESTION_TOOL = "exitplanmode", "askuserquestion"
 PATH_KEYS: Final = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file")
 _COMMAND_KEYS: Final = ("command", "cmd")
 _EXIT_CODE: Final = re.compile(r"(?:[Ee]xit(?:ed with)? code:?|\"exit_code\":) ?(-?\d{1,6})")
@@ -62,68 +63,74 @@ class SessionMark:
         return self.text if self.exit_code is None else f"{self.text} (exit code {self.exit_code})"
 
 
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """How a tool's use ended: of its output only the exit code, and what the person chose, are kept."""
+
+    is_error: bool | None = None
+    exit_code: int | None = None
+    choices: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class ToolCall:
-    """A tool's use, completed by its result."""
+    """A tool's use: of its arguments only the command, the paths of changed files and an approved plan are kept."""
 
     id: str
     name: str
-    arguments: ForeignObject
+    command: str = ""
+    paths: tuple[str, ...] = ()
+    plan: str = ""
     exit_code: int | None = None
-    is_error: bool | None = None
-    choices: tuple[str, ...] = ()
+    result: ToolResult = ToolResult()
 
-    def update(self, later: "ToolCall", /) -> None:
-        """Take over a later state of the same use."""
-        self.arguments = later.arguments if later.arguments.fields else self.arguments
-        self.exit_code = later.exit_code if later.exit_code is not None else self.exit_code
-
-    def finish(self, output: str, /, *, is_error: bool | None) -> None:
-        """Note how the use ended; of its output only the exit code, or the person's answers, are kept."""
-        self.is_error = is_error
-        head, tail = output[:_OUTPUT_CHARS], output[-_OUTPUT_CHARS:]
-        if self._word in _DECISION_TOOLS and not is_error:
-            self.choices = tuple(f"{question} {answer}" for question, answer in _CHOICE.findall(head))
-        if self._word in _COMMAND_TOOLS and self.exit_code is None:
-            code = _EXIT_CODE.search(head) or _EXIT_CODE.search(tail)
-            self.exit_code = int(code[1]) if code is not None else (None if is_error is None else int(is_error))
+    def finish(self, result: ToolResult, /) -> None:
+        """Note how the use ended."""
+        self.result = result
+        if self.command and self.exit_code is None:
+            is_error = None if result.is_error is None else int(result.is_error)
+            self.exit_code = result.exit_code if result.exit_code is not None else is_error
 
     @property
-    def _word(self) -> str:
-        return self.name.lower()
-
-    @property
-    def command(self) -> str:
-        """The command line of a shell tool; empty for any other tool."""
-        if self._word not in _COMMAND_TOOLS:
-            return ""
-        words = [word for key in _COMMAND_KEYS for word in self.arguments.texts(key)]
-        return _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files that an editing tool changed."""
-        if self._word not in _EDIT_TOOLS or self.is_error:
-            return ()
-        named = [value for key in PATH_KEYS if isinstance(value := self.arguments.get(key), str)]
-        patches = (
-            value for key in ("input", "patch", "patchText") if isinstance(value := self.arguments.get(key), str)
-        )
-        patched = [path for patch in patches for path in _PATCHED.findall(patch)]
-        return tuple(dict.fromkeys(_short_text(path) for path in (*named, *patched) if path.strip()))
+    def changed_paths(self) -> tuple[str, ...]:
+        """The files that it changed; none if it failed."""
+        return () if self.result.is_error else self.paths
 
     @property
     def marks(self) -> tuple[SessionMark, ...]:
         """What the use leaves beside the turn."""
-        if command := self.command:
-            return (SessionMark(MarkKind.COMMAND, self.name, command, self.exit_code),)
-        if self._word in _WEB_TOOLS or self._word.startswith("mcp__"):
+        word = self.name.lower()
+        if self.command:
+            return (SessionMark(MarkKind.COMMAND, self.name, self.command, self.exit_code),)
+        if word in _WEB_TOOLS or word.startswith("mcp__"):
             return (SessionMark(MarkKind.OUTSIDE, self.name),)
-        if self._word == "exitplanmode" and self.is_error is False:
-            plan = self.arguments.text("plan")
-            self.choices = (f"Approved plan: {plan}",) if plan else ()
-        decisions = tuple(SessionMark(MarkKind.DECISION, self.name, _short_text(text)) for text in self.choices)
-        return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.paths)
+        plans = (f"Approved plan: {self.plan}",) if self.plan and self.result.is_error is False else ()
+        choices = self.result.choices if word == _QUESTION_TOOL else ()
+        decisions = tuple(SessionMark(MarkKind.DECISION, self.name, _short_text(text)) for text in (*plans, *choices))
+        return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.changed_paths)
+
+
+def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolCall:
+    """Return what is kept of a tool's use."""
+    call, word = ToolCall(call_id, name, exit_code=exit_code), name.lower()
+    if word in _COMMAND_TOOLS:
+        words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
+        call.command = _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
+    elif word in _EDIT_TOOLS:
+        patched: list[str] = _PATCHED.findall(arguments.text("input", "patch", "patchText"))
+        paths = (arguments.text(*PATH_KEYS), *patched[:_PATHS_KEPT])
+        call.paths = tuple(dict.fromkeys(_short_text(path) for path in paths if path.strip()))
+    elif word == _PLAN_TOOL:
+        call.plan = _short_text(arguments.text("plan"))
+    return call
+
+
+def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool = False) -> ToolResult:
+    """Return what is kept of a tool's output; one that `is_plain` names no exit code by itself."""
+    text = shortened_output(output)
+    code = _EXIT_CODE.search(text) if not is_plain else None
+    choices = tuple(f"{question} {answer}" for question, answer in _CHOICE.findall(text))
+    return ToolResult(is_error, int(code[1]) if code is not None else None, choices[:_CHOICES_KEPT])
 
 
 def command_fixes(turns: Iterable[Iterable[ToolCall]], /) -> dict[int, dict[str, str]]:
@@ -142,10 +149,12 @@ def command_fixes(turns: Iterable[Iterable[ToolCall]], /) -> dict[int, dict[str,
                     text = f"`{command}` failed with exit code {code} and passed after {cause}."
                     fixes.setdefault(place, {})[call.id or f"{command}:{number}"] = text
             for _, paths, commands in failures.values():
-                paths.extend(call.paths)
+                paths.extend(call.changed_paths)
                 commands.extend([command] if command and call.exit_code == 0 else [])
             if command and call.exit_code:
                 failures.setdefault(command, (call.exit_code, [], []))
+                if len(failures) > _FAILURES_KEPT:
+                    del failures[next(iter(failures))]
     return fixes
 
 
@@ -154,6 +163,11 @@ def _fix_cause(paths: list[str], commands: list[str]) -> str:
         more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
         return f"changes to {', '.join(paths[:_FILES_NAMED])}{more}"
     return f"`{commands[-1]}`" if commands else ""
+
+
+def shortened_output(text: str, /) -> str:
+    """Return the beginning and the end of a tool's output, where its exit code stands."""
+    return text if len(text) <= 2 * _OUTPUT_CHARS else f"{text[:_OUTPUT_CHARS]}\n{text[-_OUTPUT_CHARS:]}"
 
 
 def without_home(text: str, /) -> str:
