@@ -22,8 +22,9 @@ _SILENT: Final = frozenset({
 })  # fmt: skip
 """Types of entries of which nothing more is stored; the rest that is not read is unknown."""
 _TITLES: Final = ("customTitle", "aiTitle", "summary")
-_HEAD_FIELDS: Final = ("gitBranch", *_TITLES)
-_SUBAGENTS: Final = "subagents"
+_HEAD_FIELDS: Final = ("gitBranch", "sessionId", *_TITLES)
+_SUBAGENTS, _SUBAGENT = "subagents", "agent-"
+"""The folder of subagents' files inside that of their session; in earlier versions they were beside it."""
 _PEEKED_LINES: Final = 50
 END_BYTES: Final = 4 * 1024 * 1024
 """Bytes at the end of a file that hold its last turn, with the results of its tools."""
@@ -56,14 +57,14 @@ def read_session(
     path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
     """Return what is new in a session's file since `position`; all of it if entries before that were taken back."""
-    parent = path.parents[1].name if path.parent.name == _SUBAGENTS else None
+    is_subagent = path.parent.name == _SUBAGENTS or path.name.startswith(_SUBAGENT)
     with session_files.open_regular(path) as file:
         start = session_files.resume_offset(file, position)
-        entries = read_tree(file, tally, start=start, is_subagent=parent is not None, is_resumed=start > 0)
+        entries = read_tree(file, tally, start=start, is_subagent=is_subagent, is_resumed=start > 0)
         live = live_entries(entries)
         if start and 0 not in live:
             # The person went back to an entry before the offset: what an earlier run stored may be off the path.
-            start, entries = 0, read_tree(file, tally, is_subagent=parent is not None)
+            start, entries = 0, read_tree(file, tally, is_subagent=is_subagent)
             live = live_entries(entries)
     if not entries:
         return None
@@ -73,7 +74,7 @@ def read_session(
         _HOST,
         session_folder(path),
         branch=next((branch for head in heads if (branch := head.text("gitBranch"))), None),
-        parent=parent,
+        parent=next((head.text("sessionId") for head in heads), "") or None if is_subagent else None,
         title=next((title for head in reversed(heads) if (title := head.text(*_TITLES))), None),
         first_id=next((entry.uuid for entry in entries if entry.uuid), ""),
         resume_at=log.turns[-1].offset if log.turns else start,

@@ -102,7 +102,8 @@ def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) 
 
 
 def _read_item(rollout: _Rollout, item: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
-    kind, role = item.text("type"), item.text("role")
+    role = item.text("role")
+    kind = item.text("type") or ("message" if role else "")  # the first versions named no type
     if kind == "message":
         rollout.has_items |= role in {"user", "assistant"}
         _add_words(rollout, rollout.log, role, item.words("content", kinds=_TEXTS), said_at, offset)

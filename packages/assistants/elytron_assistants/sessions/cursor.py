@@ -21,6 +21,7 @@ _TRANSCRIPTS: Final = "agent-transcripts"
 _QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _SIGNS: Final = re.compile(r"[^A-Za-z0-9]")
 _BUBBLE_FIELDS: Final = ("type", "text", "rawText", "timestamp", "workspaceProjectDir")
+_SILENT: Final = frozenset({"turn_ended"})
 _LISTED: Final = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 _RANGE: Final = """SELECT key, CASE WHEN length(CAST(value AS BLOB)) <= ? THEN value END
     FROM cursorDiskKV WHERE key >= ? AND key < ? AND value IS NOT NULL ORDER BY key"""
@@ -122,8 +123,8 @@ def _read_as_whole(path: Path, _: session_files.SessionPosition | None, tally: R
                             arguments = part.arguments("input")
                             log.add_call(read_call("", part.text("name"), arguments))
                             paths.append(arguments.text(*PATH_KEYS, "working_directory", "cwd"))
-                case kind:
-                    tally.note_unknown(_HOST, kind)
+                case role:
+                    tally.note_unknown(_HOST, role or line.text("type"), silent=_SILENT)
     project = path.parts[path.parts.index(_TRANSCRIPTS) - 1]
     return log.session(path.stem, _HOST, _named_folder(project, paths))
 

@@ -12,6 +12,7 @@ DROP_LIST_VERSION: Final = 1
 PROGRAM_FLAGS: Final = (
     *("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "toolUseResult", "isApiErrorMessage"),
     "synthetic",
+    "planContent",
 )
 """Marks of an entry of a session that no person typed."""
 PROGRAM_ELEMENTS: Final = frozenset((
