@@ -27,7 +27,7 @@ _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_s
 
 
 @dataclass(slots=True)
-class _Rollout:
+class _RolloutState:
     """A thread while its file is read."""
 
     log: SessionLog
@@ -82,8 +82,8 @@ def read_session(
     )
 
 
-def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) -> _Rollout:
-    rollout = _Rollout(SessionLog(tally))
+def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) -> _RolloutState:
+    rollout = _RolloutState(SessionLog(tally))
     for offset, line in lines:
         payload, said_at = line.part("payload"), line.text("timestamp")
         match line.text("type"):
@@ -101,7 +101,7 @@ def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) 
     return rollout
 
 
-def _read_item(rollout: _Rollout, item: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
+def _read_item(rollout: _RolloutState, item: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
     role = item.text("role")
     kind = item.text("type") or ("message" if role else "")  # the first versions named no type
     if kind == "message":
@@ -117,7 +117,7 @@ def _read_item(rollout: _Rollout, item: ForeignObject, said_at: str, offset: int
         tally.note_unknown(_HOST, f"response_item/{kind}", silent=_SILENT)
 
 
-def _read_event(rollout: _Rollout, event: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
+def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
     """Read an event: those that repeat response items count only in files without these."""
     kind = event.text("type")
     if kind == "thread_rolled_back":
@@ -131,7 +131,7 @@ def _read_event(rollout: _Rollout, event: ForeignObject, said_at: str, offset: i
         _add_words(rollout, rollout.events, role, event.text("message"), said_at, offset)
 
 
-def _add_words(rollout: _Rollout, log: SessionLog, role: str, text: str, said_at: str, offset: int) -> None:  # noqa: PLR0917 - a line's parts
+def _add_words(rollout: _RolloutState, log: SessionLog, role: str, text: str, said_at: str, offset: int) -> None:  # noqa: PLR0917 - a line's parts
     at = ForeignObject({"at": said_at}).time("at")
     if role == "user":
         # The format has no id for it; the line's time tells equal prompts apart.

@@ -40,7 +40,7 @@ def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
             host_id=entry_id(session.id, entry),
             metadata={key: without_home(value)[: limits.NAME_CHARS] for key, value in metadata.items() if value},
             source=TurnSource(ingress=_SESSION, provider=session.host.value, model_resolved=model),
-            tool_observations=tuple(_observations(entry.marks, session.folder or "")),
+            tool_observations=tuple(_mark_observations(entry.marks, session.folder or "")),
             host_refs=origin_refs(session.host.value, session.id),
         )
 
@@ -98,7 +98,7 @@ def optional_name(text: str, /) -> str | None:
     return line[: limits.NAME_CHARS].strip() or None
 
 
-def _observations(marks: Sequence[SessionMark], folder: str) -> Iterator[ToolObservation]:
+def _mark_observations(marks: Sequence[SessionMark], folder: str) -> Iterator[ToolObservation]:
     """Yield the marks of an entry; where there are too many, failed commands and decisions stay."""
     distinct = list(dict.fromkeys(marks))
     if len(distinct) > limits.TOOL_OBSERVATIONS:

@@ -138,7 +138,7 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
         session = read_end(Path(event.transcript_path), event.session_id)
     except (OSError, ValueError):
         if not event.last_assistant_message:
-            raise _unreadable("names a file that cannot be read") from None
+            raise _transcript_error("names a file that cannot be read") from None
         session = AssistantSession(event.session_id, AssistantHost.CLAUDE_CODE, None, ())
     session = replace(session.with_reply(event.last_assistant_message or ""), folder=event.cwd or None)
     # A turn each: a prompt that is stored already stays when its reply comes.
@@ -158,10 +158,10 @@ def require_transcript(event: HookEvent, /) -> None:
                 pass
         except (OSError, ValueError):
             problem = "names a file that cannot be read; the reply was stored without its prompt"
-            raise _unreadable(problem) from None
+            raise _transcript_error(problem) from None
 
 
-def _unreadable(problem: str) -> InvalidInput:
+def _transcript_error(problem: str) -> InvalidInput:
     return InvalidInput(field="transcript_path", problem=problem)
 
 
