@@ -9,8 +9,8 @@ from typing import BinaryIO, Final
 
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
-from elytron_assistants.sessions.tool_marks import ToolCall, ToolResult, read_call, read_result
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
+from elytron_assistants.sessions.tool_marks import ToolEnding, ToolRun, read_call, read_result
 from elytron_core.clock import Instant
 from elytron_core.text.program_parts import is_program_entry
 
@@ -31,7 +31,7 @@ END_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
+class PathEntry:
     """What is read of an entry, with its place in the tree: the number of the one that it follows, None for a root."""
 
     offset: int
@@ -44,8 +44,8 @@ class TreeEntry:
     at: Instant | None
     head: ForeignObject
     """Its few fields about the session and the model."""
-    calls: tuple[ToolCall, ...]
-    results: tuple[tuple[str, ToolResult], ...]
+    calls: tuple[ToolRun, ...]
+    results: tuple[tuple[str, ToolEnding], ...]
 
 
 def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
@@ -105,14 +105,14 @@ def read_end(path: Path, session: str, /) -> AssistantSession:
 
 def read_tree(
     file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False, is_resumed: bool = False
-) -> list[TreeEntry]:
+) -> list[PathEntry]:
     """Return the entries of a file in its order; those of subagents inside it are counted only."""
-    entries: list[TreeEntry] = []
+    entries: list[PathEntry] = []
     places: dict[str, int] = {}
     boundary = ""
     for offset, value in session_files.read_objects(file, tally, start=start):
         if value.get("isSidechain") and not is_subagent:
-            tally.skipped[SkipReason.SIDE_CHAIN] += value.text("type") in _SPOKEN
+            tally.skipped[SkipCause.SIDE_CHAIN] += value.text("type") in _SPOKEN
             continue
         is_root = value.fields.get("parentUuid", "") is None
         parent = value.text("parentUuid")
@@ -125,16 +125,16 @@ def read_tree(
             places[uuid] = len(entries)
         is_program = is_summary or is_program_entry({**value.fields, "isSidechain": False})
         follows = None if is_root else places.get(parent, usual)
-        entries.append(_tree_entry(value, offset=offset, follows=follows, is_program=is_program))
+        entries.append(_path_entry(value, offset=offset, follows=follows, is_program=is_program))
     return entries
 
 
-def _tree_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> TreeEntry:
+def _path_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> PathEntry:
     """Return what is read of an entry, without its tools' outputs."""
     message, queued = value.part("message"), value.part("attachment")
     parts = message.parts("content")
     is_queued = queued.text("type") == "queued_command" and queued.text("commandMode") in {"", "prompt"}
-    return TreeEntry(
+    return PathEntry(
         offset,
         follows,
         is_program,
@@ -152,13 +152,13 @@ def _tree_entry(value: ForeignObject, *, offset: int, follows: int | None, is_pr
     )
 
 
-def _tool_result(part: ForeignObject) -> ToolResult:
+def _tool_result(part: ForeignObject) -> ToolEnding:
     is_error = bool(part.get("is_error"))
     # The words "exit code" in the output of a command that passed are the command's own.
     return read_result(part.words("content"), is_error=is_error, is_plain=not is_error)
 
 
-def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
+def live_entries(entries: list[PathEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last one; the person left all others."""
     live: set[int] = set()
     numbers = range(len(entries) - 1, -1, -1)
@@ -169,7 +169,7 @@ def live_entries(entries: list[TreeEntry], /) -> frozenset[int]:
     return frozenset(live)
 
 
-def session_log(entries: list[TreeEntry], live: frozenset[int], tally: ReadTally, /) -> SessionLog:
+def session_log(entries: list[PathEntry], live: frozenset[int], tally: ReadTally, /) -> SessionLog:
     """Return what was said on the path, and what was taken back."""
     log = SessionLog(tally)
     dead = SessionLog(tally, calls=log.calls)  # results of parallel tools stand beside the path
@@ -179,12 +179,12 @@ def session_log(entries: list[TreeEntry], live: frozenset[int], tally: ReadTally
     return log
 
 
-def _read_entry(log: SessionLog, entry: TreeEntry, tally: ReadTally) -> None:
+def _read_entry(log: SessionLog, entry: PathEntry, tally: ReadTally) -> None:
     for call_id, result in entry.results:
         log.add_result(call_id, result)
     match entry.kind:
         case "user" | "attachment" if entry.is_program or entry.results:
-            tally.skipped[SkipReason.PROGRAM] += not entry.results
+            tally.skipped[SkipCause.PROGRAM] += not entry.results
         case "user" | "attachment":
             log.add_prompt(entry.text, entry.uuid, at=entry.at, offset=entry.offset)
         case "assistant" if not entry.is_program:

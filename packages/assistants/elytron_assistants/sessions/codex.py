@@ -9,7 +9,7 @@ from typing import Final
 
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
 from elytron_assistants.sessions.tool_marks import read_call, read_result
 
 _HOST: Final = AssistantHost.CODEX
@@ -47,7 +47,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     # In the order of names, so that a plain file comes right before its compressed copy.
     for source in session_files.file_sources(_HOST, place, tally, read_session, _thread_folder, suffixes=suffixes):
         if source.path.suffix == _COMPRESSED and source.path.with_suffix("") == previous:
-            tally.skipped[SkipReason.REPLACED] += 1
+            tally.skipped[SkipCause.REPLACED] += 1
         else:
             yield source
         previous = source.path
@@ -59,7 +59,7 @@ def read_session(
     """Return what is new in a thread's file since `position`; all of it if turns before that were rolled back."""
     with session_files.open_lines(path) as file:
         if file is None:
-            tally.skipped[SkipReason.COMPRESSED] += 1
+            tally.skipped[SkipCause.COMPRESSED] += 1
             return None
         start = 0 if path.suffix == _COMPRESSED else session_files.resume_offset(file, position)
         rollout = _read_rollout(session_files.read_objects(file, tally, start=start), tally)

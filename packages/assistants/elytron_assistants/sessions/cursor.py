@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from elytron_assistants.foreign_json import ForeignObject, parse_object
 from elytron_assistants.sessions import session_files
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
 from elytron_assistants.sessions.tool_marks import PATH_KEYS, read_call
 
 _HOST: Final = AssistantHost.CURSOR
@@ -22,6 +21,8 @@ _QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _SIGNS: Final = re.compile(r"[^A-Za-z0-9]")
 _BUBBLE_FIELDS: Final = ("type", "text", "rawText", "timestamp", "workspaceProjectDir")
 _SILENT: Final = frozenset({"turn_ended"})
+_DRIVE: Final = re.compile(r"^/(?=[A-Za-z]:)")
+"""The slash before a drive of Windows in an address."""
 _LISTED: Final = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 _RANGE: Final = """SELECT key, CASE WHEN length(CAST(value AS BLOB)) <= ? THEN value END
     FROM cursorDiskKV WHERE key >= ? AND key < ? AND value IS NOT NULL ORDER BY key"""
@@ -31,18 +32,18 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     """Yield the composers in the editor's database below `place`, and the transcripts of the command line."""
     file = place if place.is_file() else place / "globalStorage" / "state.vscdb"
     if file.is_file():
-        yield from _composers(file, tally, stack)
+        yield from _composer_sources(file, tally, stack)
     for source in session_files.file_sources(_HOST, place, tally, _read_as_whole, lambda _: None):
         if _TRANSCRIPTS in source.path.parts:
             yield source
 
 
-def _composers(file: Path, tally: ReadTally, stack: ExitStack) -> Iterator[session_files.SessionSource]:
+def _composer_sources(file: Path, tally: ReadTally, stack: ExitStack) -> Iterator[session_files.SessionSource]:
     connection = session_files.open_database(file, stack, tally)
     if connection is None:
         return
     if not session_files.table_columns(connection, "cursorDiskKV") >= {"key", "value"}:
-        tally.skipped[SkipReason.UNREADABLE] += 1
+        tally.skipped[SkipCause.UNREADABLE] += 1
         return
     folders = _composer_folders(file.parents[1] / "workspaceStorage", tally)
     composers = dict(_key_range(connection, "composerData:", tally))
@@ -77,7 +78,7 @@ def _composer_folders(storage: Path, tally: ReadTally) -> dict[str, str]:
                 for (value,) in connection.execute(_LISTED):
                     listed = parse_object(value) if isinstance(value, str | bytes) else None
                     for composer in listed.parts("allComposers") if listed is not None else ():
-                        folders[composer.text("composerId")] = url2pathname(unquote(address.path))
+                        folders[composer.text("composerId")] = _DRIVE.sub("", unquote(address.path))
     return folders
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
 from elytron_assistants.sessions.tool_marks import read_call, read_result, shortened_output
 from elytron_core.strict_json import Json
 
@@ -33,7 +33,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     rewritten = {source.path.with_suffix(".json") for source in sources if source.path.suffix == ".jsonl"}
     for source in sources:
         if source.path in rewritten:
-            tally.skipped[SkipReason.REPLACED] += 1
+            tally.skipped[SkipCause.REPLACED] += 1
         elif _CHATS in source.path.parts:
             yield source
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from elytron_assistants.sessions.session_files import open_regular
-from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipCause
 from elytron_assistants.sessions.tool_marks import without_home
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 
@@ -97,11 +97,11 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
         with open_regular(file.path) as opened:
             data = opened.read(_FILE_BYTES + 1)
     except OSError:
-        tally.skipped[SkipReason.UNREADABLE] += 1
+        tally.skipped[SkipCause.UNREADABLE] += 1
         return []
     tally.read_bytes += len(data)
     if len(data) > _FILE_BYTES:
-        tally.skipped[SkipReason.TOO_LONG] += 1
+        tally.skipped[SkipCause.TOO_LONG] += 1
         return []
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), data.decode("utf-8-sig", "replace"))
     is_topic = file.origin is NoteOrigin.ASSISTANT and file.path.name != "MEMORY.md"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from elytron_assistants.foreign_json import ForeignObject, time_of
 from elytron_assistants.sessions import session_files
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
 from elytron_assistants.sessions.tool_marks import read_call, read_result
 from elytron_core.text.program_parts import is_program_entry
 
@@ -46,7 +46,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     """Yield the sessions in a database, or in each database of a folder."""
     files = [place] if place.is_file() else sorted(place.glob("opencode*.db"))
     if not files and (place / "storage" / "session").is_dir():
-        tally.skipped[SkipReason.OLD_STORAGE] += 1
+        tally.skipped[SkipCause.OLD_STORAGE] += 1
     for file in files:
         connection = session_files.open_database(file, stack, tally)
         if connection is None:
@@ -55,7 +55,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
             is_second = _has_rows(connection, "session_message")
             rows = _session_rows(connection, "session_v2" if is_second else "session")
         except sqlite3.Error:
-            tally.skipped[SkipReason.UNREADABLE] += 1
+            tally.skipped[SkipCause.UNREADABLE] += 1
             continue
         share = file.stat().st_size // max(1, len(rows))
         for row in rows:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from elytron_assistants.foreign_json import ForeignObject, parse_object
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
@@ -132,7 +132,7 @@ def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) 
                 if entry.is_file(follow_symlinks=False):
                     yield entry
                 else:
-                    tally.skipped[SkipReason.LINK] += 1
+                    tally.skipped[SkipCause.LINK] += 1
         waiting += reversed(below)
 
 
@@ -206,13 +206,13 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
                 offset += len(rest)
                 tally.add_bytes(len(rest))
             offset += len(rest)
-            tally.skipped[SkipReason.TOO_LONG] += 1
+            tally.skipped[SkipCause.TOO_LONG] += 1
         elif line.strip():
             value = parse_object(line)
             if value is not None:
                 yield here, value
             elif is_ended:
-                tally.skipped[SkipReason.DAMAGED] += 1
+                tally.skipped[SkipCause.DAMAGED] += 1
 
 
 def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
@@ -221,12 +221,12 @@ def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
         with open_regular(path) as file:
             data = file.read(DOCUMENT_BYTES + 1)
     except OSError:
-        tally.skipped[SkipReason.UNREADABLE] += 1
+        tally.skipped[SkipCause.UNREADABLE] += 1
         return None
     tally.add_bytes(len(data))
     value = parse_object(data) if len(data) <= DOCUMENT_BYTES else None
     if value is None:
-        tally.skipped[SkipReason.DAMAGED if len(data) <= DOCUMENT_BYTES else SkipReason.TOO_LONG] += 1
+        tally.skipped[SkipCause.DAMAGED if len(data) <= DOCUMENT_BYTES else SkipCause.TOO_LONG] += 1
     return value
 
 
@@ -249,7 +249,7 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except (OSError, sqlite3.Error):
-        tally.skipped[SkipReason.UNREADABLE] += 1
+        tally.skipped[SkipCause.UNREADABLE] += 1
         return None
     return connection
 
@@ -263,11 +263,11 @@ def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tup
     """Yield the rows whose last column is a JSON object, with that; the others are counted."""
     for *fields, data in rows:
         if not isinstance(data, str | bytes):
-            tally.skipped[SkipReason.TOO_LONG] += 1
+            tally.skipped[SkipCause.TOO_LONG] += 1
             continue
         tally.add_bytes(len(data))
         if (value := parse_object(data)) is None:
-            tally.skipped[SkipReason.DAMAGED] += 1
+            tally.skipped[SkipCause.DAMAGED] += 1
         else:
             yield tuple(fields), value
 

@@ -20,7 +20,7 @@ from elytron_assistants.registry import ProjectKey, ProjectMemory, project_memor
 from elytron_assistants.repository import ProjectSource, space_name, working_copy
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, find_memory_files, read_notes
 from elytron_assistants.sessions.session_files import SessionPosition, SessionSource, digest_before, open_lines
-from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipReason
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
 from elytron_assistants.sessions.session_places import AssistantPlaces, find_sources
 from elytron_assistants.sessions.session_turns import (
     draft_batches,
@@ -83,7 +83,7 @@ class SessionImportReport(Value):
     """What was erased before, and was not stored again."""
     hidden: int = 0
     """What was stored and is hidden now: taken back in its session, or gone from its memory file."""
-    skipped: dict[SkipReason, int] = {}
+    skipped: dict[SkipCause, int] = {}
     unknown: dict[str, int] = {}
     """Records of types that no reader knows, by assistant and type."""
     scrubbed: dict[str, int] = {}
@@ -166,7 +166,7 @@ class SessionImport:
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""
         if self.choice.since is not None and source.changed_ms < self.choice.since:
-            self.tally.skipped[SkipReason.OLDER] += 1
+            self.tally.skipped[SkipCause.OLDER] += 1
             return False
         position = self.positions.get(position_key(source))
         is_same = position is not None and is_unchanged(source, position)
@@ -182,7 +182,7 @@ class SessionImport:
         try:
             session = await asyncio.to_thread(source.read, position, self.tally)
         except (OSError, EOFError, sqlite3.Error):
-            self.tally.skipped[SkipReason.UNREADABLE] += 1
+            self.tally.skipped[SkipCause.UNREADABLE] += 1
             return
         if session is None:
             return
@@ -197,13 +197,13 @@ class SessionImport:
             self.counts["sessions"] += 1
         await self._note_position(source, position, session, is_stored=reason is None)
 
-    def _omission(self, session: AssistantSession) -> SkipReason | None:
+    def _omission(self, session: AssistantSession) -> SkipCause | None:
         """Return why a session is not stored; None if it is."""
         if session.parent is not None and not self.choice.subagents:
-            return SkipReason.SUBAGENT
+            return SkipCause.SUBAGENT
         if not session.entries and not session.taken_back and session.is_whole:
-            return SkipReason.NO_WORDS
-        return None if session.folder and Path(session.folder).is_absolute() else SkipReason.NO_FOLDER
+            return SkipCause.NO_WORDS
+        return None if session.folder and Path(session.folder).is_absolute() else SkipCause.NO_FOLDER
 
     def _without_copies(self, session: AssistantSession) -> AssistantSession:
         """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
@@ -220,7 +220,7 @@ class SessionImport:
         start = next((place for place, digest in enumerate(digests) if digest and digest not in known), len(digests))
         if not known or start == 0:
             return session
-        self.tally.skipped[SkipReason.FORK] += start
+        self.tally.skipped[SkipCause.FORK] += start
         return replace(session, entries=session.entries[start:])
 
     async def _memory_of(self, folder: str) -> ProjectMemory:
@@ -230,9 +230,10 @@ class SessionImport:
             is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
             if is_lost and is_gone(folder):
                 # Two projects that are gone must not meet in the folder that held both.
-                key = ProjectKey(space=space_name(f"path:{folder}"), path=folder)
-                label = optional_name(Path(folder).name) or key.space
-                place = ProjectMemory(person=self.person, space=key.space, label=label, keys=(key,))
+                space = space_name(f"path:{folder}")
+                label = optional_name(Path(folder).name) or space
+                keys = {space: ProjectKey(space=space, path=folder)}
+                place = ProjectMemory(person=self.person, space=space, label=label, keys=keys)
             self._memories[folder] = place
         return self._memories[folder]
 
@@ -352,7 +353,7 @@ class SessionImport:
         for folder in dict.fromkeys(note.folder for note in notes):
             own = [note for note in notes if note.folder == folder]
             if folder == "":
-                self.tally.skipped[SkipReason.NO_FOLDER] += len(own)
+                self.tally.skipped[SkipCause.NO_FOLDER] += len(own)
                 continue
             place = await self._memory_of(folder) if folder is not None else ProjectMemory(person=self.person)
             places[place.spaces[0]] = place
@@ -391,7 +392,7 @@ class SessionImport:
             duplicates=counts[WriteOutcome.DUPLICATE],
             erased=counts["erased"],
             hidden=hidden,
-            skipped={reason: tally.skipped[reason] for reason in SkipReason if tally.skipped[reason]},
+            skipped={reason: tally.skipped[reason] for reason in SkipCause if tally.skipped[reason]},
             unknown=dict(sorted(tally.unknown.items())),
             scrubbed=dict(sorted(self.scrubbed.items())),
             spaces=tuple(sorted(self.spaces.values(), key=lambda filed: (-filed.stored, filed.label))),

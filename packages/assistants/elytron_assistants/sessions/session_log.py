@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from elytron_assistants.sessions.tool_marks import SessionMark, ToolCall, ToolResult, command_fixes
+from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, command_fixes
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
 from elytron_core.text.program_parts import typed_text
@@ -27,7 +27,7 @@ class AssistantHost(StrEnum):
     """Memory files of all of them."""
 
 
-class SkipReason(StrEnum):
+class SkipCause(StrEnum):
     """Why something on disk is not stored."""
 
     PROGRAM = "program"
@@ -69,7 +69,7 @@ class ReadTally:
     read_bytes: int = 0
     is_stopped: bool = False
     """True once the run was cancelled: a thread that still reads ends."""
-    skipped: Counter[SkipReason] = field(default_factory=Counter[SkipReason])
+    skipped: Counter[SkipCause] = field(default_factory=Counter[SkipCause])
     unknown: Counter[str] = field(default_factory=Counter[str])
 
     on_progress: Callable[[], None] | None = None
@@ -134,13 +134,13 @@ class AssistantSession:
 
 
 @dataclass(slots=True)
-class LoggedTurn:
+class SessionTurn:
     """A prompt with its reply and the tools that were used between them. `offset` is where it begins in its file."""
 
     prompt: SessionEntry | None = None
     reply: SessionEntry | None = None
     reply_key: str = ""
-    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    calls: list[ToolRun] = field(default_factory=list[ToolRun])
     offset: int = 0
 
     @property
@@ -158,19 +158,19 @@ class LoggedTurn:
 class SessionLog:
     """Collects a session in its order: prompts, replies, tool calls and their results."""
 
-    def __init__(self, tally: ReadTally, /, *, calls: dict[str, ToolCall] | None = None) -> None:
-        self.turns: list[LoggedTurn] = []
-        self.taken_back: list[LoggedTurn] = []
-        self.calls: dict[str, ToolCall] = {} if calls is None else calls
+    def __init__(self, tally: ReadTally, /, *, calls: dict[str, ToolRun] | None = None) -> None:
+        self.turns: list[SessionTurn] = []
+        self.taken_back: list[SessionTurn] = []
+        self.calls: dict[str, ToolRun] = {} if calls is None else calls
         self._tally = tally
 
     def add_prompt(self, text: str, entry_id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
         """Begin a turn with what the person typed of `text`; a text of programs only begins none."""
         typed = typed_text(text)
         if not typed:
-            self._tally.skipped[SkipReason.PROGRAM] += bool(text.strip())
+            self._tally.skipped[SkipCause.PROGRAM] += bool(text.strip())
             return
-        self.turns.append(LoggedTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
+        self.turns.append(SessionTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
 
     def add_reply(self, text: str, /, *, at: Instant | None = None, model: str = "", key: str = "") -> None:
         """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
@@ -182,7 +182,7 @@ class SessionLog:
         prompt_id = turn.prompt.id if turn.prompt is not None else ""
         turn.reply, turn.reply_key = SessionEntry(EvidenceRole.ASSISTANT, text, prompt_id, at, model), key
 
-    def add_call(self, call: ToolCall, /) -> None:
+    def add_call(self, call: ToolRun, /) -> None:
         """Note a tool's use in the current turn; a later state of the same one replaces the earlier."""
         calls = self._turn().calls
         earlier = self.calls.get(call.id) if call.id else None
@@ -193,7 +193,7 @@ class SessionLog:
         if call.id:
             self.calls[call.id] = call
 
-    def add_result(self, call_id: str, result: ToolResult, /) -> None:
+    def add_result(self, call_id: str, result: ToolEnding, /) -> None:
         """Note how a tool's use ended."""
         if (call := self.calls.get(call_id)) is not None:
             call.finish(result)
@@ -204,15 +204,15 @@ class SessionLog:
             self.taken_back += self.turns[-count:]
             del self.turns[-count:]
 
-    def _turn(self) -> LoggedTurn:
+    def _turn(self) -> SessionTurn:
         if not self.turns:
-            self.turns.append(LoggedTurn())
+            self.turns.append(SessionTurn())
         return self.turns[-1]
 
     def session(self, session_id: str, host: AssistantHost, folder: str | None, /, **fields: Any) -> AssistantSession:
         """Return the session that was collected, with what fixed its failed commands beside what was said."""
         taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
-        self._tally.skipped[SkipReason.REWOUND] += len(taken_back)
+        self._tally.skipped[SkipCause.REWOUND] += len(taken_back)
         session = AssistantSession(session_id, host, folder, tuple(self._entries()), taken_back=taken_back)
         return replace(session, **fields)
 

@@ -23,7 +23,7 @@ def entry_id(session: str, entry: SessionEntry, /) -> str:
     """Return the id under which an entry is stored once, however often and by whatever way it is read."""
     # Without a prompt's id its words tell it from others.
     text = entry.text if not entry.id else ""
-    return _digest(session, entry.id, entry.role.value, text)
+    return _joined_digest(session, entry.id, entry.role.value, text)
 
 
 def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
@@ -60,7 +60,7 @@ def note_drafts(file: MemoryFile, notes: Sequence[MemoryNote], /, *, at: Instant
 
 def note_conversation(file: MemoryFile, /) -> str:
     """Return the conversation of a memory file's notes: its path, or as much of that as a name may have."""
-    return optional_name(without_home(str(file.path))[-limits.NAME_CHARS :]) or _digest(str(file.path))
+    return optional_name(without_home(str(file.path))[-limits.NAME_CHARS :]) or _joined_digest(str(file.path))
 
 
 def origin_refs(host: str, session: str, /) -> tuple[HostOpaqueRef, ...]:
@@ -89,7 +89,7 @@ def prompt_digests(session: AssistantSession, entries: Sequence[SessionEntry], /
     """Return a digest of each prompt, which is the same in a fork that copied it; "" for what is no prompt."""
     # Only Claude Code copies the ids of entries with them.
     is_id = session.host is AssistantHost.CLAUDE_CODE
-    return [_digest(e.id if is_id else e.text)[:12] if e.role is EvidenceRole.USER else "" for e in entries]
+    return [_joined_digest(e.id if is_id else e.text)[:12] if e.role is EvidenceRole.USER else "" for e in entries]
 
 
 def optional_name(text: str, /) -> str | None:
@@ -118,5 +118,5 @@ def _relative_path(text: str, folder: str) -> str:
     return path.relative_to(folder).as_posix() if folder and path.is_relative_to(folder) else text
 
 
-def _digest(*parts: str) -> str:
+def _joined_digest(*parts: str) -> str:
     return blake2b("\n".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

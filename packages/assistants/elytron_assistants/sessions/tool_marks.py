@@ -64,7 +64,7 @@ class SessionMark:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolEnding:
     """How a tool's use ended: of its output only the exit code, and what the person chose, are kept."""
 
     is_error: bool | None = None
@@ -73,7 +73,7 @@ class ToolResult:
 
 
 @dataclass(slots=True)
-class ToolCall:
+class ToolRun:
     """A tool's use: of its arguments only the command, the paths of changed files and an approved plan are kept."""
 
     id: str
@@ -82,9 +82,9 @@ class ToolCall:
     paths: tuple[str, ...] = ()
     plan: str = ""
     exit_code: int | None = None
-    result: ToolResult = ToolResult()
+    result: ToolEnding = ToolEnding()
 
-    def finish(self, result: ToolResult, /) -> None:
+    def finish(self, result: ToolEnding, /) -> None:
         """Note how the use ended."""
         self.result = result
         if self.command and self.exit_code is None:
@@ -110,9 +110,9 @@ class ToolCall:
         return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.changed_paths)
 
 
-def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolCall:
+def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolRun:
     """Return what is kept of a tool's use."""
-    call, word = ToolCall(call_id, name, exit_code=exit_code), name.lower()
+    call, word = ToolRun(call_id, name, exit_code=exit_code), name.lower()
     if word in _COMMAND_TOOLS:
         words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
         call.command = _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
@@ -125,15 +125,15 @@ def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code
     return call
 
 
-def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool = False) -> ToolResult:
+def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool = False) -> ToolEnding:
     """Return what is kept of a tool's output; one that `is_plain` names no exit code by itself."""
     text = shortened_output(output)
     code = _EXIT_CODE.search(text) if not is_plain else None
     choices = tuple(f"{question} {answer}" for question, answer in _CHOICE.findall(text))
-    return ToolResult(is_error, int(code[1]) if code is not None else None, choices[:_CHOICES_KEPT])
+    return ToolEnding(is_error, int(code[1]) if code is not None else None, choices[:_CHOICES_KEPT])
 
 
-def command_fixes(turns: Iterable[Iterable[ToolCall]], /) -> dict[int, dict[str, str]]:
+def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, str]]:
     """Return, by the place of the turn and a key of the call, which failed commands passed later and what fixed them.
 
     A fix is what happened between the failure and the same command's success: changed files, else the last command.

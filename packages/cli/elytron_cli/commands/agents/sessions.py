@@ -13,8 +13,8 @@ from elytron_assistants.sessions.session_import import (
     SessionImportReport,
     list_sessions,
 )
+from elytron_assistants.sessions.session_log import AssistantHost, SkipCause
 from elytron_assistants.sessions.session_places import AssistantPlaces, places_of
-from elytron_assistants.sessions.session_log import AssistantHost, SkipReason
 from elytron_cli.commands.archive import hint_at_resuming
 from elytron_cli.input.options import OneOf, PageGroup, common_options, dry_run_option, limit_option, time_option
 from elytron_cli.session import CommandSession, person_space, run_work, stated_settings, storing_missing
@@ -133,7 +133,7 @@ def _show_imported(console: "Console", report: SessionImportReport) -> None:
         *(("unknown", safe_line(f"{count} {kind}")) for kind, count in report.unknown.items()),
     ]  # fmt: skip
     tables_common.show_pairs(console, rows)
-    if SkipReason.COMPRESSED in report.skipped:
+    if SkipCause.COMPRESSED in report.skipped:
         console.print("compressed sessions are read if the package `backports.zstd` is installed", soft_wrap=True)
 
 
