@@ -25,9 +25,9 @@ class Sessions:
 
     def keep(self, folder: Path, *prompts: str, session: str = "s", reply: str = "Noted.", **more: Any) -> None:
         """End a turn for each prompt."""
-        for number, prompt in enumerate(prompts):
+        for prompt in prompts:
             lines = [
-                {"type": "user", "uuid": f"{session}{number}", "message": {"role": "user", "content": prompt}},
+                {"type": "user", "uuid": f"{session}-{prompt}", "message": {"role": "user", "content": prompt}},
                 {"type": "assistant", "message": {"role": "assistant", "content": reply}},
             ]
             path = self.elytron.write("session.jsonl", "\n".join(map(json.dumps, lines)).encode())
