@@ -346,6 +346,25 @@ def test_damaged_oversized_and_strange_files_are_counted_and_lose_nothing_else(m
     assert machine.said() == SAID["claude-code"]
 
 
+def test_odd_names_of_sessions_and_folders_end_no_import(machine: Machine) -> None:
+    text = (FIXTURES / "codex-0.46.0-events.jsonl").read_text("utf-8")
+    thread = "0199a000-0000-7000-8000-000000000002"
+    folder = machine.home / ".codex/sessions"
+    folder.mkdir(parents=True)
+    for number, (name, place) in enumerate(
+        ((" a\\n" + "b" * 400, str(machine.shop)), (thread, "/a\\u0000b"), (thread, "/" + "x" * 5000))
+    ):
+        odd = text.replace(thread, name).replace("/w/shop", place)
+        (folder / f"rollout-2025-10-0{number}T10-00-00-x.jsonl").write_text(odd, "utf-8")
+    report = machine.run("codex")
+    assert (report["sessions"], report["stored"], report["skipped"]) == (2, 4, {"unreadable": 1})
+
+
+def test_an_earlier_versions_file_of_a_subagent_is_one_too(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "agent-x2.jsonl")
+    assert machine.run()["skipped"] == {"subagent": 1}
+
+
 def test_a_foreign_database_is_left_as_it_was(machine: Machine) -> None:
     path = machine.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
     with sqlite3.connect(path) as connection:
@@ -430,3 +449,5 @@ def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine
     assert machine.run()["stored"] == 0
     texts = [text for _, text in machine.said("memory-files")]
     assert texts.count("Shop: The database is Postgres.") == 1
+    (memory / "MEMORY.md").write_text("\n")
+    assert machine.run()["hidden"] == 2

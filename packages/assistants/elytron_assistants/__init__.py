@@ -2,4 +2,5 @@
 
 `repository` names the project of a folder, `registry` holds what the user decided about projects, `tiers` reads and
 writes the memory of a project and of its person, and `migration` splits a space that projects shared.
+`elytron_assistants.sessions` reads what assistants left on disk, and imports it.
 """

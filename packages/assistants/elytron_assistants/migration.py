@@ -3,14 +3,14 @@
 A session is copied first and hidden in the old space then, so an interruption loses nothing and a repeat continues.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from elytron.runtime import MemoryRuntime
 from elytron_assistants.registry import ProjectMemory, project_memory
+from elytron_assistants.sessions.claude_code import session_folder
 from elytron_assistants.tiers import write_tiers
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryForgetRequest
@@ -24,8 +24,6 @@ from elytron_core.scope import Scope
 CHANNELS: Final = frozenset({"claude-code"})
 """Channels in which hooks stored what projects shared."""
 BATCH_TURNS: Final = 100
-HEAD_BYTES: Final = 1024 * 1024
-"""Bytes of a transcript in which its folder must be named."""
 NO_FOLDER: Final = "no transcript names its folder"
 FOLDER_GONE: Final = "its folder is gone"
 
@@ -123,26 +121,9 @@ class SpaceSplit:
 
 def session_folders(projects: Path, /) -> dict[str, Path]:
     """Return the folder in which each session of Claude Code began, by the transcripts in its folder `projects`."""
-    files = sorted(projects.glob("*/*.jsonl")) if projects.is_dir() else []
-    folders = {file.stem: _folder_in(file) for file in files}
-    return {session: folder for session, folder in folders.items() if folder is not None}
-
-
-def _folder_in(file: Path) -> Path | None:
-    """Return the first folder that a transcript names; None if its beginning names none."""
-    if not file.is_file() or file.is_symlink():
-        return None
-    with file.open("rb") as opened:
-        lines = opened.read(HEAD_BYTES).splitlines()
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        cwd = cast("dict[str, Any]", entry).get("cwd") if isinstance(entry, dict) else None
-        if isinstance(cwd, str) and Path(cwd).is_absolute():
-            return Path(cwd)
-    return None
+    files = (file for file in sorted(projects.glob("*/*.jsonl")) if file.is_file() and not file.is_symlink())
+    folders = {file.stem: Path(session_folder(file) or "") for file in files}
+    return {session: folder for session, folder in folders.items() if folder.is_absolute()}
 
 
 def _draft_of(name: str, turn: Turn) -> TurnDraft:

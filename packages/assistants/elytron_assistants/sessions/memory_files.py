@@ -1,13 +1,14 @@
 """Memory files of assistants: what a person wrote for them, and what they noted by themselves, as single notes."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from elytron_assistants.sessions.claude_code import session_folder
 from elytron_assistants.sessions.session_files import open_regular
 from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipCause
 from elytron_assistants.sessions.tool_marks import without_home
@@ -70,25 +71,26 @@ class MemoryNote:
     folder: str | None
 
 
-def find_memory_files(
-    homes: Sequence[Path], projects: Path, folders: Mapping[str, str], roots: Iterable[Path], /
-) -> Iterator[MemoryFile]:
-    """Yield the memory files that exist: the person's own in `homes`, those in `roots`, and what assistants noted.
-
-    `folders` has, for each folder below `projects`, the folder that its sessions name.
-    """
+def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Path], /) -> Iterator[MemoryFile]:
+    """Yield the memory files that exist: the person's own in `homes`, those in `roots`, and what assistants noted."""
     for home in homes:
         yield from (MemoryFile(home / name, NoteOrigin.PERSON) for name in _HAND_WRITTEN if (home / name).is_file())
         memories = home / "memories" / "MEMORY.md"
         if memories.is_file():
-            yield MemoryFile(memories, NoteOrigin.ASSISTANT, is_sectioned=True)
+            yield MemoryFile(memories, NoteOrigin.ASSISTANT, folder="", is_sectioned=True)
     for root in dict.fromkeys(roots):
         rules = sorted((root / ".claude" / "rules").glob("*.md"))
         for path in (*(root / name for name in _IN_REPOSITORY), *rules):
             if path.is_file() and not path.is_symlink():
                 yield MemoryFile(path, NoteOrigin.REPOSITORY, str(root))
     for path in sorted(projects.glob("*/memory/*.md")):
-        yield MemoryFile(path, NoteOrigin.ASSISTANT, folders.get(path.parents[1].name, ""))
+        yield MemoryFile(path, NoteOrigin.ASSISTANT, _project_owner(path.parents[1]))
+
+
+def _project_owner(project: Path) -> str:
+    """Return the folder that the sessions beside an assistant's notes name; empty if there is none."""
+    sessions = (file for file in sorted(project.glob("*.jsonl")) if file.is_file() and not file.is_symlink())
+    return next((folder for file in sessions if (folder := session_folder(file))), "")
 
 
 def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:

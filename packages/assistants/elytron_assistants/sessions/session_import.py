@@ -14,6 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from elytron.documents.stored_values import values_at
+from elytron.importers.message_shape import optional_title
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, records_of
 from elytron_assistants.registry import ProjectKey, ProjectMemory, project_memory
@@ -27,7 +28,6 @@ from elytron_assistants.sessions.session_turns import (
     entry_id,
     note_conversation,
     note_drafts,
-    optional_name,
     prompt_digests,
     session_drafts,
 )
@@ -181,21 +181,21 @@ class SessionImport:
             position = None
         try:
             session = await asyncio.to_thread(source.read, position, self.tally)
-        except (OSError, EOFError, sqlite3.Error):
+            cause = self._omission(session) if session is not None else None
+            place = await self._memory_of(session.folder or "") if session is not None and cause is None else None
+        except (OSError, EOFError, ValueError, sqlite3.Error):
             self.tally.skipped[SkipCause.UNREADABLE] += 1
             return
         if session is None:
             return
-        reason = self._omission(session)
-        if reason is not None:
-            self.tally.skipped[reason] += 1
-        else:
+        if place is not None:
             session = self._without_copies(session)
-            place = await self._memory_of(session.folder or "")
             await self._write_session(session, place)
             self._count_space(place, sessions=1)
             self.counts["sessions"] += 1
-        await self._note_position(source, position, session, is_stored=reason is None)
+        elif cause is not None:
+            self.tally.skipped[cause] += 1
+        await self._note_position(source, position, session, is_stored=place is not None)
 
     def _omission(self, session: AssistantSession) -> SkipCause | None:
         """Return why a session is not stored; None if it is."""
@@ -203,7 +203,7 @@ class SessionImport:
             return SkipCause.SUBAGENT
         if not session.entries and not session.taken_back and session.is_whole:
             return SkipCause.NO_WORDS
-        return None if session.folder and Path(session.folder).is_absolute() else SkipCause.NO_FOLDER
+        return None if Path(session.folder or "").is_absolute() else SkipCause.NO_FOLDER
 
     def _without_copies(self, session: AssistantSession) -> AssistantSession:
         """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
@@ -231,7 +231,7 @@ class SessionImport:
             if is_lost and is_gone(folder):
                 # Two projects that are gone must not meet in the folder that held both.
                 space = space_name(f"path:{folder}")
-                label = optional_name(Path(folder).name) or space
+                label = optional_title(Path(folder).name) or space
                 keys = {space: ProjectKey(space=space, path=folder)}
                 place = ProjectMemory(person=self.person, space=space, label=label, keys=keys)
             self._memories[folder] = place
@@ -242,9 +242,9 @@ class SessionImport:
             space=place.spaces[0],
             channel=session.host.value,
             conversation=session.id,
-            project=optional_name(Path(session.folder or "").name),
+            project=optional_title(Path(session.folder or "").name),
         )
-        await self._write(session_drafts(session), scope, place, title=optional_name(session.title or ""))
+        await self._write(session_drafts(session), scope, place, title=optional_title(session.title or ""))
         kept = {entry_id(session.id, entry) for entry in session.entries}
         gone = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in kept]
         await self._hide(gone, scope, place, _TAKEN_BACK)
@@ -326,17 +326,8 @@ class SessionImport:
         """Import the memory files of the person, of the assistants, and of the repositories that sessions name."""
         folders = {position.folder for position in self.positions.values() if position.folder}
         named = [git.top for folder in sorted(folders) if (git := working_copy(Path(folder))) is not None]
-        owners = {
-            source.path.parent.name: folder
-            for source in find_sources(
-                AssistantHost.CLAUDE_CODE, (self.places.claude_projects,), ReadTally(), ExitStack()
-            )
-            if source.path.parents[1] == self.places.claude_projects and (folder := source.peek and source.peek())
-        }
-        files = find_memory_files(
-            self.places.memory_homes, self.places.claude_projects, owners, self.places.roots or named
-        )
-        for file in files:
+        places = self.places
+        for file in find_memory_files(places.memory_homes, places.claude_projects, places.roots or named):
             await self._import_file(file)
 
     async def _import_file(self, file: MemoryFile) -> None:
@@ -349,25 +340,26 @@ class SessionImport:
                 return
         notes = read_notes(file, self.tally)
         at = Instant(status.st_mtime_ns // 1_000_000)
-        places: dict[str, ProjectMemory] = {}
-        for folder in dict.fromkeys(note.folder for note in notes):
+        places: dict[str | None, ProjectMemory] = {}
+        # The file's own folder too, for all of its notes may be gone.
+        for folder in dict.fromkeys((file.folder, *(note.folder for note in notes))):
             own = [note for note in notes if note.folder == folder]
             if folder == "":
                 self.tally.skipped[SkipCause.NO_FOLDER] += len(own)
                 continue
             place = await self._memory_of(folder) if folder is not None else ProjectMemory(person=self.person)
-            places[place.spaces[0]] = place
+            places[folder] = place
             await self._write(note_drafts(file, own, at=at), _note_scope(file, place), place)
             self.counts["notes"] += len(own)
-        ids = [note.id for note in notes]
-        gone = [name for name in before.notes if name not in ids] if before is not None else []
+        ids = tuple(note.id for note in notes)
+        known = (*before.notes, *before.retired) if before is not None else ()
+        gone = [name for name in known if name not in ids][-_PROMPTS_KEPT:]
         back = [name for name in before.retired if name in ids] if before is not None else []
         for place in places.values():
             await self._hide(gone, _note_scope(file, place), place, _RETIRED)
             await self._hide(back, _note_scope(file, place), place, "", undo=True)
-        retired = [*gone, *(name for name in (before.retired if before is not None else ()) if name not in ids)]
         self._due[key] = SessionPosition(
-            size=status.st_size, changed=status.st_mtime_ns, notes=tuple(ids), retired=tuple(retired[-_PROMPTS_KEPT:])
+            size=status.st_size, changed=status.st_mtime_ns, notes=ids, retired=tuple(gone)
         )
 
     def _count_space(self, place: ProjectMemory, /, *, sessions: int = 0, stored: int = 0) -> None:
@@ -413,16 +405,9 @@ def position_key(source: SessionSource, /) -> str:
 
 def is_unchanged(source: SessionSource, position: SessionPosition, /) -> bool:
     """Return whether nothing was written to a source since it was read under the present rules."""
-    is_same_size = bool(source.key) or position.size == source.size
-    return (
-        is_same_size
-        and bool(source.changed)
-        and (position.changed, position.rules)
-        == (
-            source.changed,
-            DROP_LIST_VERSION,
-        )
-    )
+    size = position.size if source.key else source.size  # that of a database is not a session's
+    is_same = (position.size, position.changed, position.rules) == (size, source.changed, DROP_LIST_VERSION)
+    return is_same and source.changed > 0
 
 
 async def read_positions(memory: MemoryRuntime, person: str, /) -> dict[str, SessionPosition]:
@@ -468,7 +453,7 @@ def _listed_session(source: SessionSource, positions: Mapping[str, SessionPositi
 
 
 def _note_scope(file: MemoryFile, place: ProjectMemory) -> Scope:
-    project = optional_name(place.label) if place.space is not None else None
+    project = optional_title(place.label) if place.space is not None else None
     return Scope(space=place.spaces[0], channel=CHANNEL, conversation=note_conversation(file), project=project)
 
 

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any
 
+from elytron.importers.message_shape import optional_title
 from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, command_fixes
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
@@ -211,9 +213,11 @@ class SessionLog:
 
     def session(self, session_id: str, host: AssistantHost, folder: str | None, /, **fields: Any) -> AssistantSession:
         """Return the session that was collected, with what fixed its failed commands beside what was said."""
+        digest = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        name = session_id if optional_title(session_id) == session_id else digest
         taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
         self._tally.skipped[SkipCause.REWOUND] += len(taken_back)
-        session = AssistantSession(session_id, host, folder, tuple(self._entries()), taken_back=taken_back)
+        session = AssistantSession(name, host, folder, tuple(self._entries()), taken_back=taken_back)
         return replace(session, **fields)
 
     def _entries(self) -> Iterator[SessionEntry]:

@@ -5,6 +5,7 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import Final
 
+from elytron.importers.message_shape import optional_title
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, MemoryNote
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, SessionEntry
 from elytron_assistants.sessions.tool_marks import MarkKind, SessionMark, without_home
@@ -34,7 +35,7 @@ def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
         is_note = role is EvidenceRole.TOOL
         text = without_home(entry.text.replace(f"{session.folder}/", "")) if is_note else entry.text
         metadata = {"branch": session.branch, "parent_session": session.parent}
-        model = optional_name(entry.model)
+        model = optional_title(entry.model)
         yield TurnDraft(
             messages=(Message(role=role, text=text[: limits.MESSAGE_CHARS], at=entry.at),),
             host_id=entry_id(session.id, entry),
@@ -60,7 +61,7 @@ def note_drafts(file: MemoryFile, notes: Sequence[MemoryNote], /, *, at: Instant
 
 def note_conversation(file: MemoryFile, /) -> str:
     """Return the conversation of a memory file's notes: its path, or as much of that as a name may have."""
-    return optional_name(without_home(str(file.path))[-limits.NAME_CHARS :]) or _joined_digest(str(file.path))
+    return optional_title(without_home(str(file.path))[-limits.NAME_CHARS :]) or _joined_digest(str(file.path))
 
 
 def origin_refs(host: str, session: str, /) -> tuple[HostOpaqueRef, ...]:
@@ -92,12 +93,6 @@ def prompt_digests(session: AssistantSession, entries: Sequence[SessionEntry], /
     return [_joined_digest(e.id if is_id else e.text)[:12] if e.role is EvidenceRole.USER else "" for e in entries]
 
 
-def optional_name(text: str, /) -> str | None:
-    """Return `text` as names may be: printable, on one line, cut to its bound; None if nothing is left."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line[: limits.NAME_CHARS].strip() or None
-
-
 def _mark_observations(marks: Sequence[SessionMark], folder: str) -> Iterator[ToolObservation]:
     """Yield the marks of an entry; where there are too many, failed commands and decisions stay."""
     distinct = list(dict.fromkeys(marks))
@@ -107,7 +102,7 @@ def _mark_observations(marks: Sequence[SessionMark], folder: str) -> Iterator[To
         text = _relative_path(mark.text, folder) if mark.kind is MarkKind.FILE else mark.summary
         yield ToolObservation(
             observation_id=f"{mark.kind.value}-{number}",
-            tool_name=optional_name(mark.tool) or mark.kind.value,
+            tool_name=optional_title(mark.tool) or mark.kind.value,
             summary=without_home(text),
             external_content=mark.is_outside,
         )
