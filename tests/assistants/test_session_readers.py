@@ -65,6 +65,11 @@ def test_an_open_element_takes_no_words_up_to_the_end_of_another() -> None:
     assert split_program_parts("<a-b>\n<c-d>\n</a-b>\n</c-d>") == ("", "<a-b>\n<c-d>\n</a-b>\n</c-d>")
 
 
+def test_a_programs_element_inside_one_of_the_persons_is_taken_out() -> None:
+    text = "Why does <my-tag>this <system-reminder>x</system-reminder></my-tag> fail?"
+    assert typed_text(text) == "Why does <my-tag>this </my-tag> fail?"
+
+
 def test_many_open_elements_are_looked_through_once() -> None:
     text = "<a-b>\n" * 100_000 + "</c-d>"
     assert split_program_parts(text) == (text, "")

@@ -36,7 +36,7 @@ class _RolloutState:
     has_items: bool = False
     events: SessionLog | None = None
     """What old files say in events only."""
-    begun_before: int = 0
+    earlier_turns: int = 0
     """Turns that were rolled back and begin before the offset."""
 
 
@@ -63,7 +63,7 @@ def read_session(
             return None
         start = 0 if path.suffix == _COMPRESSED else session_files.resume_offset(file, position)
         rollout = _read_rollout(session_files.read_objects(file, tally, start=start), tally)
-        if start and rollout.begun_before:
+        if start and rollout.earlier_turns:
             start = 0
             rollout = _read_rollout(session_files.read_objects(file, tally), tally)
     log = rollout.log if rollout.has_items or rollout.events is None else rollout.events
@@ -123,7 +123,7 @@ def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offs
     if kind == "thread_rolled_back":
         number = event.get("num_turns")
         count = number if isinstance(number, int) else 1
-        rollout.begun_before += max(0, count - len(rollout.log.turns))
+        rollout.earlier_turns += max(0, count - len(rollout.log.turns))
         rollout.log.roll_back(count)
     elif not rollout.has_items and kind in {"user_message", "agent_message"}:
         rollout.events = rollout.events or SessionLog(tally)

@@ -76,8 +76,8 @@ def _composer_folders(storage: Path, tally: ReadTally) -> dict[str, str]:
             connection = session_files.open_database(database, stack, tally)
             if connection is not None and session_files.table_columns(connection, "ItemTable"):
                 for (value,) in connection.execute(_LISTED):
-                    listed = parse_object(value) if isinstance(value, str | bytes) else None
-                    for composer in listed.parts("allComposers") if listed is not None else ():
+                    listing = parse_object(value) if isinstance(value, str | bytes) else None
+                    for composer in listing.parts("allComposers") if listing is not None else ():
                         folders[composer.text("composerId")] = _DRIVE.sub("", unquote(address.path))
     return folders
 

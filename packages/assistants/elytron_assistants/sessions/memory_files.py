@@ -121,18 +121,18 @@ def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
 
     A heading begins the notes below it, one of the first level a section.
     """
-    heading, folder, begun = "", "", 0
+    heading, folder, first_line = "", "", 0
     block: list[str] = []
     for number, line in enumerate((*text.splitlines(), ""), 1):
         title = _HEADING.fullmatch(line.strip())
         if block and (title or not line.strip() or _BULLET.match(line)):
             words = "\n".join(block).strip()
-            yield begun, f"{heading}: {words}" if heading else words, folder
+            yield first_line, f"{heading}: {words}" if heading else words, folder
             block = []
-        if named := _FOLDER.match(line):
-            folder = named[1]
+        if owner := _FOLDER.match(line):
+            folder = owner[1]
         if title is not None:
             heading, folder = title[2].strip(), "" if len(title[1]) == 1 else folder
         elif line.strip() and not line.startswith("@"):
-            begun = begun if block else number
+            first_line = first_line if block else number
             block.append(line if block else _BULLET.sub("", line, count=1))

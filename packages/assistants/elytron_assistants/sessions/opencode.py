@@ -71,12 +71,12 @@ def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
 
 def _session_rows(connection: sqlite3.Connection, table: str) -> list[_SessionRow]:
     """Return the sessions by the time of their beginning, so that a fork comes behind its origin."""
-    known = session_files.table_columns(connection, table)
+    present = session_files.table_columns(connection, table)
     names = ("id", "parent_id", "fork_session_id", "directory", "title", "time_updated")
-    columns = ", ".join(name if name in known else f"NULL AS {name}" for name in names)
+    columns = ", ".join(name if name in present else f"NULL AS {name}" for name in names)
     rows: list[_SessionRow] = []
-    for session, *named, changed in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - our own words
-        parent, fork_of, folder, title = (value if isinstance(value, str) and value else None for value in named)
+    for session, *texts, changed in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - our own words
+        parent, fork_of, folder, title = (value if isinstance(value, str) and value else None for value in texts)
         rows.append(_SessionRow(str(session), parent, fork_of, folder, title, time_of(changed) or 0))
     return rows
 

@@ -27,7 +27,7 @@ DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is one JSON document."""
 _DEPTH: Final = 8
 _ENTRIES: Final = 500_000
-"""Names in the folders of one assistant that are looked at."""
+"""Names in the folders of one assistant that are entry_count at."""
 _DIGESTED_BYTES: Final = 4096
 _BUSY_S: Final = 5
 _WAL_MODE: Final = 2
@@ -114,15 +114,15 @@ def whole_source(
 
 def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) -> Iterator[os.DirEntry[str]]:
     """Yield the files below `folder` in the order of their names; links, pipes and devices are counted only."""
-    waiting, looked = [(os.fspath(folder), 0)], 0
-    while waiting:
-        place, depth = waiting.pop()
+    folders, entry_count = [(os.fspath(folder), 0)], 0
+    while folders:
+        place, depth = folders.pop()
         try:
             entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError:
             continue
-        looked += len(entries)
-        if looked > _ENTRIES:
+        entry_count += len(entries)
+        if entry_count > _ENTRIES:
             return
         below: list[tuple[str, int]] = []
         for entry in entries:
@@ -133,7 +133,7 @@ def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) 
                     yield entry
                 else:
                     tally.skipped[SkipCause.LINK] += 1
-        waiting += reversed(below)
+        folders += reversed(below)
 
 
 @contextmanager

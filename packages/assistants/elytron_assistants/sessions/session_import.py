@@ -143,12 +143,14 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            fresh = [source for source in sources if self._is_due(source)]
-            total, done = sum(source.size for source in fresh), 0
+            due_sources = [source for source in sources if self._is_due(source)]
+            total, done = sum(source.size for source in due_sources), 0
             try:
-                for source in fresh:
-                    begun = self.tally.read_bytes
-                    self.tally.on_progress = partial(self._show_progress, progress, done, begun, source.size, total)
+                for source in due_sources:
+                    bytes_before = self.tally.read_bytes
+                    self.tally.on_progress = partial(
+                        self._show_progress, progress, done, bytes_before, source.size, total
+                    )
                     await self._import_source(source)
                     done += source.size
                     self._show_progress(progress, done, self.tally.read_bytes, 0, total)
@@ -159,9 +161,9 @@ class SessionImport:
         await self._store_positions()
         return self._report(len(sources))
 
-    def _show_progress(self, progress: Progress | None, done: int, begun: int, size: int, total: int) -> None:
+    def _show_progress(self, progress: Progress | None, done: int, bytes_before: int, size: int, total: int) -> None:
         if progress is not None:
-            progress(done + min(self.tally.read_bytes - begun, size), total)
+            progress(done + min(self.tally.read_bytes - bytes_before, size), total)
 
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""
@@ -209,7 +211,7 @@ class SessionImport:
         """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
         if not session.is_whole:
             return session
-        known = {
+        origin_digests = {
             digest
             for position in self.positions.values()
             if position.session not in {"", session.id}
@@ -217,8 +219,10 @@ class SessionImport:
             for digest in position.prompts
         }
         digests = prompt_digests(session, session.entries)
-        start = next((place for place, digest in enumerate(digests) if digest and digest not in known), len(digests))
-        if not known or start == 0:
+        start = next(
+            (place for place, digest in enumerate(digests) if digest and digest not in origin_digests), len(digests)
+        )
+        if not origin_digests or start == 0:
             return session
         self.tally.skipped[SkipCause.FORK] += start
         return replace(session, entries=session.entries[start:])
@@ -245,9 +249,9 @@ class SessionImport:
             project=optional_title(Path(session.folder or "").name),
         )
         await self._write(session_drafts(session), scope, place, title=optional_title(session.title or ""))
-        kept = {entry_id(session.id, entry) for entry in session.entries}
-        gone = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in kept]
-        await self._hide(gone, scope, place, _TAKEN_BACK)
+        ids = {entry_id(session.id, entry) for entry in session.entries}
+        former_ids = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in ids]
+        await self._hide(former_ids, scope, place, _TAKEN_BACK)
 
     async def _write(
         self, drafts: Iterable[TurnDraft], scope: Scope, place: ProjectMemory, /, *, title: str | None = None
@@ -270,13 +274,11 @@ class SessionImport:
     ) -> None:
         """Hide the turns that are stored under host ids, in all tiers; with `undo`, show them again."""
         for space in dict.fromkeys((place.spaces[0], place.person)) if not self.choice.dry_run else ():
-            there = scope.model_copy(update={"space": space})
-            ids = [name.turn async for name in self._turn_names(there, host_ids)]
+            tier = scope.model_copy(update={"space": space})
+            ids = [name.turn async for name in self._turn_names(tier, host_ids)]
             for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
-                chosen = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-                report = await self.memory.operate(
-                    MemoryForgetRequest(scope=there, ids=chosen, reason=reason, undo=undo)
-                )
+                page = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+                report = await self.memory.operate(MemoryForgetRequest(scope=tier, ids=page, reason=reason, undo=undo))
                 self.counts["hidden"] += 0 if undo else sum(one.outcome == "changed" for one in report.decisions)
 
     async def _turn_names(self, scope: Scope, host_ids: list[str]) -> AsyncIterator[TurnName]:
@@ -325,9 +327,9 @@ class SessionImport:
     async def _import_notes(self) -> None:
         """Import the memory files of the person, of the assistants, and of the repositories that sessions name."""
         folders = {position.folder for position in self.positions.values() if position.folder}
-        named = [git.top for folder in sorted(folders) if (git := working_copy(Path(folder))) is not None]
+        roots = [git.top for folder in sorted(folders) if (git := working_copy(Path(folder))) is not None]
         places = self.places
-        for file in find_memory_files(places.memory_homes, places.claude_projects, places.roots or named):
+        for file in find_memory_files(places.memory_homes, places.claude_projects, places.roots or roots):
             await self._import_file(file)
 
     async def _import_file(self, file: MemoryFile) -> None:
@@ -343,23 +345,23 @@ class SessionImport:
         places: dict[str | None, ProjectMemory] = {}
         # The file's own folder too, for all of its notes may be gone.
         for folder in dict.fromkeys((file.folder, *(note.folder for note in notes))):
-            own = [note for note in notes if note.folder == folder]
+            folder_notes = [note for note in notes if note.folder == folder]
             if folder == "":
-                self.tally.skipped[SkipCause.NO_FOLDER] += len(own)
+                self.tally.skipped[SkipCause.NO_FOLDER] += len(folder_notes)
                 continue
             place = await self._memory_of(folder) if folder is not None else ProjectMemory(person=self.person)
             places[folder] = place
-            await self._write(note_drafts(file, own, at=at), _note_scope(file, place), place)
-            self.counts["notes"] += len(own)
+            await self._write(note_drafts(file, folder_notes, at=at), _note_scope(file, place), place)
+            self.counts["notes"] += len(folder_notes)
         ids = tuple(note.id for note in notes)
-        known = (*before.notes, *before.retired) if before is not None else ()
-        gone = [name for name in known if name not in ids][-_PROMPTS_KEPT:]
-        back = [name for name in before.retired if name in ids] if before is not None else []
+        earlier_ids = (*before.notes, *before.retired) if before is not None else ()
+        retired_ids = [name for name in earlier_ids if name not in ids][-_PROMPTS_KEPT:]
+        restored_ids = [name for name in before.retired if name in ids] if before is not None else []
         for place in places.values():
-            await self._hide(gone, _note_scope(file, place), place, _RETIRED)
-            await self._hide(back, _note_scope(file, place), place, "", undo=True)
+            await self._hide(retired_ids, _note_scope(file, place), place, _RETIRED)
+            await self._hide(restored_ids, _note_scope(file, place), place, "", undo=True)
         self._due[key] = SessionPosition(
-            size=status.st_size, changed=status.st_mtime_ns, notes=ids, retired=tuple(gone)
+            size=status.st_size, changed=status.st_mtime_ns, notes=ids, retired=tuple(retired_ids)
         )
 
     def _count_space(self, place: ProjectMemory, /, *, sessions: int = 0, stored: int = 0) -> None:
@@ -425,12 +427,12 @@ async def list_sessions(
     memory: MemoryRuntime, person: str, places: AssistantPlaces, hosts: Iterable[AssistantHost], /
 ) -> tuple[ListedSession, ...]:
     """Return the sessions on disk, the one that changed last first."""
-    positions, listed = await read_positions(memory, person), list[ListedSession]()
+    positions, sessions = await read_positions(memory, person), list[ListedSession]()
     with ExitStack() as stack:
         for host in hosts:
             for source in find_sources(host, places.sessions.get(host, ()), ReadTally(), stack):
-                listed.append(_listed_session(source, positions))
-    return tuple(sorted(listed, key=lambda each: -each.changed_at))
+                sessions.append(_listed_session(source, positions))
+    return tuple(sorted(sessions, key=lambda each: -each.changed_at))
 
 
 def _listed_session(source: SessionSource, positions: Mapping[str, SessionPosition]) -> ListedSession:

@@ -151,8 +151,8 @@ class SessionTurn:
         marks = tuple(mark for call in self.calls for mark in call.marks)
         if self.prompt is not None:
             # A web page that was read takes nothing from the person's own words.
-            own = tuple(mark for mark in marks if not mark.is_outside)
-            yield replace(self.prompt, marks=own if self.reply is None else ())
+            inner_marks = tuple(mark for mark in marks if not mark.is_outside)
+            yield replace(self.prompt, marks=inner_marks if self.reply is None else ())
         if self.reply is not None:
             yield replace(self.reply, marks=marks)
 

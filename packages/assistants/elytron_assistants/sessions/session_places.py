@@ -44,22 +44,22 @@ def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
     from platformdirs import user_config_path, user_data_path
 
     def moved(variable: str, usual: Path) -> Path:
-        named = environment.get(variable, "")
-        return Path(named).expanduser() if named else usual
+        path = environment.get(variable, "")
+        return Path(path).expanduser() if path else usual
 
     claude = moved("CLAUDE_CONFIG_DIR", home / ".claude")
     codex_home = moved("CODEX_HOME", home / ".codex")
     gemini_home = moved("GEMINI_CLI_HOME", home) / ".gemini"
     # OpenCode keeps to the folders of Linux on macOS too.
     data = (moved("XDG_DATA_HOME", home / ".local" / "share") / "opencode", user_data_path("opencode", appauthor=False))
-    named = environment.get("OPENCODE_DB", "")
+    database = environment.get("OPENCODE_DB", "")
     editor = user_config_path("Cursor", appauthor=False, roaming=True) / "User"
     return AssistantPlaces(
         sessions={
             AssistantHost.CLAUDE_CODE: (claude / "projects",),
             AssistantHost.CODEX: (codex_home / "sessions", codex_home / "archived_sessions"),
             AssistantHost.GEMINI: (gemini_home / "tmp",),
-            AssistantHost.OPENCODE: (Path(named).expanduser(),) if named else tuple(dict.fromkeys(data)),
+            AssistantHost.OPENCODE: (Path(database).expanduser(),) if database else tuple(dict.fromkeys(data)),
             AssistantHost.CURSOR: (editor, moved("CURSOR_CONFIG_DIR", home / ".cursor") / "projects"),
         },
         memory_homes=(claude, codex_home, gemini_home),

@@ -5,7 +5,7 @@ less raises `DROP_LIST_VERSION`, by which files that were read under an earlier 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 DROP_LIST_VERSION: Final = 1
@@ -59,46 +59,48 @@ def _split_parts(text: str, anywhere: frozenset[str]) -> tuple[str, str]:
     """Do as `split_program_parts`; elements named in `anywhere` need not stand on lines of their own."""
     if "/" not in text:
         return text, ""
-    kept: list[str] = []
+    typed: list[str] = []
     parts: list[str] = []
     end = 0
     for start, stop, is_known in _joined_regions(text, anywhere):
         if is_known or _is_on_own_lines(text, start, stop):
-            kept.append(text[end:start])
+            typed.append(text[end:start])
             parts.append(text[start:stop].strip())
             end = stop + text.startswith("\n", stop)
-    kept.append(text[end:])
-    return ("".join(kept).strip(), "\n".join(parts)) if parts else (text, "")
+    typed.append(text[end:])
+    return ("".join(typed).strip(), "\n".join(parts)) if parts else (text, "")
 
 
-def _joined_regions(text: str, anywhere: frozenset[str]) -> Iterator[tuple[int, int, bool]]:
-    """Yield the outermost elements with a program's name, those with only blanks between them as one."""
-    joined: list[tuple[int, int, bool]] = []
+def _joined_regions(text: str, anywhere: frozenset[str]) -> list[tuple[int, int, bool]]:
+    """Return the outermost elements with a program's name, those with only blanks between them as one."""
+    regions: list[tuple[int, int, bool]] = []
     for start, stop, is_known in _closed_regions(text, anywhere):
-        if joined and not text[joined[-1][1] : start].strip(_BLANKS) and joined[-1][2] == is_known:
-            joined[-1] = (joined[-1][0], stop, is_known)
+        if regions and not text[regions[-1][1] : start].strip(_BLANKS) and regions[-1][2] == is_known:
+            regions[-1] = (regions[-1][0], stop, is_known)
         else:
-            joined.append((start, stop, is_known))
-    yield from joined
+            regions.append((start, stop, is_known))
+    return regions
 
 
 def _closed_regions(text: str, anywhere: frozenset[str]) -> list[tuple[int, int, bool]]:
     """Return where the elements begin and end; an end belongs to the last open beginning of its name."""
-    begun: dict[str, list[int]] = {}
+    openings: dict[str, list[int]] = {}
     regions: list[tuple[int, int, bool]] = []
     for tag in _TAG.finditer(text):
         name = tag[2]
         if name not in anywhere and not _SEVERAL_WORDS.fullmatch(name):
             continue
         if not tag[1]:
-            begun.setdefault(name, []).append(tag.start())
-        elif starts := begun.get(name):
-            start = starts.pop()
-            while regions and regions[-1][0] >= start:
+            openings.setdefault(name, []).append(tag.start())
+        elif starts := openings.get(name):
+            start, is_known = starts.pop(), name in anywhere
+            while regions and regions[-1][0] >= start and (is_known or not regions[-1][2]):
                 regions.pop()  # it stands inside this one
+            if regions and regions[-1][0] >= start:
+                continue  # a program's for certain, in one that may be anybody's
             if regions and regions[-1][1] > start:
                 start = regions.pop()[0]  # the two overlap
-            regions.append((start, tag.end(), name in anywhere))
+            regions.append((start, tag.end(), is_known))
     return regions
 
 

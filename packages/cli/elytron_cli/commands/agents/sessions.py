@@ -97,8 +97,8 @@ def list_command(*, host: AssistantHost | None, path: Path | None, limit: int) -
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         hosts = (host,) if host is not None else tuple(AssistantHost)
-        listed = await list_sessions(session.runtime, person_space(stated_settings()), places, hosts)
-        out.report(SessionListReport(sessions=listed[:limit], total=len(listed)), _show_listed)
+        sessions = await list_sessions(session.runtime, person_space(stated_settings()), places, hosts)
+        out.report(SessionListReport(sessions=sessions[:limit], total=len(sessions)), _show_listed)
 
     return run_work(work, when_missing=WhenMissing.PRETEND, hints=False)
 
