@@ -451,3 +451,37 @@ def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine
     assert texts.count("Shop: The database is Postgres.") == 1
     (memory / "MEMORY.md").write_text("\n")
     assert machine.run()["hidden"] == 2
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("CLAUDE_CONFIG_DIR", "moved", "claude-code-2.1.332.jsonl", "projects/x/5e0c0001.jsonl"),
+        ("CODEX_HOME", "moved", "codex-0.163.0.jsonl", "sessions/rollout-2026-11-03T10-00-00-0199a000.jsonl"),
+        ("GEMINI_CLI_HOME", "moved", "gemini-5411f113.jsonl", ".gemini/tmp/shop/chats/session-a.jsonl"),
+        ("OPENCODE_DB", "moved/any.db", "opencode-1.18.33.sql", "any.db"),
+        ("XDG_DATA_HOME", "moved", "opencode-2.0.25.sql", "opencode/opencode.db"),
+        ("XDG_CONFIG_HOME", "moved", "cursor-2026.07.17-editor.sql", "Cursor/User/globalStorage/state.vscdb"),
+    ],
+)
+def test_variables_of_the_assistants_move_what_is_read(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str, str]
+) -> None:
+    variable, value, fixture, place = case
+    machine.put(fixture, f"moved/{place}")
+    (machine.home / "moved/.gemini").mkdir(exist_ok=True)
+    (machine.home / "moved/.gemini/projects.json").write_text(json.dumps({"projects": {str(machine.shop): "shop"}}))
+    assert machine.run()["sessions"] == 0
+    monkeypatch.setenv(variable, str(machine.home / value))
+    assert machine.run()["sessions"] >= 1
+    assert {each["state"] for each in machine.elytron.json("sessions", "list")["sessions"]} <= {"imported", "skipped"}
+
+
+def test_the_report_and_the_list_are_read_by_people(machine: Machine) -> None:
+    machine.put_all()
+    report = " ".join(machine.elytron("sessions", "import", "--no-json").stdout.split())
+    for line in ("stored 17", "shop 17 messages of 5 sessions", "skipped 6 rewound"):
+        assert line in report
+    listed = machine.elytron("sessions", "list", "--limit", "2", "--no-json").stdout
+    assert "imported" in listed
+    assert "5 more: pass --limit" in listed
