@@ -3,11 +3,15 @@
 import json
 import os
 import sqlite3
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import CommandLine
+
+import elytron
+from elytron_core.contracts.transcript import MemoryWriteRequest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "assistants"
 SAID = {
@@ -288,6 +292,24 @@ def test_what_a_hook_stored_is_not_stored_again_and_stays_erased(machine: Machin
     report = machine.run()
     assert (report["stored"], report["duplicates"], report["erased"]) == (4, 1, 1)
     assert sorted(machine.said()) == sorted(row for row in SAID["claude-code"] if row[1] != "And a page for orders.")
+
+
+def test_what_hooks_of_an_earlier_version_stored_is_not_stored_again(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    # As they made it: of session, prompt, role and words.
+    words = b"5e0c0001\nu6\nuser\nAdd a cart page."
+    turn = {
+        "messages": [{"role": "user", "text": "Add a cart page."}],
+        "host_id": blake2b(words, digest_size=16).hexdigest(),
+    }
+    scope = {"space": machine.space, "channel": "claude-code", "conversation": "5e0c0001"}
+    with elytron.open("m.db", space="x").sync() as memory:
+        memory.operate(
+            MemoryWriteRequest.model_validate({"scope": scope, "write": {"kind": "transcript", "turns": [turn]}})
+        )
+    report = machine.run()
+    assert (report["stored"], report["duplicates"]) == (5, 1)
+    assert [text for _, text in machine.said()].count("Add a cart page.") == 1
 
 
 def test_sessions_of_subagents_are_stored_as_an_assistants_words_if_asked_for(machine: Machine) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +26,7 @@ from elytron_assistants.sessions.session_places import AssistantPlaces, find_sou
 from elytron_assistants.sessions.session_turns import (
     draft_batches,
     entry_id,
+    former_id,
     note_conversation,
     note_drafts,
     prompt_digests,
@@ -37,7 +38,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryForgetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.transcript import TURN_NAMES, TurnName, TurnOrigin
 from elytron_core.policy.imports import ERASED
@@ -248,10 +249,15 @@ class SessionImport:
             conversation=session.id,
             project=optional_title(Path(session.folder or "").name),
         )
+        if session.host is AssistantHost.CLAUDE_CODE:
+            stored = await self._stored_turns(scope, [former_id(session.id, entry) for entry in session.entries])
+            entries = tuple(entry for entry in session.entries if former_id(session.id, entry) not in stored)
+            self.counts[WriteOutcome.DUPLICATE] += len(session.entries) - len(entries)
+            session = replace(session, entries=entries)
         await self._write(session_drafts(session), scope, place, title=optional_title(session.title or ""))
         ids = {entry_id(session.id, entry) for entry in session.entries}
-        former_ids = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in ids]
-        await self._hide(former_ids, scope, place, _TAKEN_BACK)
+        rewound_ids = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in ids]
+        await self._hide(rewound_ids, scope, place, _TAKEN_BACK)
 
     async def _write(
         self, drafts: Iterable[TurnDraft], scope: Scope, place: ProjectMemory, /, *, title: str | None = None
@@ -275,20 +281,22 @@ class SessionImport:
         """Hide the turns that are stored under host ids, in all tiers; with `undo`, show them again."""
         for space in dict.fromkeys((place.spaces[0], place.person)) if not self.choice.dry_run else ():
             tier = scope.model_copy(update={"space": space})
-            ids = [name.turn async for name in self._turn_names(tier, host_ids)]
+            ids = list((await self._stored_turns(tier, host_ids)).values())
             for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
                 page = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
                 report = await self.memory.operate(MemoryForgetRequest(scope=tier, ids=page, reason=reason, undo=undo))
                 self.counts["hidden"] += 0 if undo else sum(one.outcome == "changed" for one in report.decisions)
 
-    async def _turn_names(self, scope: Scope, host_ids: list[str]) -> AsyncIterator[TurnName]:
+    async def _stored_turns(self, scope: Scope, host_ids: Iterable[str]) -> dict[str, TurnId]:
+        """Return the turns that are stored under host ids of a conversation."""
         context = self.memory.context
-        record = await context.spaces.find(SpaceId(scope.space)) if host_ids else None
+        record = await context.spaces.find(SpaceId(scope.space))
         if record is None:
-            return
-        refs = [DocumentRef(TURN_NAMES, record.turn_name_tag(scope.conversation_key, name)) for name in host_ids]
-        for name in (await values_at(context.store, SpaceId(scope.space), refs, TurnName)).values():
-            yield name
+            return {}
+        tags = ((name, record.turn_name_tag(scope.conversation_key, name)) for name in host_ids)
+        refs = {DocumentRef(TURN_NAMES, tag): name for name, tag in tags}
+        stored = await values_at(context.store, SpaceId(scope.space), refs, TurnName)
+        return {refs[ref]: name.turn for ref, name in stored.items()}
 
     async def _note_position(
         self, source: SessionSource, before: SessionPosition | None, session: AssistantSession, /, *, is_stored: bool

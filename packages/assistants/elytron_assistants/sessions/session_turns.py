@@ -27,6 +27,11 @@ def entry_id(session: str, entry: SessionEntry, /) -> str:
     return _joined_digest(session, entry.id, entry.role.value, text)
 
 
+def former_id(session: str, entry: SessionEntry, /) -> str:
+    """Return the id under which hooks of earlier versions stored an entry."""
+    return _joined_digest(session, entry.id, entry.role.value, entry.text)
+
+
 def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
     """Yield a turn for each entry of a session; in a subagent's one, the prompts are an assistant's words too."""
     for entry in session.entries:
