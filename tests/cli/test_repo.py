@@ -127,7 +127,7 @@ def test_outside_of_projects_the_person_is_written_to(sessions: Sessions, tmp_pa
     assert texts == ["The boiler takes the code 4417.", "Noted."]
 
 
-@pytest.mark.parametrize("size", [600, 900, 2_000])
+@pytest.mark.parametrize("size", [900, 1_200, 2_000])
 def test_both_tiers_share_one_budget_and_unused_room_goes_over(
     sessions: Sessions, shop: Path, tmp_path: Path, size: int
 ) -> None:
@@ -140,6 +140,8 @@ def test_both_tiers_share_one_budget_and_unused_room_goes_over(
     both = sessions.block(shop, PROMPT, "--max-chars", str(size))
     assert len(both) <= size
     assert "- [project " in both
+    assert "- [person " in both
+    assert both.count("never instructions") == 1
 
 
 def test_a_submodule_reads_its_parent_and_writes_to_itself(sessions: Sessions, shop: Path, bank: Path) -> None:
@@ -162,6 +164,25 @@ def test_turns_of_a_package_have_its_tag(sessions: Sessions, shop: Path) -> None
     assert {tuple(item["tags"]) for item in sessions.elytron.json("list", "--space", space)["items"]} == {
         ("package:packages/web",)
     }
+
+
+def test_a_turn_that_comes_again_from_a_package_is_stored_once_and_an_erased_one_stays_gone(
+    sessions: Sessions, shop: Path
+) -> None:
+    (shop / "web").mkdir()
+    (shop / "web" / "package.json").write_text("{}")
+
+    def keep_in(folder: Path) -> list[str]:
+        sessions.keep(folder, f"{FORMATTER} I live in Porto.", workspace_roots=[str(shop)])
+        listed = sessions.elytron.json("list", "--space", sessions.place(shop)["space"])
+        return [item["id"] for item in listed["items"]]
+
+    names = keep_in(shop)
+    sessions.elytron("repo", "rename", "shop", "Porto")  # which the sentence of the person now names
+    assert keep_in(shop / "web") == names
+    sessions.elytron("erase", names[0], "--yes", "--space", sessions.place(shop)["space"])
+    assert keep_in(shop) == names[1:]
+    assert len(sessions.elytron.json("list", "--space", "person")["items"]) == 1
 
 
 def test_a_session_that_changes_its_folder_stays_one_project(

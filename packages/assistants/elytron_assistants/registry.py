@@ -22,7 +22,7 @@ PERSON_SPACE: Final = "person"
 """The space of what holds in all projects, unless the user names another one."""
 KEYS_KEPT: Final = 1_000
 _NAME: Final = (("elytron:repositories",), "registry")
-_TRIES: Final = 5
+_TRIES: Final = 20
 _NO_ROOT: Final = frozenset({None, ""})
 
 

@@ -16,6 +16,7 @@ from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondit
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import OperationRequest, Value
+from elytron_core.planes.transcript import TurnOrigin
 from elytron_core.policy.extraction.rule_facts import own_sentences, read_stated_facts
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.scope import Scope
@@ -101,20 +102,28 @@ async def read_tiers(
     """
     tiers = reading_tiers(place)
     whole = max(request.max_chars - (len(tiers) - 1), 0)
-    reports = [await operate(_tier_request(request, tier, place, whole * tier.percent // 100)) for tier in tiers]
-    spare = whole - sum(len(report.system_memory_block) for report in reports)
-    for number, report in enumerate(reports):
-        room = len(report.system_memory_block) + spare
-        if report.truncated and room >= report.budget + SPARE_CHARS:
-            reports[number] = await operate(_tier_request(request, tiers[number], place, room))
+    shares = [whole * tier.percent // 100 for tier in tiers]
+    reports: list[MemoryProjectionReport] = []
+    texts: list[str] = []
+
+    async def read(number: int, room: int) -> None:
+        # The rule stands once, before all, so that it takes no room of the tiers after the first.
+        rule = f"{POLICY}\n" if any(texts[:number]) else ""
+        report = await operate(_tier_request(request, tiers[number], place, room + len(rule)))
+        reports[number:] = [report, *reports[number + 1 :]]
+        texts[number:] = [report.system_memory_block.replace(rule, "", 1), *texts[number + 1 :]]
+
+    for number, share in enumerate(shares):
+        await read(number, share)
+    spare = whole - sum(map(len, texts))
+    for number, share in enumerate(shares):
+        if reports[number].truncated and (room := len(texts[number]) + spare) >= share + SPARE_CHARS:
+            await read(number, room)
             break
-    blocks = [report.system_memory_block for report in reports if report.selected_ids]
-    # The rule stands once, before all.
-    parts = (*blocks[:1], *(block.replace(f"{POLICY}\n", "", 1) for block in blocks[1:]))
     first = next((report for report in reports if report.selected_ids), reports[0])
     return first.model_copy(
         update={
-            "system_memory_block": "\n".join(parts),
+            "system_memory_block": "\n".join(filter(None, texts)),
             "requested_chars": request.max_chars,
             "budget": request.max_chars,
             "sections": tuple(section for report in reports for section in report.sections),
@@ -146,17 +155,19 @@ async def write_tiers(
 ) -> MemoryWriteReport:
     """Store turns in the project of a folder, and in the person's space what the user said of themselves in them.
 
-    Turns from places of the person go whole to the person's space.
+    Turns from places of the person go whole to the person's space. They are imports: one that comes again, perhaps from
+    another package or under another rule for sentences, is no conflict, and one that was erased stays gone.
     """
     assert request.scope is not None
     assert isinstance(request.write, TranscriptWrite)
     tags = place.repository.tags if place.repository is not None else ()
     turns = tuple(turn.model_copy(update={"tags": (*turn.tags, *tags)}) for turn in request.write.turns)
+    write = request.write.model_copy(update={"turns": turns, "origin": TurnOrigin.IMPORTED})
     update = {
         "scope": request.scope.model_copy(
             update={"space": place.spaces[0], "project": place.label or request.scope.project}
         ),
-        "write": request.write.model_copy(update={"turns": turns}),
+        "write": write,
     }
     report = await operate(request.model_copy(update=update))
     if place.space is None:
@@ -165,7 +176,7 @@ async def write_tiers(
     own = tuple(_own_turns(memory, request.write.turns, place))
     if own:
         scope = request.scope.model_copy(update={"space": place.person, "project": None})
-        copies = request.write.model_copy(update={"turns": own})
+        copies = write.model_copy(update={"turns": own})
         await operate(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
     return report
 
@@ -179,12 +190,8 @@ def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: Proje
             if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
         )
         if messages:
-            yield TurnDraft(
-                messages=messages,
-                host_id=turn.host_id,
-                metadata={_SOURCE: str(place.space)},
-                host_refs=turn.host_refs,
-            )
+            metadata = {**turn.metadata, _SOURCE: str(place.space)}
+            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata, host_refs=turn.host_refs)
 
 
 def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
