@@ -165,6 +165,36 @@ def test_what_was_done_stands_beside_what_was_said_without_a_tools_output(machin
     assert "secret output" not in json.dumps(turns)
 
 
+def test_what_the_person_chose_when_a_tool_asked_is_recalled(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        (
+            "AskUserQuestion",
+            {"questions": []},
+            'User has answered your questions: "Which currency is shown?"="Euro". Go on.',
+        ),
+        ("ExitPlanMode", {"plan": "Show prices in euro."}, "User has approved your plan."),
+        ("ExitPlanMode", {"plan": "Show prices in pounds."}, "The user does not want to proceed."),
+    ]
+    with file.open("a", encoding="utf-8") as opened:
+        parent = "a8"
+        for number, (name, arguments, result) in enumerate(calls):
+            use = {"type": "tool_use", "id": f"d{number}", "name": name, "input": arguments}
+            output = {"type": "tool_result", "tool_use_id": f"d{number}", "content": result, "is_error": number == 2}
+            for kind, part in (("assistant", use), ("user", output)):
+                uuid = f"{kind}{number}"
+                line = {"type": kind, "uuid": uuid, "parentUuid": parent, "message": {"content": [part]}}
+                opened.write(json.dumps(line) + "\n")
+                parent = uuid
+    machine.run()
+    assert [text for role, text in machine.said() if role == "tool"][1:] == [
+        "Decided by the user: Which currency is shown? Euro",
+        "Decided by the user: Approved plan: Show prices in euro.",
+    ]
+    hits = machine.elytron.json("recall", "which currency is shown?", "--space", machine.space)["hits"]
+    assert hits[0]["text"] == "Decided by the user: Which currency is shown? Euro"
+
+
 def test_a_second_run_reads_nothing_and_changes_nothing(machine: Machine) -> None:
     machine.put_all()
     machine.run()

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from elytron.importers.message_shape import optional_title
-from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, command_fixes
+from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, call_decisions, command_fixes
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
 from elytron_core.text.program_parts import typed_text
@@ -226,5 +226,6 @@ class SessionLog:
             entries = list(turn.entries)
             yield from entries
             at = entries[-1].at if entries else None
-            for key, text in fixes.get(place, {}).items():
-                yield SessionEntry(EvidenceRole.TOOL, text, f"fix:{key}", at)
+            # Marks are not searched; these are what people look for.
+            for key, text in (fixes.get(place, {}) | call_decisions(turn.calls)).items():
+                yield SessionEntry(EvidenceRole.TOOL, text, key, at)

@@ -147,7 +147,7 @@ def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, 
                 code, paths, commands = failures.pop(command)
                 if cause := _fix_cause(list(dict.fromkeys(paths)), commands):
                     text = f"`{command}` failed with exit code {code} and passed after {cause}."
-                    fixes.setdefault(place, {})[call.id or f"{command}:{number}"] = text
+                    fixes.setdefault(place, {})[f"fix:{call.id or f'{command}:{number}'}"] = text
             for _, paths, commands in failures.values():
                 paths.extend(call.changed_paths)
                 commands.extend([command] if command and call.exit_code == 0 else [])
@@ -156,6 +156,16 @@ def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, 
                 if len(failures) > _FAILURES_KEPT:
                     del failures[next(iter(failures))]
     return fixes
+
+
+def call_decisions(calls: Iterable[ToolRun], /) -> dict[str, str]:
+    """Return, by a key of the call, what the person decided when a tool asked them."""
+    return {
+        f"decision:{call.id}:{number}": f"Decided by the user: {mark.text}"
+        for call in calls
+        for number, mark in enumerate(call.marks)
+        if mark.kind is MarkKind.DECISION
+    }
 
 
 def _fix_cause(paths: list[str], commands: list[str]) -> str:

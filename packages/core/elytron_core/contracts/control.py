@@ -186,7 +186,7 @@ class OriginKind(StrEnum):
 
 
 class OutsideOrigin(Value):
-    """One tool, page or upload."""
+    """One tool, page, upload or session."""
 
     kind: OriginKind
     name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
