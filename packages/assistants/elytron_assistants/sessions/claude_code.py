@@ -66,8 +66,6 @@ def read_session(
             # The person went back to an entry before the offset: what an earlier run stored may be off the path.
             start, entries = 0, read_tree(file, tally, is_subagent=is_subagent)
             live = live_entries(entries)
-    if not entries:
-        return None
     log, heads = session_log(entries, live, tally), [entry.head for entry in entries]
     return log.session(
         path.stem,
