@@ -356,6 +356,7 @@ def test_commands_imports_and_mcp_hosts_use_the_space_of_the_folder(
     monkeypatch.setenv("ELYTRON_PER_REPOSITORY", "yes")
     assert {item["text"] for item in elytron.json("list")["items"]} == {FORMATTER, "The interest is rounded down."}
     assert elytron.json("inspect")["space"] == space
+    assert elytron.json("repo", "list")["labels"] == {space: "shop"}
     config = elytron.json("mcp", "config", "--host", "claude-code")
     arguments = config["mcpServers"]["elytron"]["args"]
     assert arguments[-1] == "--per-repository"

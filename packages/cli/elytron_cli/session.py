@@ -40,10 +40,11 @@ from elytron_core.errors import (
     SpaceIncomplete,
     SpaceLocked,
     StoreCorrupt,
+    StoreError,
     StoreUnavailable,
     StoreUrlInvalid,
 )
-from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import OperationRequest, Value
 from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.ports.store import KeyProvider
@@ -295,12 +296,16 @@ async def project_labels(session: CommandSession, /) -> dict[str, str]:
 
 
 async def _project_space(settings: RunSettings, place: Path | None) -> str:
-    from elytron_assistants.registry import project_memory
+    from elytron_assistants.registry import note_project, project_memory
     from elytron_assistants.repository import session_folder
 
     folder = place or session_folder(str(Path.cwd()), environment=os.environ)
     async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
-        return (await project_memory(session.runtime, folder, person=person_space(settings))).spaces[0]
+        home = await project_memory(session.runtime, folder, person=person_space(settings))
+        if await session.runtime.context.spaces.find(SpaceId(home.spaces[0])) is not None:
+            with suppress(StoreError):  # one that is only read has no label
+                await note_project(session.runtime, home)
+        return home.spaces[0]
 
 
 def run_output() -> CommandOutput:
