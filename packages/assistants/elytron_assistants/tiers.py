@@ -191,7 +191,7 @@ def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: Proje
         )
         if messages:
             metadata = {**turn.metadata, _SOURCE: str(place.space)}
-            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata)
+            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata, host_refs=turn.host_refs)
 
 
 def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
