@@ -28,7 +28,7 @@ SPARE_CHARS: Final = 80
 """Less room than this for another line is not worth a read."""
 _SOURCE: Final = "project"
 """Name of the metadata that says which project the person said something in."""
-_ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself)\b|我(?!们)|俺")
+_ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|me|my|mine|myself|Me|My|Mine|Myself)\b|我(?!们)|俺")
 _ADDRESSED: Final = re.compile(
     r"\A\W*(?:please |always |never |from now on,? )*(?:answer|reply|respond|call me)\b", re.IGNORECASE
 )

@@ -52,7 +52,7 @@ class HookEvent(BaseModel):
 
     session_id: str = Field(min_length=1, max_length=limits.NAME_CHARS)
     cwd: str = ""
-    workspace_roots: tuple[str, ...] = ()
+    workspace_roots: tuple[str, ...] | None = None
     transcript_path: str = ""
     prompt: str = ""
     last_assistant_message: str | None = None
@@ -60,7 +60,7 @@ class HookEvent(BaseModel):
     @property
     def folder(self) -> Path | None:
         """Return the folder that the session started in."""
-        return session_folder(self.cwd, roots=self.workspace_roots, environment=os.environ)
+        return session_folder(self.cwd, roots=self.workspace_roots or (), environment=os.environ)
 
 
 class HookInstallReport(Value):
