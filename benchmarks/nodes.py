@@ -298,7 +298,7 @@ async def _recalls_of(
         if hold is not None:
             for process in processes:
                 hold(process)
-        idle = sum(map(_cpu_of, processes))
+        idle = sum(map(cpu_seconds, processes))
         address = listening_address(listening)
         calls = 0
         until = time.perf_counter() + seconds
@@ -316,16 +316,16 @@ async def _recalls_of(
                     calls += 1
 
         await asyncio.gather(*(ask() for _ in range(8)))
-        used = sum(map(_cpu_of, processes)) - idle
+        used = sum(map(cpu_seconds, processes)) - idle
         group.end()
         await running
     return calls / seconds, calls / used
 
 
-def _cpu_of(process: int) -> float:
-    """Return the CPU seconds of a process."""
+def cpu_seconds(process: int, *, with_ended: bool = False) -> float:
+    """Return the CPU seconds of a process, and of its children that ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 async def run_all(url: str, asked: argparse.Namespace, /) -> None:

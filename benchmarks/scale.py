@@ -1,13 +1,16 @@
 """What governing a space costs as it grows: processor time of an erasure and of what follows it, in ordinary recalls.
 
     python -m benchmarks.scale [--turns 1000 10000] [--engine sqlite] [--pairs 200]
+    python -m benchmarks.scale --spaces 20000 [--engine sqlite]          see benchmarks.scale_spaces
 
 One space of texts by Zipf's law without vectors. All figures are processor seconds of one process, so that they hold on
 a busy machine: `recall` is the median of ordinary ones; `erase` the median of five erasures of one memory, `after` of
 the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasures, each followed by a recall, in as many
 recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
 checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
-in one compaction of the journal. The exponent is that of `erase` between two lines.
+in one compaction of the journal. The exponent is that of `erase` between two lines. Further columns are those of
+`benchmarks.scale_reading`. How long upkeep of the space keeps others waiting is printed below
+(`benchmarks.scale_upkeep`).
 """
 
 import argparse
@@ -19,7 +22,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import elytron
+from benchmarks import scale_spaces
 from benchmarks.corpora import corpus
+from benchmarks.scale_reading import READING, read_figures
+from benchmarks.scale_upkeep import print_upkeep
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.journal.upkeep import compact_space
@@ -32,8 +38,21 @@ SPACE = SpaceId("ada")
 CONVERSATION = 30
 BATCH = 100
 ORDINARY = 40
+OTHER_TEXTS = 1_000
 FEW = 5
-COLUMNS = ("turns", "recall ms", "erase s", "exponent", "purge ms", "after", "pairs", "open s", "fold s", "many")
+COLUMNS = (
+    "turns",
+    "recall ms",
+    "erase s",
+    "exponent",
+    "purge ms",
+    "after",
+    "pairs",
+    "open s",
+    "fold s",
+    "many",
+    *READING,
+)
 
 
 async def main(sizes: Sequence[int], engine: str, pairs: int) -> None:
@@ -44,10 +63,12 @@ async def main(sizes: Sequence[int], engine: str, pairs: int) -> None:
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             url = {"memory": "memory:", "file": f"file://{folder}/files"}.get(engine, f"sqlite://{folder}/store.db")
             row = await measured(url, size, pairs)
-        erase = row["erase s"]
-        row["exponent"] = math.log(erase / before[1]) / math.log(size / before[0]) if before else math.nan
-        print(f"{size:>11}" + "".join(f"{row.get(name, math.nan):>11.3f}" for name in COLUMNS[1:]), flush=True)
-        before = size, erase
+            erase = row["erase s"]
+            row["exponent"] = math.log(erase / before[1]) / math.log(size / before[0]) if before else math.nan
+            print(f"{size:>11}" + "".join(f"{row.get(name, math.nan):>11.3f}" for name in COLUMNS[1:]), flush=True)
+            before = size, erase
+            if not url.startswith("memory:"):
+                await print_upkeep(url, SPACE, corpus(OTHER_TEXTS).questions)
 
 
 async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
@@ -80,6 +101,7 @@ async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
     if not url.startswith("memory:"):
         row["open s"] = await opened(url, questions[0])
         row["fold s"] = await opened(url, questions[0], is_folded=True)
+        row |= read_figures(url, SPACE)
     async with elytron.open(url, space=SPACE) as memory:
         if url.startswith("memory:"):
             ids = await filled(memory, data.texts)
@@ -146,7 +168,12 @@ async def _done(work: Callable[[], None]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Print what erasures cost in spaces of several sizes.")
     parser.add_argument("--turns", type=int, nargs="+", default=[1_000, 10_000], help="sizes of the space")
-    parser.add_argument("--engine", choices=["memory", "file", "sqlite"], default="sqlite", help="which store")
+    parser.add_argument("--engine", choices=["memory", "file", "sqlite", "postgres"], default="sqlite", help="store")
+    parser.add_argument("--spaces", type=int, help="measure this many spaces instead: see benchmarks.scale_spaces")
+    parser.add_argument("--idle-s", type=float, default=130, help="seconds for which a server with them is idle")
     parser.add_argument("--pairs", type=int, default=200, help="erasures that are each followed by a recall")
     given = parser.parse_args()
-    asyncio.run(main(given.turns, given.engine, given.pairs))
+    if given.spaces:
+        scale_spaces.main(given.spaces, given.engine, given.idle_s)
+    else:
+        asyncio.run(main(given.turns, given.engine, given.pairs))

@@ -17,7 +17,7 @@ with tempfile.TemporaryDirectory() as folder:
     # Another engine, the same state: the fingerprints prove it.
     with elytron.open(f"file:{folder}/laptop", space="ada") as laptop:
         brought = laptop.import_archive(archive)
-        now = laptop.inspect()
+        now = laptop.inspect(fingerprints=True)
         print("restored exactly:", now.state_fingerprint == told.state_fingerprint == brought.state_fingerprint)
         print("journal the same:", now.event_fingerprint == told.event_fingerprint)
         print(laptop.recall("where is the boat key?").hits[0].text)

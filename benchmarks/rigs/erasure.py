@@ -1,6 +1,6 @@
 """Plant a word through every way into every plane, erase, and look for it in every byte that is left.
 
-    python -m benchmarks.rigs.erasure [--engine memory file sqlite sealed all] [--short]
+    python -m benchmarks.rigs.erasure [--engine memory file sqlite sealed sealed-file all] [--short]
 
 Each plane gets a word of its own. Before the erasure every word must be found, or the search proves nothing; after it,
 by id and then with the whole space, none may stand in the store's files, in an index or its checkpoint, in what the
@@ -37,7 +37,7 @@ from elytron_adapter.envelope import (
     SourceKind,
 )
 from elytron_core import limits
-from elytron_core.clock import SystemClock
+from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
@@ -45,7 +45,9 @@ from elytron_core.ports.store import Store
 from elytron_store import open_store
 from elytron_store.sealed.providers import LocalKeys
 
-ENGINES = ("memory", "file", "sqlite", "sealed")
+ENGINES = ("memory", "file", "sqlite", "sealed", "sealed-file")
+KILLED = ("sqlite", "file", "sealed", "sealed-file", "postgres")
+"""Those that last beyond a process."""
 SPACE = "rig"
 _KEYS = {"rig": bytes(range(32))}
 _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
@@ -173,6 +175,21 @@ async def held(store: Store, folder: Path, space: SpaceId, /) -> list[tuple[str,
     return kept
 
 
+async def open_engine(engine: str, place: str, /, *, clock: Clock) -> Store:
+    """Open the store of `engine` in the folder `place`, or in the database of that URL."""
+    keys = LocalKeys(_KEYS, current="rig") if engine.startswith("sealed") else None
+    match engine:
+        case "memory":
+            url = "memory:"
+        case "postgres":
+            url = f"{place}?sealed=no"
+        case "file" | "sealed-file":
+            url = f"file://{place}/files"
+        case _:
+            url = f"sqlite://{place}/store.db"
+    return await open_store(url, clock=clock, keys=keys)
+
+
 async def _put(memory: elytron.MemoryRuntime, word: str) -> str:
     """Put a record twice, so that an earlier version stands in the store; return its id."""
     await memory.put_record((word,), word, {word: [word]}, text=word)
@@ -202,9 +219,7 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
     log = io.StringIO()
     handler = logging.StreamHandler(log)
     logging.getLogger().addHandler(handler)
-    keys = LocalKeys(_KEYS, current="rig") if engine == "sealed" else None
-    url = {"memory": "memory:", "file": f"file://{folder}/files"}.get(engine, f"sqlite://{folder}/store.db")
-    store = await open_store(url, clock=SystemClock(), keys=keys)
+    store = await open_engine(engine, str(folder), clock=SystemClock())
     space = SpaceId(SPACE)
     try:
         async with await elytron.open(store, space=SPACE) as memory:

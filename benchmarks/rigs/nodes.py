@@ -231,7 +231,7 @@ async def _look_at_space(cluster: NodeCluster, book: ChaosBook, space: str) -> N
         book.failures += [
             f"never sent: {text}" for text in sorted(found.keys() - wanted.keys()) if book.sent.get(text) != space
         ]
-        state = await _asked(cluster, node, space, "inspect")
+        state = await _asked(cluster, node, space, "inspect", fingerprints=True)
         hits = [
             [hit["id"] for hit in (await _asked(cluster, node, space, "recall", query=query))["hits"]]
             for query in ("note k1", "tally", "note u0 7")

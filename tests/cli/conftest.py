@@ -46,7 +46,7 @@ class CommandLine:
 
     def state(self) -> tuple[str, int]:
         """Return what changes with any change of the space."""
-        report = self.json("inspect")
+        report = self.json("inspect", "--fingerprints")
         return report["state_fingerprint"], report["sequence"]
 
 

@@ -17,7 +17,7 @@ def states(elytron: CommandLine, *options: str) -> list[str]:
     """Return the fingerprints of the two spaces."""
     found: list[str] = []
     for space in ("ada", "bob"):
-        report = elytron.json("inspect", "--space", space, *options)
+        report = elytron.json("inspect", "--fingerprints", "--space", space, *options)
         found += [report["state_fingerprint"], report["event_fingerprint"]]
     return found
 
@@ -198,10 +198,10 @@ class TestMigrate:
 
     def test_a_store_that_holds_anything_is_left_alone(self, elytron: CommandLine, store: str) -> None:
         elytron("--store", "used.db", "add", "tea")
-        before = elytron.json("--store", "used.db", "inspect")["state_fingerprint"]
+        before = elytron.json("--store", "used.db", "inspect", "--fingerprints")["state_fingerprint"]
         for target, to in (("used.db", "--to"), (store, "--to")):
             assert elytron.error("--store", store, "migrate", to, target, expect=2)["key"] == "invalid_input"
-        assert elytron.json("--store", "used.db", "inspect")["state_fingerprint"] == before
+        assert elytron.json("--store", "used.db", "inspect", "--fingerprints")["state_fingerprint"] == before
         assert elytron.error("--store", "none.db", "migrate", "--to", "x.db", expect=3)["key"] == "store_missing"
         assert not [name for name in ("none.db", "x.db") if (elytron.folder / name).exists()]
 

@@ -173,7 +173,7 @@ def test_a_compaction_is_shown_done_and_undone(elytron: CommandLine) -> None:
         typed = b"One.\nTwo.\nThree.\nFour.\n/preview\n/compact\n/undo\n/undo\n/help\n"
         done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=typed)
     assert "2 of 4 turns would be summarised" in done.stdout
-    assert "Summarised: The user said: One." in done.stdout
+    assert "Summarised: user: One." in done.stdout
     assert "2 turns." in done.stdout
     assert "/quit" in done.stdout
 

@@ -299,7 +299,7 @@ class TestInspect:
         report = elytron.json("inspect", "--check", expect=13)
         assert report["store_check"]["ok"] is False
         assert "DAMAGED" in elytron("inspect", "--check", "--no-json", expect=13).stdout
-        repaired = elytron.json("inspect", "--repair")
+        repaired = elytron.json("inspect", "--repair", expect=13)
         assert repaired["store_check"]["repaired"]
         assert [problem["quarantined"] for problem in repaired["store_check"]["problems"]]
 

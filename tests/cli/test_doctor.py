@@ -45,6 +45,7 @@ def test_a_sound_store_is_said_to_be_sound(elytron: CommandLine) -> None:
         True,
     )
     assert report["sqlite"]["journal_mode"] in {"wal", "delete"}
+    assert report["store"]["queued_spaces"] == 0
     assert set(report["versions"]) >= {"elytron", "python", "pydantic"}
     assert "store is" in elytron("doctor", "--no-json").stdout
 
@@ -74,7 +75,7 @@ def test_a_database_server_is_looked_at_for_what_endangers_a_store(
     assert "synchronous_commit" in report["store"]["reason"]
     shown = elytron("doctor", "--no-json", "--store", url).stdout
     assert "full_page_writes" in shown
-    assert "none; this build creates version 1" in shown
+    assert "none; this build creates version 2" in shown
     away = elytron.json("doctor", "--store", "postgresql://ada:tea-time@127.0.0.1:1/m?sealed=no", expect=9)
     assert (away["server"], away["store"]["error_key"]) == ([], "store_unavailable")
     assert "tea-time" not in str(away)

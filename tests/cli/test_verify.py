@@ -53,7 +53,7 @@ def test_a_space_that_is_gone_is_told(elytron: CommandLine) -> None:
 
 def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
     elytron("add", "tea")
-    head = elytron.json("inspect")["head"]
+    head = elytron.json("inspect", "--fingerprints")["head"]
     elytron("add", "cake")
     found = elytron.json("inspect", "--head", head, "--check")
     assert (found["head_standing"], found["journal_account"]["altered"]) == ("contained", 0)

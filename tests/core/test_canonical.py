@@ -3,8 +3,6 @@
 import hashlib
 import math
 import re
-from collections.abc import Sequence
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -79,22 +77,3 @@ def test_a_keyed_digest_is_equal_for_equal_bytes_under_one_secret_alone(one: byt
     assert re.fullmatch("[0-9a-f]{32}", made)
     assert (made == strict_json.keyed_digest(SECRET, other)) == (one == other)
     assert made != strict_json.keyed_digest(OTHER_SECRET, one)
-
-
-def fingerprint(items: Sequence[bytes]) -> str:
-    told = strict_json.UnorderedDigest()
-    for item in items:
-        told.add(item)
-    assert told.count == len(items)
-    return told.hexdigest()
-
-
-@given(st.lists(st.binary(max_size=3), max_size=5), st.randoms(use_true_random=False))
-def test_a_fingerprint_does_not_depend_on_the_order(items: list[bytes], random: Random) -> None:
-    shuffled = list(items)
-    random.shuffle(shuffled)
-    assert fingerprint(shuffled) == fingerprint(items)
-
-
-def test_a_fingerprint_counts_what_is_there_twice() -> None:
-    assert len({fingerprint(items) for items in ([], [b""], [b"a"], [b"a", b"a"], [b"a", b"b"])}) == 5

@@ -208,7 +208,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was locked by others for 30 s: try again", {}),
     (
         errors.StoreFull(engine="file"),
-        "the device of the file store is full: free some space and retry; this write stored nothing",
+        "the device of the file store is full: free space or erase something, and retry; this write stored nothing",
         {},
     ),
     (

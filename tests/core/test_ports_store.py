@@ -11,18 +11,16 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
     BatchKey,
-    CheckReport,
-    DamageKind,
     DeleteChange,
     DocumentRef,
     EntryDraft,
     JournalAction,
     PutChange,
     RequireRevision,
-    StoreProblem,
     require_ref,
     validate_batch,
 )
+from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreProblem
 
 REF = DocumentRef("facts", "0a")
 ENTRY = EntryDraft(JournalAction.WRITE, REF)

@@ -2,6 +2,8 @@
 
 import asyncio
 import resource
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
@@ -13,12 +15,15 @@ import pytest
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import ConnectionBounds
+from elytron_core import limits
+from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
 pytestmark = pytest.mark.anyio
 LONG_S = 1_000.0
 STRANGERS = 1_200
+RESET_STREAMS = 256
 CLOSED = (EOFError, ConnectionError)
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -136,6 +141,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (192, 192))
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import ConnectionBounds
+from elytron_core import limits
+from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
@@ -188,3 +195,42 @@ async def test_idle_connections_beyond_its_descriptors_keep_no_authenticated_cli
     finally:
         process.communicate(timeout=100)
     assert process.returncode == 0
+
+
+async def opened_stream(port: int, key: str, memory: elytron.MemoryRuntime) -> socket.socket:
+    """Open a stream of events with a second request behind it, over a connection that is reset when it is closed."""
+    events = f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    while True:
+        stream = socket.socket()
+        stream.setblocking(False)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await loop.sock_connect(stream, ("127.0.0.1", port))
+        await loop.sock_sendall(stream, events)
+        if (await loop.sock_recv(stream, 65_536)).startswith(b"HTTP/1.1 200 "):
+            await loop.sock_sendall(stream, events)
+            return stream
+        stream.close()
+        # The streams before have not left yet: the server notices that when it writes to them.
+        await memory.add("One more event.")
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_many_streams_that_are_reset_at_once_with_a_request_behind_each_end_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("WARNING")
+    async with elytron.open("memory:", space="ada") as memory, asyncio.timeout(100):
+        keys = AccessKeys(memory.context)
+        user = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="user")
+        shown = [(await keys.add(user)).key for _ in range(RESET_STREAMS // limits.STREAMS_PER_PRINCIPAL)]
+        async with served_http(memory, ServingSettings(port=0)) as started:
+            port = Peer(started.address, "").port
+            for _ in range(2):
+                streams = [await opened_stream(port, key, memory) for key in shown * limits.STREAMS_PER_PRINCIPAL]
+                await memory.add("All streams are told of this.")
+                for stream in streams:
+                    stream.close()
+            # A stream that was not let go of would take the place of another.
+            (await opened_stream(port, shown[0], memory)).close()
+    assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]

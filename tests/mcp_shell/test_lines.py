@@ -1,6 +1,7 @@
 """The tools that a host is shown by default: few, flat, and answered in short lines, each told once."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from elytron_mcp_shell.tools import LINE_CHARS, TOOLS_LISTED_CHARS
 
 pytestmark = pytest.mark.anyio
 
+ANSWERING: list[tuple[str, dict[str, str]]] = [("search", {"query": "crate"}), ("list_recent", {}), ("status", {})]
 SEVEN = ["add", "search", "context", "remember_fact", "forget", "list_recent", "status"]
 
 
@@ -33,6 +35,20 @@ async def answered(client: Client, name: str, /, **arguments: Any) -> str:
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text
+
+
+async def test_a_model_is_told_that_damage_took_memories_until_an_operator_acknowledges_it(tmp_path: Path) -> None:
+    file = tmp_path / "m.db"
+    async with elytron.open(file, space="ada") as memory:
+        await memory.add(["The red crate stands in hall 7.", "The blue crate stands in hall 8."])
+    file.write_bytes(file.read_bytes().replace(b'"The red crate', b'"The rad crate'))
+    async with elytron.open(file, space="ada") as memory, Client(mcp_server(memory)) as client:
+        await memory.inspect(elytron.MemoryInspectionRequest(check=True, repair=True))
+        answers = [await answered(client, name, **asked) for name, asked in ANSWERING]
+        assert all(answer.startswith("Damage took memories") for answer in answers)
+        await memory.inspect(acknowledge=True)
+        answers = [await answered(client, name, **asked) for name, asked in ANSWERING]
+        assert not any("Damage" in answer for answer in answers)
 
 
 async def test_the_whole_list_of_tools_costs_a_model_little(memory: elytron.MemoryRuntime) -> None:

@@ -117,9 +117,9 @@ async def test_a_stored_response_and_a_key_are_waited_for_no_longer(monkeypatch:
 
 async def spent(memory: ProxyMemory, caller: ProxyCaller) -> float:
     """Return how much time a call that begins now would give memory."""
-    until = memory.timed(caller).until
-    assert until is not None
-    return until - asyncio.get_running_loop().time()
+    remaining_s = memory.timed(caller).deadline.remaining_s
+    assert remaining_s is not None
+    return remaining_s
 
 
 async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:

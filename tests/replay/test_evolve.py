@@ -87,11 +87,11 @@ async def test_an_unfit_proposal_is_rejected_with_its_reason_and_never_tried(
 @pytest.mark.anyio
 async def test_trying_writes_nothing(memory: sdk.MemoryRuntime, profile: ProfileName) -> None:
     ref = await evidence(memory)
-    before = await memory.inspect()
+    before = await memory.inspect(fingerprints=True)
     report = await try_out(memory, proposal(ref, profile), profile=profile)
     assert report.ok
     assert report.unchanged
-    assert (await memory.inspect()).event_fingerprint == before.event_fingerprint
+    assert (await memory.inspect(fingerprints=True)).event_fingerprint == before.event_fingerprint
     assert report.found == (0 if profile is ProfileName.MACOS_SDK else 1)
 
 

@@ -10,14 +10,20 @@ from typing import Any, ParamSpec, TypeVar
 from tests.sdk.turns import finish
 
 import elytron
+from elytron.context import Beat
 from elytron.erasure import removal
+from elytron.flows.worker import run_next
 from elytron.indexing.index_manager import SpaceIndexes
+from elytron.jobs.queue import schedule_job
 from elytron.journal.follower import AnnouncingStore
 from elytron.journal.upkeep import compact_space
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
+from elytron_core.scope import Scope
 from elytron_store import engine
+from elytron_store.file import disk, generation
+from elytron_store.file.store import FileSpace
 from elytron_store.sqlite import writes
 from elytron_store.sqlite.schema import JournalAppending
 
@@ -26,14 +32,18 @@ T = TypeVar("T")
 
 ADA = SpaceId("ada")
 POINTS = {
+    "acknowledge": (generation, "acknowledge_end"),
+    "append": (generation, "append_frames"),
     "begun": (AnnouncingStore, "erase"),
     "ended": (removal, "end_erasing"),
     "finished": (SpaceIndexes, "settle_erasure"),
     "purge": (writes, "purge_file"),
     "fsync": (os, "fsync"),
     "journal": (JournalAppending, "finish"),
+    "mark": (disk, "leave_mark"),
     "replace": (os, "replace"),
     "run": (engine, "stand_in"),
+    "settle": (FileSpace, "_settle_mark"),
     "write": (bootstrap, "commit_write"),
 }
 """The functions at which a process can die."""
@@ -86,6 +96,24 @@ async def asking(url: str) -> None:
     async with elytron.open(url, space=ADA, language_model=dying) as memory:
         await finish(memory, "t1", "Well, home is Porto these days.")
         await memory.run_jobs()
+
+
+async def queueing(url: str, point: str, number: int) -> None:
+    """Queue jobs of several spaces and do some, again and again; die as `compacting` does."""
+    async with elytron.open(url, space=ADA) as memory:
+        memory.context.runners["remind"] = _do_nothing
+        for name in ("ada", "bob", "cleo"):
+            await memory.add("hello", user_id=name)
+        _die_at(point, number)
+        for turn in range(9):
+            for name in ("ada", "bob", "cleo"):
+                due_at = memory.context.clock.now()
+                await schedule_job(memory.context, Scope(space=name), "remind", f"{turn}", "", due_at=due_at)
+                if turn % 3 or name == "ada":
+                    await run_next(memory.context, SpaceId(name))
+
+
+async def _do_nothing(_scope: Scope, _payload: str, _beat: Beat, /) -> None: ...
 
 
 def _die_at(point: str, number: int) -> None:

@@ -54,8 +54,8 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
         assert (dry.changed, (await other.inspect()).exists) == (False, False)
         report = await other.import_archive(tmp_path / "a.elytron")
         assert report.imported == first.documents
-        assert (await other.inspect()).state_fingerprint == first.state_fingerprint
-        assert (await other.inspect()).event_fingerprint == first.event_fingerprint
+        assert (await other.inspect(fingerprints=True)).state_fingerprint == first.state_fingerprint
+        assert (await other.inspect(fingerprints=True)).event_fingerprint == first.event_fingerprint
         await other.export(tmp_path / "b.elytron", include_private=True)
         assert sorted(await texts(other, "tea home brew 泡菜")) == sorted(await texts(memory, "tea home brew 泡菜"))
         await other.add("and on it goes")
@@ -82,7 +82,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
         )
         await other.context.store.commit(leftover)
         report = await other.import_archive(tmp_path / "a.elytron")
-        assert (await other.inspect()).state_fingerprint == report.state_fingerprint
+        assert (await other.inspect(fingerprints=True)).state_fingerprint == report.state_fingerprint
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) ->
     with pytest.raises(SpaceInUse, match="another caller during the restore"):
         await ours.import_archive(first)
     assert meanwhile.is_over
-    report = await theirs.inspect()
+    report = await theirs.inspect(fingerprints=True)
     assert (report.state_fingerprint, report.documents["turns"], report.documents["space"]) == (whole, 9, 1)
     assert not any("herring" in hit.text for hit in (await ours.recall("herring")).hits)
 
@@ -179,7 +179,7 @@ async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.
             "two",
         ]
         assert (await texts(other, "home"))[0] == "Porto"
-        before = (await other.inspect()).state_fingerprint
+        before = (await other.inspect(fingerprints=True)).state_fingerprint
         again = await other.import_archive(request)
         assert again.imported == {}
         assert again.skipped["turns"] == 3
@@ -354,7 +354,7 @@ async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
 ) -> None:
     await lived(memory)
     await memory.export(tmp_path / "a.elytron", include_private=True)
-    before = (await memory.inspect()).state_fingerprint
+    before = (await memory.inspect(fingerprints=True)).state_fingerprint
     report = await memory.import_archive(
         elytron.MemoryImportRequest(path=str(tmp_path / "a.elytron"), mode=ImportMode.BOOTSTRAP)
     )

@@ -91,7 +91,7 @@ async def test_a_device_that_erases_what_it_reads_keeps_its_size(url: str, tmp_p
 async def test_what_a_compaction_leaves_is_the_same_memory(url: str, tmp_path: Path) -> None:
     async with device(tmp_path, url) as memory:
         kept = await of_runs(memory)
-        before, heads = await memory.inspect(), (await memory.inspect()).head
+        before, heads = await memory.inspect(fingerprints=True), (await memory.inspect(fingerprints=True)).head
         first = len(await journal(memory.context.store))
         gone = await compact_space(memory.context.store, ADA)
         entries = await journal(memory.context.store)
@@ -113,9 +113,9 @@ async def test_every_head_of_a_journal_stands_or_is_told_to_be_compacted() -> No
         heads: list[str] = []
         for number in range(5):
             written = await memory.add([f"mine {number}", f"passing {number}"])
-            heads.append((await memory.inspect()).head)
+            heads.append((await memory.inspect(fingerprints=True)).head)
             await memory.erase(written.ids[1:])
-            heads.append((await memory.inspect()).head)
+            heads.append((await memory.inspect(fingerprints=True)).head)
         await compact_space(store, ADA)
         runs = [entry for entry in await journal(store) if entry.covers > 1]
         assert runs
@@ -132,7 +132,7 @@ async def test_a_run_that_was_made_up_is_no_compaction() -> None:
     store = MemoryStore()
     async with elytron.open(store, space=ADA) as memory:
         await of_runs(memory)
-        head = (await memory.inspect()).head
+        head = (await memory.inspect(fingerprints=True)).head
         spent = next(
             CompactedRun(one.first, other.sequence, "0" * 96)
             for one, other in zip(await journal(store), (await journal(store))[1:], strict=False)
@@ -153,7 +153,7 @@ async def test_a_compacted_space_is_exported_restored_and_copied_as_it_is(tmp_pa
     async with elytron.open(source, space=ADA) as memory:
         await of_runs(memory)
         await compact_space(memory.context.store, ADA)
-        there = await memory.inspect()
+        there = await memory.inspect(fingerprints=True)
         entries = await journal(memory.context.store)
         await memory.export(archive, include_private=True)
     async with elytron.open("memory:", space=ADA) as memory:
@@ -255,7 +255,7 @@ async def test_a_compaction_that_is_killed_is_whole_or_absent(
     place = url.format(str(tmp_path).replace("/", "%2F"))
     async with elytron.open(place, space=ADA) as memory:
         kept = await of_runs(memory)
-        before, head = await journal(memory.context.store), (await memory.inspect()).head
+        before, head = await journal(memory.context.store), (await memory.inspect(fingerprints=True)).head
     assert exit_code(compacting, place, point, number) == -signal.SIGKILL
     async with elytron.open(place, space=ADA) as memory:
         found = await journal(memory.context.store)

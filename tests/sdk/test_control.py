@@ -71,7 +71,7 @@ async def test_forgetting_what_is_not_there_says_so(memory: elytron.MemoryRuntim
 async def test_a_dry_run_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await memory.add("I like tea")).ids
     (fact,) = (await believe(memory, "drink", "green tea")).ids
-    before = (await memory.inspect()).state_fingerprint
+    before = (await memory.inspect(fingerprints=True)).state_fingerprint
     hidden = await memory.forget(elytron.MemoryForgetRequest(ids=(turn,), dry_run=True))
     corrected = await memory.correct(elytron.MemoryCorrectRequest(id=fact, content="black tea", dry_run=True))
     erased = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,), dry_run=True))
@@ -79,7 +79,7 @@ async def test_a_dry_run_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     assert {report.decisions[0].outcome for report in (hidden, corrected, erased, cleared)} == {ControlOutcome.CHANGED}
     assert not any(report.changed for report in (hidden, corrected, erased, cleared))
     assert erased.removed == {"turns": 1}
-    assert (await memory.inspect()).state_fingerprint == before
+    assert (await memory.inspect(fingerprints=True)).state_fingerprint == before
 
 
 async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history(

@@ -328,7 +328,7 @@ async def test_vectors_are_erased_with_their_text(path: str) -> None:
         await memory.embed()
         erased = await memory.delete(ids[0])
         assert erased.removed == {"turns": 1, "vectors": 1}
-        found = await memory.inspect()
+        found = await memory.inspect(fingerprints=True)
         assert (found.documents["vectors"], found.unembedded_units) == (1, 0)
         assert {hit.text for hit in (await memory.recall("some tea")).hits} == {"some tea"}
 
@@ -386,7 +386,7 @@ async def test_vectors_travel_with_an_archive(tmp_path: Path) -> None:
         await memory.import_archive(tmp_path / "ada.zip")
         assert (await memory.recall("vessel")).hits[0].text == "a boat"
         assert embedder.batches == []
-        assert (await memory.inspect()).state_fingerprint == told.state_fingerprint
+        assert (await memory.inspect(fingerprints=True)).state_fingerprint == told.state_fingerprint
 
 
 async def test_a_sealed_store_shows_no_vector(tmp_path: Path) -> None:
@@ -454,14 +454,14 @@ async def test_inspection_counts_vectors_by_model_and_those_that_another_model_m
     async with opened(store, old) as memory:
         await tell(memory, "a boat", "some tea")
         await memory.embed()
-        found = await memory.inspect()
+        found = await memory.inspect(fingerprints=True)
         assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"old": 2}, 0, 0)
     async with opened(store, new, former_embedder=old) as memory:
-        found = await memory.inspect()
+        found = await memory.inspect(fingerprints=True)
         assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"old": 2}, 2, 2)
         assert found.compared_model == "old"
         assert (await memory.switch_model()).switched
-        found = await memory.inspect()
+        found = await memory.inspect(fingerprints=True)
         assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"new": 2}, 0, 0)
     async with opened(store, None) as memory:
         assert (await memory.inspect()).unembedded_units == 0

@@ -91,13 +91,16 @@ async def test_what_was_erased_goes_again_and_the_rest_stays(
         done = await older.apply_erasures(told)
         assert (done.outcome, done.erased, done.changed) == (ErasuresOutcome.APPLIED, kept.erased, True)
         assert await texts(older) == {"green", "tea", "forgotten, not erased", "A day."}
-        state = (await older.inspect()).state_fingerprint
+        state = (await older.inspect(fingerprints=True)).state_fingerprint
         again = await older.apply_erasures(told)
         assert (again.outcome, again.changed) == (ErasuresOutcome.NOTHING, False)
-        assert (await older.inspect()).state_fingerprint == state
-    state = (await memory.inspect()).state_fingerprint
+        assert (await older.inspect(fingerprints=True)).state_fingerprint == state
+    state = (await memory.inspect(fingerprints=True)).state_fingerprint
     here = await memory.apply_erasures(told)
-    assert (here.outcome, (await memory.inspect()).state_fingerprint) == (ErasuresOutcome.NOTHING, state)
+    assert (here.outcome, (await memory.inspect(fingerprints=True)).state_fingerprint) == (
+        ErasuresOutcome.NOTHING,
+        state,
+    )
 
 
 async def test_what_was_written_anew_under_the_same_name_stays(

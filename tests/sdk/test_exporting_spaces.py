@@ -80,7 +80,7 @@ async def test_everything_goes_where_it_is_asked_for(memory: elytron.MemoryRunti
     assert report.state_fingerprint == whole.state_fingerprint
     async with elytron.open("memory:", space="ada") as other:
         await other.import_archive(tmp_path / "all.elytron")
-        assert (await other.inspect()).state_fingerprint == whole.state_fingerprint
+        assert (await other.inspect(fingerprints=True)).state_fingerprint == whole.state_fingerprint
 
 
 async def test_an_archive_that_says_it_is_whole_and_is_not_is_damaged(

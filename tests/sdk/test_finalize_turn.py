@@ -89,10 +89,10 @@ async def test_extraction_can_be_switched_off(memory: elytron.MemoryRuntime) -> 
 
 async def test_the_same_turn_again_is_a_duplicate_and_adds_no_evidence(memory: elytron.MemoryRuntime) -> None:
     first = await finish(memory, "t1", "I live in Lisbon.")
-    before = await memory.inspect()
+    before = await memory.inspect(fingerprints=True)
     again = await finish(memory, "t1", "I live in Lisbon.")
     assert (again.turn_id, again.session_commit, again.changed) == (first.turn_id, CommitStatus.DUPLICATE, False)
-    assert (await memory.inspect()).state_fingerprint == before.state_fingerprint
+    assert (await memory.inspect(fingerprints=True)).state_fingerprint == before.state_fingerprint
     with pytest.raises(TurnConflict):
         await finish(memory, "t1", "I live in Rome.")
 

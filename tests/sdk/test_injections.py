@@ -71,7 +71,7 @@ TERMINAL = (
 )  # fmt: skip
 CORPUS = (*ORDERS, *FENCES, *TOKENS, *CARRIERS, *UNSEEN, *TERMINAL)
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"<\s*/?\s*(?:memory[->]|context>|core_memory|assistant|system-|[|｜]|s>|bos>|think>|sop>|start_of|end_of|tool_|fim_|extra_id|unused|0x|img|iframe|script|svg|video)"
     r"|[＜﹤]\s*/?\s*(?:memory|[|｜])|\[/?(?:INST|TOOL_CALLS|SYSTEM_PROMPT|gMASK)\]|!\[[^\]]*\]\(",
     re.IGNORECASE,
@@ -93,7 +93,7 @@ def require_framed(block: str) -> None:
     for line in (*stable.split("\n"), *fenced.split("\n")):
         assert line == POLICY or line.startswith(headings) or _ITEM.match(line), line
         if line != POLICY:
-            assert _TOKEN.search(line) is None, line
+            assert TOKEN.search(line) is None, line
     assert stable.split("\n").count(POLICY) == 1
     assert all(is_plain(char) or char in "\u200c\u200d" for char in block)
     assert re.search("[\u200c\u200d]{2}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}", block) is None

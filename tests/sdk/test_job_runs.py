@@ -221,7 +221,9 @@ def test_the_file_of_a_job_holds_no_word_of_what_was_said(tmp_path: Path) -> Non
             await finish(memory, "t0", said(0))
             await memory.run_jobs()
             store = memory.context.store
-            found = [await store.scan(SPACE, name, limit=10) for name in ("jobs", "queue", "maintained", "spending")]
+            found = [
+                await store.scan(SPACE, name, limit=10) for name in ("jobs", "jobs_over", "maintained", "spending")
+            ]
             return [document.body for page in found for document in page]
 
     bodies = asyncio.run(tell())

@@ -13,6 +13,7 @@ import elytron
 from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_put
 from elytron.registry.operations import OPERATIONS, by_name
 from elytron.state.spaces import ERASING, REF
+from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, StoreCorrupt, StoreFull, StoreUnavailable
 from elytron_core.planes.space import MemoryPlace
@@ -188,6 +189,40 @@ async def test_a_store_without_room_is_read_although_an_erasure_cannot_be_ended(
     assert await erasing_places(store, ADA)
     store.left = -1
     assert WORD not in str(await texts(await elytron.open(store, space=ADA), WORD))
+
+
+@pytest.mark.parametrize("name", [one.name for one in READS])
+async def test_a_runtime_that_was_open_ends_the_erasure_of_another_that_died(name: str) -> None:
+    store, clock = DyingStore(), FrozenClock(step_ms=1)
+    opened = await elytron.open(store, space=ADA, clock=clock)
+    memory = await elytron.open(store, space=ADA, clock=clock)
+    ids = await told(memory)
+    await opened.recall("tea")
+    store.left = 2
+    with pytest.raises(StoreUnavailable):
+        await memory.erase(elytron.MemoryEraseRequest(ids=tuple(ids)))
+    await opened.recall("tea")
+    assert await erasing_places(store, ADA)
+    clock.advance(limits.ERASING_MS)
+    request = by_name(name).request
+    fields = {name: FIELDS.get(name, "x") for name, each in request.model_fields.items() if each.is_required()}
+    with suppress(ElytronError):
+        assert WORD not in str(await opened.operate(request.model_validate(fields)))
+    assert await erasing_places(store, ADA) == ()
+
+
+async def test_a_runtime_leaves_the_erasure_of_another_that_lives_its_time() -> None:
+    store, clock = DyingStore(), FrozenClock(step_ms=1)
+    opened = await elytron.open(store, space=ADA, clock=clock)
+    memory = await elytron.open(store, space=ADA, clock=clock)
+    await opened.recall("tea")
+    for word in ("milk", "lemon"):
+        await memory.erase(list((await memory.add(word)).ids))
+        await opened.recall("tea")
+        clock.advance(limits.ERASING_MS)
+        entries = await store.journal(ADA, after=0, limit=100)
+        await opened.recall("tea")
+        assert await store.journal(ADA, after=0, limit=100) == entries
 
 
 async def test_erasures_of_two_processes_end_each_their_own() -> None:

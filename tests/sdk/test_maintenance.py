@@ -91,10 +91,10 @@ async def test_what_was_added_is_read_by_rules_when_asked_for_and_each_turn_once
     second = await memory.maintain()
     assert (second.turns, second.has_more) == (6, False)
     assert (await memory.inspect()).documents["facts"] == 70
-    before = await memory.inspect()
+    before = await memory.inspect(fingerprints=True)
     third = await memory.maintain()
     assert (third.turns, third.changed) == (0, False)
-    assert (await memory.inspect()).state_fingerprint == before.state_fingerprint
+    assert (await memory.inspect(fingerprints=True)).state_fingerprint == before.state_fingerprint
 
 
 async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: FrozenClock) -> None:
@@ -353,10 +353,10 @@ async def test_facts_that_say_nearly_the_same_are_folded_six_at_a_time(memory: e
 async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.inspect()).work == "idle"
     await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.MODEL)
-    report = await memory.inspect()
+    report = await memory.inspect(fingerprints=True)
     assert (report.work, report.jobs) == ("working", {"pending": 1})
     await memory.run_jobs()
-    report = await memory.inspect()
+    report = await memory.inspect(fingerprints=True)
     assert (report.work, report.jobs) == ("degraded", {"blocked": 1})
 
 

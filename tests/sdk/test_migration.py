@@ -150,7 +150,7 @@ async def broken_off() -> None:
 
 async def states(store: Store) -> list[tuple[str, str]]:
     """Return the fingerprints of both spaces."""
-    found = [await (await elytron.open(store, space=space)).inspect() for space in ("ada", "bob")]
+    found = [await (await elytron.open(store, space=space)).inspect(fingerprints=True) for space in ("ada", "bob")]
     return [(report.state_fingerprint, report.event_fingerprint) for report in found]
 
 

@@ -1,4 +1,4 @@
-"""All that came through one tool, page or upload goes as a set, and nothing else."""
+"""All that came through one tool, page, upload or session goes as a set, and nothing else."""
 
 import pytest
 from tests.sdk.told import believe, learn
@@ -27,8 +27,12 @@ SAID = {
         "host_refs": (HostOpaqueRef(host_kind="app", business_ref_type="upload", business_ref_id="r_7"),),
         "external_content_used": True,
     },
+    OriginKind.SESSION: {
+        "host_refs": (HostOpaqueRef(host_kind="app", business_ref_type="session", business_ref_id="s_1"),),
+        "external_content_used": True,
+    },
 }
-NAMES = {OriginKind.TOOL: "browse", OriginKind.PAGE: PAGE, OriginKind.UPLOAD: "r_7"}
+NAMES = {OriginKind.TOOL: "browse", OriginKind.PAGE: PAGE, OriginKind.UPLOAD: "r_7", OriginKind.SESSION: "s_1"}
 
 
 async def tell(memory: elytron.MemoryRuntime, *messages: Message, **more: object) -> str:

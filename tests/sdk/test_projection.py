@@ -41,6 +41,21 @@ async def test_the_block_holds_facts_skills_recent_and_recalled_memories(memory:
     assert len(set(report.selected_ids)) == len(report.selected_ids)
 
 
+@pytest.mark.parametrize("max_chars", [400, 900, 4_000])
+async def test_a_label_stands_before_each_memory_within_the_bound(
+    memory: elytron.MemoryRuntime, max_chars: int
+) -> None:
+    await filled(memory)
+    await memory.add("I prefer short answers about tea.")
+    request = elytron.MemoryProjectionRequest(query="tea", max_chars=max_chars, line_label="shop]")
+    report = await memory.operate(request)
+    lines = [line for line in report.system_memory_block.splitlines() if line.startswith("- ")]
+    assert len(lines) >= len(report.selected_ids) > 0
+    assert all(line.startswith(("- [shop) ", "- [shop)] ")) for line in lines)
+    assert report.checks.within_budget
+    assert report.checks.faithful
+
+
 async def test_the_stable_part_keeps_its_bytes_while_the_turn_changes(memory: elytron.MemoryRuntime) -> None:
     await filled(memory)
     one = await memory.project("harbour")

@@ -1,6 +1,8 @@
 """What a runtime promises over its life: reopened stores know everything, closed ones refuse, damage is said."""
 
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,17 +11,19 @@ from tests.sdk.told import believe, texts
 
 import elytron
 from elytron.indexing.checkpoints import CHECKPOINT
+from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspection import RuntimePhase
 from elytron_core.errors import (
     InvalidInput,
+    NotFound,
     StoreClosed,
     StoreCorrupt,
     StoreForeign,
     StoreUnavailable,
     StoreUrlInvalid,
 )
-from elytron_core.ids import SeededIds
+from elytron_core.ids import SeededIds, SpaceId
 from elytron_store import WriteDurability, open_store
 from elytron_store.memory import MemoryStore
 
@@ -34,10 +38,10 @@ async def test_a_store_opened_again_knows_everything(tmp_path: Path, name: str) 
     async with elytron.open(store) as memory:
         await memory.add("We moved to Lisbon in May.")
         await believe(memory, "home city", "Lisbon")
-        before = await memory.inspect()
+        before = await memory.inspect(fingerprints=True)
     async with elytron.open(store) as memory:
         assert (await texts(memory, "when did we move?"))[0] == "We moved to Lisbon in May."
-        after = await memory.inspect()
+        after = await memory.inspect(fingerprints=True)
         assert after.state_fingerprint == before.state_fingerprint
         assert after.event_fingerprint == before.event_fingerprint
         assert after.documents == {"conversations": 1, "facts": 1, "slots": 1, "space": 1, "turns": 1}
@@ -109,7 +113,7 @@ async def test_a_closed_runtime_refuses(path: str) -> None:
 
 
 async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> None:
-    nothing = await memory.inspect()
+    nothing = await memory.inspect(fingerprints=True)
     assert (nothing.exists, nothing.sequence, nothing.documents) == (False, 0, {})
     await memory.add("one", speaker="Ada", at=2_000, conversation="b")
     await memory.add("two", speaker="Bob", at=1_000, conversation="a")
@@ -153,7 +157,7 @@ async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path)
         async with elytron.open(store, space="ada", clock=FrozenClock(), ids=SeededIds()) as memory:
             await memory.add(["I like tea", "and cake"], speaker="Ada")
             await believe(memory, "home", "Lisbon")
-            report = await memory.inspect()
+            report = await memory.inspect(fingerprints=True)
             prints.add((report.state_fingerprint, report.event_fingerprint))
     assert len(prints) == 1
 
@@ -176,3 +180,27 @@ async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
     async with elytron.open(path, durability=WriteDurability.NORMAL) as memory:
         await memory.add("I like tea")
         assert await texts(memory, "tea") == ["I like tea"]
+
+
+async def test_closing_leaves_checkpoints_out_when_its_time_is_over_and_loses_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CLOSE_WAIT_S", 0)
+    names = [f"user {number}" for number in range(5)]
+    async with elytron.open(path) as memory:
+        for number, name in enumerate(names):
+            await memory.add(["I like tea"] * (number + 1), user_id=name)
+            await memory.recall("tea", user_id=name)
+        assert (await memory.close()).checkpoints_written == 1
+    async with elytron.open(path) as memory:
+        assert [len((await memory.recall("tea", user_id=name)).hits) > 0 for name in names] == [True] * len(names)
+        stored = {name async for name in checkpointed(memory, names)}
+    assert stored == {"user 4"}, "the one that had grown most"
+
+
+async def checkpointed(memory: elytron.MemoryRuntime, names: list[str]) -> AsyncIterator[str]:
+    """Yield the spaces that have a checkpoint."""
+    for name in names:
+        with suppress(NotFound):
+            assert b"".join([chunk async for chunk in memory.context.store.read_blob(SpaceId(name), CHECKPOINT)])
+            yield name

@@ -52,10 +52,10 @@ async def test_all_is_sealed_again_and_nothing_is_left_under_the_older_key(engin
         await memory.secrets.grant("ada")
         before = await seat_in(memory.store)
         old = [(await memory.store.scan(SpaceId(before.inner), "turns", limit=10))[0].body, before.keys[0].wrapped]
-        told, state = await found(memory), (await memory.inspect()).state_fingerprint
+        told, state = await found(memory), (await memory.inspect(fingerprints=True)).state_fingerprint
         assert (await memory.secrets.rotate("ada", words=WORDS)).state is SecretState.UNLOCKED
         assert await found(memory) == told
-        assert (await memory.inspect()).state_fingerprint == state
+        assert (await memory.inspect(fingerprints=True)).state_fingerprint == state
         status = await memory.secrets.status("ada")
         assert status.grant_until is None
         after = await seat_in(memory.store)

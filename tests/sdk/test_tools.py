@@ -265,8 +265,7 @@ async def test_an_inspection_counts_tools_and_skills(memory: elytron.MemoryRunti
     assert (report.runtime_skills.total, report.agent_skills.directories) == (0, 0)
 
 
-async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory.context.tool_shelves, "KEPT", 8)
+async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     await tell(memory, feedback(seen(), seen()))
     for at in range(9):

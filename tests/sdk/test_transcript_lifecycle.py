@@ -56,10 +56,10 @@ async def test_masked_text_cannot_be_read_by_its_id(memory: elytron.MemoryRuntim
 
 async def test_a_review_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     await commit(memory)
-    before = (await memory.inspect()).state_fingerprint
+    before = (await memory.inspect(fingerprints=True)).state_fingerprint
     report = await turn(memory, "review")
     assert (report.affected_turns, report.changed) == (1, False)
-    assert (await memory.inspect()).state_fingerprint == before
+    assert (await memory.inspect(fingerprints=True)).state_fingerprint == before
 
 
 async def test_no_matching_turn_is_done_and_nothing_changed(memory: elytron.MemoryRuntime) -> None:

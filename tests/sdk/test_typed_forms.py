@@ -143,5 +143,5 @@ async def test_of_what_is_about_one_of_many_users(tmp_path: Path) -> None:
         await memory.import_archive(tmp_path / "ada.elytron", user_id="moved")
         told = await memory.import_archive(tmp_path / "ada.elytron", mode=ImportMode.BOOTSTRAP, user_id="grace")
         assert told.imported == {"facts": 1, "turns": 2}
-        moved = await memory.inspect(user_id="moved")
+        moved = await memory.inspect(user_id="moved", fingerprints=True)
         assert moved.state_fingerprint == inspected.state_fingerprint

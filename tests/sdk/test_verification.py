@@ -55,11 +55,11 @@ async def test_an_older_state_put_back_is_found_out_by_a_head_kept_elsewhere(tmp
     live.mkdir()
     async with opened(live, name) as memory:
         await memory.add("The account is 17.")
-        first = (await memory.inspect()).head
+        first = (await memory.inspect(fingerprints=True)).head
     copied(live, name, older)
     async with opened(live, name) as memory:
         await believe(memory, "account", "18")
-        last = await memory.inspect()
+        last = await memory.inspect(fingerprints=True)
         assert await standing(memory, first) is HeadStanding.CONTAINED
         assert await standing(memory, last.head) is HeadStanding.CURRENT
 
@@ -78,14 +78,14 @@ async def test_an_erasure_leaves_the_history_that_a_head_stands_for(tmp_path: Pa
     async with opened(tmp_path, name) as memory:
         gone = (await memory.add("The safe opens with 7341.")).ids
         await memory.add("I like tea.")
-        head = (await memory.inspect()).head
+        head = (await memory.inspect(fingerprints=True)).head
         await memory.erase(MemoryEraseRequest(ids=gone))
         assert await standing(memory, head) is HeadStanding.SCRUBBED
         after = await memory.inspect(MemoryInspectionRequest(check=True, head=head))
         assert after.journal_account == JournalAccount(told=2)
         await memory.erase(MemoryEraseRequest(whole_space="ada"))
         assert await standing(memory, head) is HeadStanding.ABSENT
-        assert (await memory.inspect()).head == ""
+        assert (await memory.inspect(fingerprints=True)).head == ""
         await memory.add("A new life.")
         assert await standing(memory, head) in {HeadStanding.BEHIND, HeadStanding.FORKED}
 
@@ -93,7 +93,7 @@ async def test_an_erasure_leaves_the_history_that_a_head_stands_for(tmp_path: Pa
 async def test_a_head_means_the_same_in_whatever_store_the_space_was_taken_to(tmp_path: Path) -> None:
     async with opened(tmp_path, "memory.db") as memory:
         await memory.add("I like tea.")
-        head = (await memory.inspect()).head
+        head = (await memory.inspect(fingerprints=True)).head
         await memory.export(tmp_path / "kept.zip", include_private=True)
     async with opened(tmp_path, "sealed/") as other:
         restored = await other.import_archive(
@@ -109,7 +109,7 @@ async def test_heads_of_two_spaces_with_the_same_story_are_unlike(memory: Memory
         scope = elytron.Scope(space=SpaceId(space))
         turn = elytron.TurnDraft(messages=(elytron.Message(text="The same."),))
         await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=(turn,))))
-        heads.append((await memory.inspect(MemoryInspectionRequest(scope=scope))).head)
+        heads.append((await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))).head)
     assert JournalHead.parse(heads[0]).order != JournalHead.parse(heads[1]).order
 
 

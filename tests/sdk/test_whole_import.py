@@ -196,7 +196,9 @@ async def test_an_import_is_one_commit_and_brings_the_same_as_several_writes(
         async with elytron.open("memory:", space=ADA, clock=FrozenClock(), ids=SeededIds()) as memory:
             await imported(memory, archive)
             entries = await journal(memory.context.store)
-            found.append(((await memory.inspect()).state_fingerprint, [entry.digest for entry in entries]))
+            found.append(
+                ((await memory.inspect(fingerprints=True)).state_fingerprint, [entry.digest for entry in entries])
+            )
             (home,) = [item for item in (await memory.list_facts()).items if item.topic == "home"]
             (cited,) = (await memory.replay("c0")).turns[-1:]
             assert home.evidence == (cited.id,)

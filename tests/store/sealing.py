@@ -8,7 +8,6 @@ from elytron_core.clock import FrozenClock
 from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     DeleteChange,
     Document,
@@ -21,6 +20,7 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store.conformance.examples import ADA, AT, source
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys

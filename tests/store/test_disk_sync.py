@@ -1,6 +1,7 @@
 """What a move, a folder's sync and a copy of a store hand to the device before they return."""
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +9,10 @@ import pytest
 from tests.store.sqlite_rig import CLOCK
 
 from elytron_core.errors import StoreForeign
-from elytron_store.file import disk
+from elytron_core.ports.store import ErasureTarget
+from elytron_store.conformance.examples import ADA, AT, fact, put, write_blob
+from elytron_store.file import FileStore, disk
+from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.setup import copy_database
 from elytron_store.sqlite.store import SqliteStore
@@ -20,14 +24,17 @@ pytestmark = pytest.mark.anyio
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the device and inode of each file or folder that was synced, in order."""
     found: list[tuple[int, int]] = []
-    real = os.fsync
 
-    def fsync(handle: int, /) -> None:
-        status = os.fstat(handle)
-        found.append((status.st_dev, status.st_ino))
-        real(handle)
+    def recording(sync: Callable[[int], None]) -> Callable[[int], None]:
+        def record(handle: int, /) -> None:
+            status = os.fstat(handle)
+            found.append((status.st_dev, status.st_ino))
+            sync(handle)
 
-    monkeypatch.setattr(os, "fsync", fsync)
+        return record
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, recording(getattr(os, name)))
     return found
 
 
@@ -94,3 +101,47 @@ async def test_a_file_without_a_store_or_without_its_manifest_is_not_copied(tmp_
         place.write_bytes(b"")
     with pytest.raises(StoreForeign, match="manifest" if is_made else "no store yet"):
         copy_database(place, tmp_path / "copy.db")
+
+
+async def test_a_blob_and_its_name_are_synced_before_it_is_acknowledged(
+    tmp_path: Path, synced: list[tuple[int, int]]
+) -> None:
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    await put(store, fact(1))
+    synced.clear()
+    await write_blob(store, "aa", b"blob")
+    paths = StorePaths(tmp_path / "m")
+    blob = paths.blob_of(folder_name(ADA), "aa")
+    assert synced.index(identity(blob)) < synced.index(identity(blob.parent))
+    await store.close()
+
+
+async def test_a_space_is_recorded_and_synced_before_its_first_commit_is_acknowledged(
+    tmp_path: Path, synced: list[tuple[int, int]]
+) -> None:
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    synced.clear()
+    await put(store, fact(1))
+    paths = StorePaths(tmp_path / "m")
+    log, record = paths.log_of(folder_name(ADA)), paths.record_of(folder_name(ADA))
+    order = [identity(log), identity(log.parent), identity(record.parent)]
+    assert sorted(order, key=lambda place: len(synced) - 1 - synced[::-1].index(place)) == order
+    synced.clear()
+    await put(store, fact(2))
+    assert synced == [identity(log)]
+    await store.close()
+
+
+async def test_records_are_removed_and_made_for_good(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+    paths = StorePaths(tmp_path / "m")
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    await put(store, fact(1))
+    await store.close()
+    paths.record_of(folder_name(ADA)).unlink()
+    synced.clear()
+    store = await FileStore.open(tmp_path / "m", clock=CLOCK)
+    assert identity(paths.records) in synced
+    synced.clear()
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+    assert synced.index(identity(paths.records)) < synced.index(identity(paths.spaces))
+    await store.close()

@@ -38,7 +38,7 @@ from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, 
 from elytron_store.file import FileStore
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.folder import prepare_folder
-from elytron_store.file.log import HEADER_BYTES
+from elytron_store.file.frame import HEADER_BYTES
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 
 

@@ -1,6 +1,7 @@
 """What a file store makes of torn tails, flipped bits and lost stretches: nothing wrong served, the rest kept."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from elytron_core import limits
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ports.store import (
     BatchKey,
     CommitReceipt,
-    DamageKind,
     Document,
     ErasureTarget,
     JournalAction,
     JournalEntry,
     PutChange,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import DamageKind, StoreProblem
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -37,13 +37,15 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
-from elytron_store.file.blobs import WINDOW_CHUNKS
+from elytron_store.file.blobs import WINDOW_CHUNKS, BlobReader
 from elytron_store.file.disk import StorePaths, folder_name
-from elytron_store.file.log import ACKNOWLEDGED_AT, HEADER_BYTES
+from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
+from elytron_store.file.log import GenerationLog, LogHole
 from elytron_store.file.store import FileSpace
 
 pytestmark = pytest.mark.anyio
 NAME = folder_name(ADA)
+LATE = Instant(AT * 2)
 ONCE = BatchKey(key="k", digest="d", answer=b"the kept answer")
 
 
@@ -160,7 +162,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
         assert found is not None
         assert len(found.troubles) == 1, at
         if at % 3 == 0:
-            repair.repair_space(StorePaths(root), NAME, busy_wait_s=1.0)
+            repair.repair_space(StorePaths(root), NAME, at=AT, busy_wait_s=1.0)
             found = repair.examine_space(StorePaths(root), NAME)
             assert found is not None
             assert found.troubles == []
@@ -308,12 +310,15 @@ async def test_a_space_with_a_lost_header_is_not_served_and_goes_aside(store: Fi
     with pytest.raises(StoreCorrupt):
         await put(store, fact(2))
     assert await spaces(store) == {BOB}
-    assert [problem.space for problem in (await store.check()).problems] == [None]
+    assert [problem.space for problem in (await store.check()).problems] == [ADA]
     assert [problem.quarantined for problem in (await store.repair()).problems] == [True]
     assert (await store.check()).ok
-    assert await documents(store) == []
+    assert (await documents(store), await blob(store, "aa")) == ([], b"blob")
     (aside,) = (root / "quarantine" / NAME).iterdir()
-    assert sorted(path.name for path in aside.rglob("*")) == ["aa.blob", "blobs", "log"]
+    assert len(aside.read_bytes()) > HEADER_BYTES
+    (loss,) = await store.losses(ADA)
+    assert loss.what == f"the header of space folder {NAME[:16]!r}"
+    assert await spaces(store) == {ADA, BOB}
 
 
 async def test_a_space_with_a_lost_header_can_be_erased(store: FileStore, log: Path) -> None:
@@ -380,3 +385,158 @@ async def test_an_erasure_takes_what_was_set_aside_of_the_document(store: FileSt
     assert {path.name for path in aside.iterdir()} == {"document.facts.0002.1"}
     await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
     assert not aside.exists()
+
+
+def frame_starts(log: Path) -> list[int]:
+    """Return where the frames of a log begin."""
+    opened = GenerationLog.open(log)
+    assert opened is not None
+    with opened:
+        found = list(opened.frames(HEADER_BYTES, opened.acknowledged))
+    return [block.offset for block in found if not isinstance(block, LogHole)]
+
+
+def blind(log: Path, start: int) -> None:
+    """Damage both copies of the block of the frame at `start`."""
+    opened = GenerationLog.open(log)
+    assert opened is not None
+    with opened:
+        block = opened.block_at(start)
+    assert block is not None
+    flip(log, start)
+    flip(log, (start + block.bodies_at) // 2)
+
+
+async def test_the_repair_of_a_sound_store_changes_no_byte(store: FileStore, root: Path, log: Path) -> None:
+    await put(store, fact(1))
+    await write_blob(store, "aa", b"blob")
+    before = {path: (path.read_bytes(), path.stat().st_ino) for path in root.rglob("*") if path.is_file()}
+    assert (await store.repair()).ok
+    assert {path: (path.read_bytes(), path.stat().st_ino) for path in root.rglob("*") if path.is_file()} == before
+    log.unlink()
+    shutil.rmtree(root / "records")
+    assert (await store.repair()).spaces == 0
+
+
+async def test_a_reader_that_was_closed_opens_no_blob(store: FileStore, root: Path) -> None:
+    await write_blob(store, "aa", b"blob")
+    reader = BlobReader(StorePaths(root), NAME, "aa")
+    assert reader.next() == (b"blob",)
+    for begun in (reader, BlobReader(StorePaths(root), NAME, "aa")):
+        begun.close()
+        assert begun.next() == ()
+
+
+async def test_the_copy_of_a_frame_is_not_taken_twice(store: FileStore, log: Path) -> None:
+    for number in range(1, 6):
+        await put(store, fact(number), b"body %d" % number)
+    whole = log.read_bytes()
+    _, second, third, *_ = frame_starts(log)
+    log.write_bytes(whole[:third] + whole[second:third] + whole[third:])
+    await store.repair()
+    assert (await store.check()).ok
+    assert [each.body for each in await documents(store)] == [b"body %d" % number for number in range(1, 6)]
+    assert [entry.sequence for entry in await journal(store)] == [1, 2, 3, 4, 5]
+
+
+async def test_frames_that_were_moved_far_are_found_by_the_length_of_the_log(store: FileStore, log: Path) -> None:
+    for number in range(1, 6):
+        await put(store, fact(number), b"body %d" % number)
+    whole = log.read_bytes()
+    at = frame_starts(log)[2] + 3
+    log.write_bytes(whole[:at] + bytes(100_000) + whole[at:])
+    report = await store.repair()
+    assert report.losses == ()
+    assert [each.body for each in await documents(store)] == [b"body %d" % number for number in range(1, 6)]
+    assert [entry.ref for entry in await journal(store)] == [fact(number) for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("shift", [64, -64])
+async def test_frames_behind_two_shifts_are_found(store: FileStore, log: Path, shift: int) -> None:
+    for number in range(1, 9):
+        await put(store, fact(number), b"body %d" % number * 20)
+    whole = log.read_bytes()
+    starts = frame_starts(log)
+    first, second = starts[2] + 5, starts[5] + 5
+    middle = whole[first:second] if shift > 0 else whole[first + 64 : second]
+    log.write_bytes(whole[:first] + bytes(max(shift, 0)) + middle + bytes(32) + whole[second:])
+    await store.repair()
+    numbers = [int(each.ref.key) for each in await documents(store)]
+    assert {1, 2, 4, 5, 7, 8} <= set(numbers)
+
+
+async def test_a_reader_leaves_moved_frames_to_the_repair(store: FileStore, root: Path, log: Path) -> None:
+    for number in range(1, 6):
+        await put(store, fact(number), b"body %d" % number)
+    whole = log.read_bytes()
+    at = frame_starts(log)[2] + 3
+    log.write_bytes(whole[:at] + bytes(64) + whole[at:])
+    with pytest.raises(StoreCorrupt):
+        handle(root).scan(DocumentPage("facts", "", "", 10, descending=False))
+    with pytest.raises(StoreCorrupt):
+        handle(root).commit([batch(PutChange(fact(9), b"", 0))])
+    assert log.stat().st_size == len(whole) + 64
+    assert ADA in {problem.space for problem in (await store.check()).problems}
+    await store.repair()
+    assert len(await documents(store)) == 5
+
+
+async def test_a_header_whose_copies_are_both_damaged_is_put_together(store: FileStore, log: Path) -> None:
+    await put(store, fact(1), b"one")
+    flip(log, 9)  # the salt of the first copy
+    flip(log, HEADER_BYTES - 9)  # the room behind the name in the second one
+    with pytest.raises(StoreCorrupt):
+        await documents(store)
+    report = await store.repair()
+    assert report.losses == ()
+    assert [problem.what for problem in report.problems] == ["one copy of a log's header"]
+    assert await documents(store) == [Document(fact(1), 1, b"one")]
+
+
+async def test_a_header_that_was_moved_is_found(store: FileStore, log: Path) -> None:
+    await put(store, fact(1), b"one")
+    await put(store, fact(2), b"two")
+    log.write_bytes(bytes(64) + log.read_bytes())
+    report = await store.repair()
+    assert report.losses == ()
+    assert [each.body for each in await documents(store)] == [b"one", b"two"]
+
+
+async def test_documents_of_a_rewritten_log_whose_frame_is_lost_are_counted_once(store: FileStore, log: Path) -> None:
+    for number in range(1, 5):
+        await put(store, fact(number))
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(4),)))
+    _, bodies, *_ = frame_starts(log)
+    blind(log, bodies)
+    assert [(loss.documents, loss.entries) for loss in (await store.repair()).losses] == [(3, 0)]
+    await put(store, fact(5), b"a body that is damaged")
+    flip_all(log, b"a body that is damaged")
+    assert [(loss.documents, loss.entries) for loss in (await store.repair()).losses] == [(1, 0)]
+    assert [(loss.documents, loss.entries) for loss in await store.losses()] == [(4, 0)]
+    assert await store.acknowledge_losses(ADA, at=LATE) == 1
+    assert await store.losses() == []
+    await put(store, fact(6))
+    await put(store, fact(7))
+    blind(log, frame_starts(log)[-2])
+    assert [(loss.documents, loss.entries) for loss in (await store.repair()).losses] == [(0, 1)]
+
+
+async def test_documents_whose_journal_is_lost_are_named_again(store: FileStore, log: Path) -> None:
+    for number in range(1, 4):
+        await put(store, fact(number))
+    await store.erase(ErasureTarget(space=ADA, at=AT))
+    entries, *_ = frame_starts(log)
+    blind(log, entries)
+    assert [(loss.documents, loss.entries) for loss in (await store.repair()).losses] == [(0, 3)]
+    assert len(await documents(store)) == 3
+    named = [(entry.sequence, entry.action, entry.ref) for entry in (await journal(store))[4:]]
+    assert named == [(4 + number, JournalAction.MAINTENANCE, fact(number)) for number in range(1, 4)]
+    assert (await store.check()).ok
+
+
+async def test_a_damaged_answer_is_no_loss(store: FileStore, log: Path) -> None:
+    await store.commit(batch(PutChange(fact(1), b"body", 0), idempotency=ONCE))
+    flip_all(log, ONCE.answer)
+    report = await store.repair()
+    assert [problem.quarantined for problem in report.problems] == [True]
+    assert (report.losses, await store.losses()) == ((), [])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import DocumentRef, JournalAction
-from elytron_store.file.log import (
+from elytron_store.file.frame import (
     ACKNOWLEDGED_AT,
     CHECKSUM_BYTES,
     HEADER_BYTES,

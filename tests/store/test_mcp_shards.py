@@ -12,7 +12,8 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CommitReceipt, DamageKind, ErasureTarget, JournalAction, PutChange
+from elytron_core.ports.store import CommitReceipt, ErasureTarget, JournalAction, PutChange
+from elytron_core.ports.store_checks import DamageKind
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import (
     ADA,

@@ -9,6 +9,7 @@ import pytest
 from tests.store.postgres_proxy import CuttingProxy, proxied
 from tests.store.postgres_rig import empty_tables, open_tables
 
+from elytron_core.clock import Instant
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,
@@ -25,9 +26,17 @@ from elytron_core.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from elytron_core.ports.store import BatchKey, CommitReceipt, DamageKind, EntryDraft, JournalAction, PutChange
+from elytron_core.ports.store import (
+    BatchKey,
+    CommitReceipt,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
+)
+from elytron_core.ports.store_checks import DamageKind
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import ADA, batch, blob, documents, fact, journal, one, put, write_blob
+from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.postgres.connections import ConnectionLost
 from elytron_store.postgres.store import PostgresStore
 
@@ -309,6 +318,21 @@ async def test_damaged_bytes_are_found_set_aside_and_never_served(store: Postgre
     ]
     assert [kept.ref for kept in await documents(store)] == [fact(2)]
     assert (await store.check()).ok
+    (loss,) = await store.losses()
+    assert (loss.space, loss.documents, loss.blobs) == (ADA, 1, 1)
+    assert (await store.losses(ADA), await store.losses(BOB)) == ([loss], [])
+    assert await store.acknowledge_losses(ADA, at=Instant(loss.at - 1)) == 0
+    assert await store.acknowledge_losses(None, at=loss.at) == 1
+    assert await store.losses() == []
+
+
+async def test_the_erasure_of_a_space_takes_the_record_of_its_losses(store: PostgresStore, beside: Beside) -> None:
+    await put(store, fact(1), b"one")
+    for partition in range(4):
+        beside.execute(f"UPDATE elytron.documents_p{partition:02} SET body = 'else' WHERE body = 'one'".encode())
+    assert len((await store.repair()).losses) == 1
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+    assert await store.losses() == []
 
 
 async def test_a_journal_that_was_cut_or_altered_is_not_served(store: PostgresStore, beside: Beside) -> None:

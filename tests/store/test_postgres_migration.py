@@ -43,7 +43,7 @@ async def fingerprints(url: str) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for space in ("ada", "bob"):
         async with elytron.open(url, space=space, clock=CLOCK) as memory:
-            report = await memory.inspect()
+            report = await memory.inspect(fingerprints=True)
         found[space] = report.state_fingerprint, report.event_fingerprint
     return found
 

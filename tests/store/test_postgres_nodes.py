@@ -54,7 +54,7 @@ async def test_every_node_answers_alike_whoever_wrote(nodes: list[MemoryRuntime]
         left, *others = [await node.recall(f"When was Ada at the {place}?") for node in nodes]
         assert len(left.hits) > 2
         assert all(other.hits == left.hits and other.sequence == left.sequence for other in others)
-    (state,) = {(await node.inspect()).state_fingerprint for node in nodes}
+    (state,) = {(await node.inspect(fingerprints=True)).state_fingerprint for node in nodes}
     assert state
 
 
@@ -102,7 +102,7 @@ async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(n
     await one.erase(whole_space="ada")
     await one.add("The boat leaves at nine.", conversation="old")
     await other.add("The ferry leaves at six.", conversation="new")
-    assert (await one.inspect()) == (await other.inspect())
+    assert (await one.inspect(fingerprints=True)) == (await other.inspect(fingerprints=True))
     assert [len((await one.recall(word)).hits) > 0 for word in ("boat", "ferry")] == [True, True]
 
 

@@ -241,7 +241,7 @@ def _require_whole_copy(copy: Path, folder: Path, programs: Path, environment: d
         user = pwd.getpwnam("nobody")
         for path in (data, *data.rglob("*")):
             os.chown(path, user.pw_uid, user.pw_gid)
-    before = CliRunner().invoke(elytron_group, ["inspect"], env=environment)
+    before = CliRunner().invoke(elytron_group, ["inspect", "--fingerprints"], env=environment)
     found: list[str] = []
     for options, is_replica in (((), False), (("fsync=off",), False), ((), True)):
         if is_replica:
@@ -251,7 +251,7 @@ def _require_whole_copy(copy: Path, folder: Path, programs: Path, environment: d
         server, port = start_server(data.parent, programs, options=("wal_level=replica", "max_wal_senders=4", *options))
         try:
             copied = re.sub(r":\d+/", f":{port}/", environment["ELYTRON_STORE"])
-            after = CliRunner().invoke(elytron_group, ["inspect", "--store", copied], env=environment)
+            after = CliRunner().invoke(elytron_group, ["inspect", "--fingerprints", "--store", copied], env=environment)
             found.append(after.stdout or json.loads(after.stderr)["error"]["key"])
         finally:
             stop_server(server)

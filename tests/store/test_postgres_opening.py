@@ -23,12 +23,20 @@ from elytron_core.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from elytron_store.conformance.examples import ADA, fact, one, put
+from elytron_core.ids import SpaceId
+from elytron_store.conformance.examples import ADA, JOBS, fact, one, put, queued
 from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.connections import connect_once
-from elytron_store.postgres.tables import ServerFacts, WantedTables, examine_server, prepare_tables, transport_danger
+from elytron_store.postgres.tables import (
+    STEPS,
+    ServerFacts,
+    WantedTables,
+    examine_server,
+    prepare_tables,
+    transport_danger,
+)
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +171,7 @@ async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, as
     found = {item.name: item for item in await examine_server(parse_address(f"{fresh}?sealed=no"))}
     dangers = {"synchronous_commit", "statement_timeout", "default_transaction_read_only", "connections left"}
     assert {item.name for item in found.values() if item.danger} == dangers
-    assert (found["fsync"].value, found["schema"].value) == ("on", "none; this build creates version 1")
+    assert (found["fsync"].value, found["schema"].value) == ("on", "none; this build creates version 2")
     assert found["connections left"].value == "8"
     assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
 
@@ -194,7 +202,7 @@ async def test_a_server_without_dangers_shows_none_and_its_tables_version(fresh:
     found = await examine_server(parse_address(f"{fresh}?sealed=no"))
     assert [item for item in found if item.danger] == []
     assert found[-2].name == "sslmode"
-    assert found[-1].value == "version 1; this build knows 1"
+    assert found[-1].value == "version 2; this build knows 2"
     ask("UPDATE elytron.manifest SET body = 'x' WHERE name = 'layout'")
     assert (await examine_server(parse_address(fresh)))[-1].value == "unreadable"
 
@@ -243,13 +251,30 @@ async def test_tables_of_an_older_version_take_the_steps_to_this_one_once(fresh:
     await put(store, fact(1), b"tea")
     wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
     async with await connect_once(wanted.address) as left, await connect_once(wanted.address) as right:
-        await asyncio.gather(*(prepare_tables(each, wanted, steps=(first_step, second_step)) for each in (left, right)))
+        await asyncio.gather(
+            *(prepare_tables(each, wanted, steps=(*STEPS, first_step, second_step)) for each in (left, right))
+        )
     assert ask("SELECT partitions, second FROM elytron.first_step") == [(4, None)]
     assert await one(store, fact(1)) is not None
     await store.close()
     refused = await refusal(f"{fresh}?sealed=no")
     assert isinstance(refused, StoreNewer)
-    assert refused.found == 3
+    assert refused.found == 4
+
+
+async def test_tables_without_the_index_of_queues_get_it_with_what_they_hold(fresh: str, ask: Ask) -> None:
+    store = await open_tables(fresh)
+    for name in ("ada", "bob"):
+        await put(store, JOBS if name == "bob" else fact(1), space=SpaceId(name))
+    await store.close()
+    for partition in range(4):
+        ask(f"DROP INDEX elytron.documents_p{partition:02}_queued")
+    ask("""UPDATE elytron.manifest SET body = convert_to('{"schema_version": 1, "partitions": 4}', 'UTF8')
+        WHERE name = 'layout'""")
+    again = await open_tables(fresh)
+    assert await queued(again) == {"bob"}
+    assert ask("SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'documents_p%_queued'") == [(4,)]
+    await again.close()
 
 
 async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask: Ask) -> None:
@@ -257,7 +282,7 @@ async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask:
     wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
     async with await connect_once(wanted.address) as connection:
         with pytest.raises(psycopg.errors.UndefinedTable):
-            await prepare_tables(connection, wanted, steps=(first_step, broken_step))
+            await prepare_tables(connection, wanted, steps=(*STEPS, first_step, broken_step))
     assert ask("SELECT to_regclass('elytron.first_step')") == [(None,)]
     await (await open_tables(fresh)).close()
 

@@ -98,7 +98,8 @@ async def nodes(addresses: Sequence[Mapping[str, Any]]) -> AsyncIterator[TwoNode
 async def state_of(nodes: TwoNodes) -> tuple[str, ...]:
     """Return what bob's space comes to, by each node."""
     answers = [
-        (await node.post("/v1/inspect", json={}, headers=nodes.bob)).json() for node in (nodes.first, nodes.second)
+        (await node.post("/v1/inspect", json={"fingerprints": True}, headers=nodes.bob)).json()
+        for node in (nodes.first, nodes.second)
     ]
     return tuple(answer["state_fingerprint"] for answer in answers)
 

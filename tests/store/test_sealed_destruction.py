@@ -19,9 +19,7 @@ from elytron_core.errors import (
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
-    DamageKind,
     DeleteChange,
     Document,
     DocumentRef,
@@ -30,8 +28,8 @@ from elytron_core.ports.store import (
     ErasureTarget,
     JournalAction,
     Store,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreProblem
 from elytron_store.conformance.examples import (
     ADA,
     AT,

@@ -9,15 +9,13 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    CheckReport,
     CommitReceipt,
-    DamageKind,
     Document,
     EntryDraft,
     JournalAction,
     PutChange,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreProblem
 from elytron_store.conformance.examples import (
     ADA,
     batch,

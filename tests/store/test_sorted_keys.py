@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_store.engine import DocumentPage, OrderedKeys
+from elytron_store.engine import DocumentPage
+from elytron_store.ledger import OrderedKeys
 
 KEYS = st.text(alphabet="09af.-", min_size=1, max_size=3)
 STEPS = st.lists(st.tuples(st.booleans(), KEYS), max_size=120)

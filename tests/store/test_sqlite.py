@@ -40,6 +40,7 @@ from elytron_store.conformance.examples import (
     sequences,
     write_blob,
 )
+from elytron_store.device_room import DeviceBounds
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_library
 
@@ -92,11 +93,9 @@ async def test_a_group_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await store.close()
 
 
-async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_limits, "CHECKPOINT_BYTES", 64 * 1024)
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=WITH_WAL)
+async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(tmp_path: Path) -> None:
+    bounds = DeviceBounds(wal_bytes=64 * 1024)
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=WITH_WAL, bounds=bounds)
     for number in range(40):
         await put(store, fact(number), bytes(20_000))
     assert (tmp_path / "m.db-wal").stat().st_size < 300_000
@@ -266,6 +265,19 @@ async def test_a_failed_write_beside_the_queue_ends_the_handle_too(tmp_path: Pat
     device.trouble.at.clear()
     with pytest.raises(StoreFailed):
         await put(store, fact(1))
+    await store.close()
+
+
+async def test_after_a_failed_erasure_the_handle_takes_no_more_writes(tmp_path: Path) -> None:
+    device = failing()
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
+    await put(store, fact(1), b"body")
+    device.trouble.at["DELETE"] = driver_error(10)
+    with pytest.raises(StoreFailed):
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+    device.trouble.at.clear()
+    with pytest.raises(StoreFailed):
+        await put(store, fact(2))
     await store.close()
 
 

@@ -26,7 +26,6 @@ from elytron_core.ports.store import (
     ERASURE_REF,
     Batch,
     BatchKey,
-    CheckReport,
     CommitReceipt,
     DeleteChange,
     Document,
@@ -40,6 +39,7 @@ from elytron_core.ports.store import (
     RequireRevision,
     Store,
 )
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store.conformance.examples import AT, blob, source
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore

@@ -29,7 +29,6 @@ from elytron_turn.assembler import (
     cut_tools,
 )
 from elytron_turn.context import (
-    RecalledMemory,
     ShownBlock,
     StableContext,
     TailParts,
@@ -38,6 +37,7 @@ from elytron_turn.context import (
     reference_message,
     summary_text,
 )
+from elytron_turn.memory import RecalledMemory
 from elytron_turn.sizes import bytes_of, cut_middle, share_room, text_bytes, within_tokens
 
 AT = Instant(1_780_000_000_000)

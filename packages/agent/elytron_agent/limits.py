@@ -68,8 +68,6 @@ FACT_NAME_CHARS = 90
 """Of a fact's id, and of its key."""
 WINDOW_TURNS = 64
 """Turns that may be in a context word for word."""
-SUMMARY_LINE_CHARS, SUMMARY_LINE_CHARS_MIN = 240, 40
-"""Of each message in a summary, and if there is little room."""
 ITEM_DETAILS = 48
 """Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
 ITEM_DETAIL_PIECES = 4
@@ -109,7 +107,6 @@ RESULTS_LISTED = 100
 """Results that are listed, and how much of those put away is read at once."""
 RECALL_DEADLINE_S = 0.05
 RECALL_LIMIT = 8
-STABLE_FACTS_CHARS = 6_000
 
 
 MAX_STEPS = 10

@@ -15,6 +15,7 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 FILE = "elytron.toml"
 FILE_BYTES = 64 * 1024
 DEFAULT_SPACE = "default"
+YES_WORDS, NO_WORDS = frozenset({"yes", "true", "1", "on"}), frozenset({"no", "false", "0", "off"})
 MASK = "********"
 _PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/\s]+(?=@)|([?&](?:ssl)?password=)[^&\s]+")
 """A password in a URL, before the host or among its options."""
@@ -59,6 +60,17 @@ class RunSettings:
     agent: FoundSetting | None = None
     channel: FoundSetting | None = None
     chat: FoundSetting | None = None
+    per_repository: FoundSetting | None = None
+
+    @property
+    def is_per_repository(self) -> bool:
+        """True if the folder decides about the space. Raises InvalidInput for a word that is neither yes nor no."""
+        setting = self.per_repository
+        if setting is None or setting.value in NO_WORDS:
+            return False
+        if setting.value not in YES_WORDS:
+            raise InvalidInput(field=setting.origin, problem="is neither `yes` nor `no`")
+        return True
 
     def told(self) -> dict[str, FoundSetting]:
         """Return what is set, by name."""
@@ -77,6 +89,7 @@ OPTIONS = (
     "agent",
     "channel",
     "chat",
+    "per_repository",
 )
 """Settings that an option, the environment or the file gives."""
 SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret", "space_secret")
@@ -105,9 +118,14 @@ ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 """Variables of other names that mean the same, and count where ours is not set."""
 
 
-def resolve_settings(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> RunSettings:
-    """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML."""
-    file = file_settings(folder / FILE)
+def resolve_settings(
+    options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path | None
+) -> RunSettings:
+    """Return the settings; without a folder, no file is read.
+
+    Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML.
+    """
+    file = file_settings(folder / FILE) if folder is not None else {}
     found: dict[str, FoundSetting] = {}
     for name in OPTIONS:
         variable = f"ELYTRON_{name.upper()}"

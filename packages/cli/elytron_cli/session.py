@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,20 +28,23 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     SourceKind,
 )
-from elytron_cli.config import RunSettings, default_store, resolve_settings
+from elytron_cli.config import FILE, FoundSetting, RunSettings, default_store, resolve_settings
 from elytron_cli.input.options import as_json, global_options
 from elytron_cli.input.values import valid_value
+from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import CommandOutput, OperationRefused, ProgressBar
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import (
+    ElytronError,
     KeyDestroyed,
     SpaceIncomplete,
     SpaceLocked,
     StoreCorrupt,
+    StoreError,
     StoreUnavailable,
     StoreUrlInvalid,
 )
-from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import OperationRequest, Value
 from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.ports.store import KeyProvider
@@ -250,11 +254,58 @@ def _make_folder(folder: Path) -> None:
 
 
 SPACES_NAMED = 5
+_RESOLVED = "elytron.resolved"
 
 
-def run_settings() -> RunSettings:
-    """Return the settings of this run."""
-    return resolve_settings(global_options(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+def run_settings(place: Path | None = None) -> RunSettings:
+    """Return the settings of this run; with `--per-repository`, the space is that of `place`, else of this folder."""
+    context = click.get_current_context()
+    resolved = context.meta.get(_RESOLVED)
+    if isinstance(resolved, RunSettings):
+        return resolved
+    settings = stated_settings()
+    if settings.is_per_repository:
+        space = asyncio.run(_project_space(settings, place))
+        settings = context.meta[_RESOLVED] = replace(settings, space=FoundSetting(space, PER_REPOSITORY))
+    return settings
+
+
+def stated_settings(*, with_file: bool = True) -> RunSettings:
+    """Return the settings of this run as they are stated: no store is opened to find the space of a repository.
+
+    Without the file, what a repository carries decides nothing.
+    """
+    options = global_options(click.get_current_context())
+    return resolve_settings(options, environment=os.environ, folder=Path.cwd() if with_file else None)
+
+
+def person_space(settings: RunSettings, /) -> str:
+    """Return the space of what holds in all projects: the one that the user names, no file in a project."""
+    from elytron_assistants.registry import PERSON_SPACE
+
+    return PERSON_SPACE if settings.space.origin in {"default", FILE} else settings.space.value
+
+
+async def project_labels(session: CommandSession, /) -> dict[str, str]:
+    """Return the labels of projects by their spaces; none if the registry cannot be read."""
+    from elytron_assistants.registry import read_registry
+
+    with suppress(ElytronError):
+        return (await read_registry(session.runtime, person_space(stated_settings()))).labels
+    return {}
+
+
+async def _project_space(settings: RunSettings, place: Path | None) -> str:
+    from elytron_assistants.registry import note_project, project_memory
+    from elytron_assistants.repository import session_folder
+
+    folder = place or session_folder(str(Path.cwd()), environment=os.environ)
+    async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
+        home = await project_memory(session.runtime, folder, person=person_space(settings))
+        if await session.runtime.context.spaces.find(SpaceId(home.spaces[0])) is not None:
+            with suppress(StoreError):  # one that is only read has no label
+                await note_project(session.runtime, home)
+        return home.spaces[0]
 
 
 def run_output() -> CommandOutput:
@@ -268,15 +319,18 @@ def run_work(
     *,
     when_missing: WhenMissing = WhenMissing.REFUSE,
     hints: bool = True,
+    progress: str | None = None,
 ) -> int | None:
     """Open the store, do `work`, close; return its exit code. Raises StoreMissing.
 
-    A command that only reads gives a hint if its space is empty and the store has others.
+    A command that only reads gives a hint if its space is empty and the store has others. `progress` is the text of a
+    bar that is shown at once; without it one is shown if an index is built.
     """
     found, out = run_settings(), run_output()
 
     async def whole() -> int | None:
-        with ProgressBar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
+        what = progress or "indexing"
+        with ProgressBar(what, unit="entries", shown=not out.is_json, unasked=progress is None) as bar:
             async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
                 session.runtime.context.entries.add("cli")
                 # Looked for before the work, which may write, and shown behind its output.
@@ -334,6 +388,9 @@ async def _other_spaces(session: CommandSession) -> str | None:
     found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not found:
         return None
+    space = session.scope.space
+    if await context.losses.of(space) or await context.store.journal(space, after=0, limit=1):
+        return None  # it was not empty: damage took what was there
     told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
-    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: choose one with --space"
+    return f"the space {space!r} is empty; this store has {told}{more}: choose one with --space"

@@ -23,6 +23,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of
 from elytron_core.ports.store import JournalAction, JournalEntry
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Scope
 
 
@@ -42,13 +43,15 @@ class SpaceContents(Value):
     compared_model: str | None = None
     """The model whose vectors recall compares; None: it compares none of a model."""
     unembedded_units: int = 0
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
 
 
 async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceContents:
     """Return the contents of `space`. No memory is read: the store counts, and conversations have heads."""
-    record = await ctx.spaces.find(space)
+    record, losses = await ctx.spaces.find(space), await ctx.losses.of(space)
     if record is None:
-        return SpaceContents(space=space, exists=False)
+        return SpaceContents(space=space, exists=False, losses=losses)
     counts = {collection: await ctx.store.count(space, collection) for collection in COLLECTIONS}
     heads = [head async for head in read_heads(ctx.store, space)]
     speakers = dict.fromkeys(name for head in heads for name in head.speakers)
@@ -69,6 +72,7 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
         jobs=jobs,
         compared_model=wanted.info.model if wanted is not None else None,
         unembedded_units=unembedded,
+        losses=losses,
     )
 
 

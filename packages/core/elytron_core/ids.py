@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NewType, Protocol, runtime_checkable
 
+from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.text.analyser import is_unspaced
@@ -129,6 +130,11 @@ def require_name(name: str, /, *, field: str, limit: int) -> None:
         raise LimitExceeded(what=f"characters in {field}", limit=limit, found=len(name))
     if not name.isprintable() or name != name.strip():
         raise InvalidInput(field=field, problem="has control characters, lone surrogates or surrounding white space")
+
+
+def is_name(text: str, /) -> bool:
+    """Return whether `text` may be stored as a name."""
+    return 0 < len(text) <= limits.NAME_CHARS and text.isprintable() and text == text.strip()
 
 
 def holds_name(text: str, name: str, /) -> bool:

@@ -43,8 +43,6 @@ PINNED_STORES = 1_024
 LAST_CONVERSATIONS = 10_000
 """Subjects of a runtime whose last conversation it remembers."""
 FACT_USES_KEPT = 10_000
-FACT_USES_CLOSE_WAIT_S = 2.0
-"""After this time, a runtime that closes no longer stores when facts were last used."""
 LEARNING_RULES = 256
 TOMBSTONE_SENTENCES = 64
 FACT_CITATIONS = 6
@@ -149,6 +147,12 @@ BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
+SCAN_PAGE = 250
+"""Documents or entries that a walk over a space reads at once: a thread that reads many delays all others."""
+ERASING_MS = 5_000
+"""An open runtime ends an erasure of another process that was begun so long ago and not ended."""
+WORK_STEP_S = 0.001
+"""Upkeep that takes longer lets other tasks run: a recall passes through the event loop several times."""
 IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
 
@@ -251,6 +255,9 @@ READING_BYTES = 8_192
 """Turns and facts that a runtime keeps as it read them, and the largest of these."""
 INDEX_CACHE_BYTES = 256 * 1024 * 1024
 INDEX_CACHE_SPACES = 65_536
+CLOSE_WAIT_S = 1.5
+"""After this time, a runtime that closes begins no further checkpoint of an index; after a third of it, it no longer
+stores when facts were last used."""
 VECTOR_DIMENSIONS = 8_192
 
 # Embedding

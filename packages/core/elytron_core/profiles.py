@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from elytron_core.clock import Instant
 from elytron_core.model import Value
 
 Count = Annotated[int, Field(ge=0)]
@@ -90,6 +91,8 @@ class StoreCapabilities(Value):
     """Bodies and blobs are encrypted before the engine sees them."""
     nodes: bool = False
     """Other machines write to it too, so what a handle remembers of a space is compared before it is used."""
+    queue_index: bool = False
+    """It lists the spaces with unfinished jobs without looking at the others."""
     following: bool = True
     """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
 
@@ -187,3 +190,22 @@ class ActionAdmission(Value):
     action: ModeAction
     admitted: bool
     reason: str = ""
+
+
+class SpaceLoss(Value):
+    """What repairs could not save of a space, up to the last of them. Each number is the least that was lost."""
+
+    space: str | None
+    """None if it is unknown whose it was."""
+    documents: int
+    entries: int
+    blobs: int
+    at: Instant
+    what: str
+
+    @property
+    def summary(self) -> str:
+        """The loss in words, without the name of its space."""
+        counts = {"documents": self.documents, "journal entries": self.entries, "blobs": self.blobs}
+        lost = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"{lost or 'an unknown number of memories'} ({self.what})"

@@ -166,24 +166,6 @@ def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> st
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 
 
-class UnorderedDigest:
-    """A digest of byte strings that are added one after the other; their order does not count."""
-
-    def __init__(self) -> None:
-        self._items: list[bytes] = []
-
-    @property
-    def count(self) -> int:
-        """The number of byte strings that were added."""
-        return len(self._items)
-
-    def add(self, item: bytes, /) -> None:
-        self._items.append(hashlib.sha256(item).digest())
-
-    def hexdigest(self) -> str:
-        return hashlib.sha256(b"".join(sorted(self._items))).hexdigest()
-
-
 def keyed_digest(secret: bytes, data: bytes, /) -> str:
     """Return a digest of `data` that only holders of `secret` can check or guess (keyed BLAKE2b, 32 hex digits)."""
     return hashlib.blake2b(data, key=secret, digest_size=16).hexdigest()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from elytron_adapter.admission_control import ConnectionBounds
 from elytron_adapter.http.requests import ADMITTED
@@ -165,6 +165,7 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
         """Tells the table where each connection is, and applications how to say that its peer is admitted."""
 
         connection: PeerConnection
+        answering: RequestResponseCycle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -173,6 +174,12 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             table.remove(self.connection)
+            # uvicorn tells only the latest request, but a stream may be open that others are pipelined behind.
+            for cycle in (self.answering, *(cycle for cycle, _ in self.pipeline)):
+                if cycle is not None and not cycle.response_complete:
+                    logger.debug("connection lost in an answer", exc_info=exc)
+                    cycle.disconnected = True
+                    cycle.message_event.set()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -182,6 +189,8 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
         def on_headers_complete(self) -> None:
             self.connection.end_head()
             super().on_headers_complete()
+            if not self.pipeline:
+                self.answering = self.cycle
 
         def handle_websocket_upgrade(self) -> None:
             # Until its caller is admitted, a socket has the time of another head.
@@ -190,7 +199,9 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
 
         def on_response_complete(self) -> None:
             # Before a pipelined request is begun, which is answering again.
-            if not self.pipeline:
+            if self.pipeline:
+                self.answering, _ = self.pipeline[-1]
+            else:
                 self.connection.end_answer()
             super().on_response_complete()
 

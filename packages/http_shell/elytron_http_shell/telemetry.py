@@ -27,22 +27,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import EventDict
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import work_of
+from elytron.jobs.queue import apart_from_others, work_of
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http.requests import heads_of
 from elytron_adapter.http.responses import ERROR_KEY
 from elytron_adapter.surface import Figures, SurfaceFigure
 from elytron_core import limits
 from elytron_core.errors import ElytronError, MissingExtra
-from elytron_core.ids import SpaceId, is_id
+from elytron_core.ids import is_id
 from elytron_core.planes.jobs import JobState
 from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_core.ports.store import queued_spaces
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _LOSSES = ("_lost_total", "_unstorable_upstreams")
 _SPACES_COUNTED = 2_000
 _SPACES_READ = 200
-"""Spaces whose jobs are counted: each is read."""
+"""Spaces with unfinished jobs that are counted: each is read."""
 
 
 class ServerMetrics:
@@ -60,7 +61,10 @@ class ServerMetrics:
         )  # fmt: skip
         self._errors = Counter("elytron_errors", "Requests refused, by error key.", ("key",), registry=self._registry)
         self._jobs = Gauge(
-            "elytron_jobs", f"Jobs by state, in the first {_SPACES_READ} spaces.", ("state",), registry=self._registry
+            "elytron_jobs",
+            f"Jobs by state, in the first {_SPACES_READ} spaces with unfinished ones.",
+            ("state",),
+            registry=self._registry,
         )
         self._in_flight = Gauge("elytron_requests_in_flight", "Requests in progress.", registry=self._registry)
         self._gauges = {
@@ -126,7 +130,7 @@ class ServerMetrics:
         try:
             spaces = await context.store.spaces(limit=_SPACES_COUNTED)
             figures |= {"store_spaces": len(spaces), "store_ready": 1}
-            await self._count_jobs(context, spaces[:_SPACES_READ])
+            await self._count_jobs(context)
         except ElytronError:
             figures["store_ready"] = 0
         self._in_flight.set(self._running)
@@ -134,12 +138,17 @@ class ServerMetrics:
             self._gauges[name].set(figure)
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-    async def _count_jobs(self, context: OperationContext, spaces: Sequence[SpaceId]) -> None:
+    async def _count_jobs(self, context: OperationContext) -> None:
         counted = dict.fromkeys((state.value for state in JobState), 0)
-        for space in spaces:
-            _, counts = await work_of(context, space)
-            for state, count in counts.items():
-                counted[state] += count
+        number = 0
+        async for space in queued_spaces(context.store):
+            with apart_from_others(lambda: None):
+                _, counts = await work_of(context, space)
+                for state, count in counts.items():
+                    counted[state] += count
+            number += 1
+            if number == _SPACES_READ:
+                break
         for state, count in counted.items():
             self._jobs.labels(state).set(count)
 

@@ -13,7 +13,7 @@ import json
 import struct
 import sys
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -73,9 +73,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
     arrays = [_CheckpointArray.of(values[: columns.size], dtype) for values, dtype in kept]
     arrays += [_CheckpointArray.of(values, "<i4") for values in (refs.kinds, refs.order)]
     arrays += [_CheckpointArray.of(refs.keys, refs.keys.dtype.str), _CheckpointArray.of(frozen.threaded, "<i4")]
-    arrays += [
-        _CheckpointArray.of(values, dtype) for values, dtype in zip(frozen.vocabulary.kept(), KEPT_DTYPES, strict=True)
-    ]
+    arrays += map(_CheckpointArray.of, frozen.vocabulary.kept(), KEPT_DTYPES)
     for segment in frozen.segments:
         arrays += [_CheckpointArray.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
     models = sorted(frozen.models.items())
@@ -337,18 +335,29 @@ class SpaceIndex:
         """Return a number that no index had before, and that is another once a document of `collection` changes."""
         return self._versions[collection]
 
+    def renew_versions(self) -> None:
+        """Have every collection count as changed: an erasure does not name all that it takes."""
+        self._versions.clear()
+
     def apply(
-        self, changes: Sequence[DocumentChange], /, *, embedded: Sequence[EmbeddedDocument] = (), watermark: int
+        self,
+        changes: Sequence[DocumentChange],
+        /,
+        *,
+        embedded: Sequence[EmbeddedDocument] = (),
+        watermark: int,
+        touched: Collection[str] = (),
     ) -> None:
         """Replace the units of each document named, then the vectors, whole or not at all, and move the watermark.
 
+        `touched` are further collections of which documents changed that have no units.
         Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
         that names another document than its change; LimitExceeded for more units than an index can hold.
         """
         self._planes = None
         self._reading.forget()
         self._state.apply(changes, embedded)
-        for collection in {change.ref.collection for change in changes}:
+        for collection in {change.ref.collection for change in changes} | set(touched):
             self._versions.pop(collection, None)
         self._watermark = watermark
         # A compaction works on the state of an earlier moment and needs these changes again.
@@ -358,6 +367,10 @@ class SpaceIndex:
             # The caller did not compact in time, so memory is bounded here, at the price of a pause.
             self._since, self._is_purged_since = [], False
             self.finish_compacting(self._state.freeze().compacted())
+
+    def own_parts(self) -> Iterator[None]:
+        """Copy, part by part, what `purge` would else copy at once; the index can be used in between."""
+        return self._state.own_parts()
 
     def purge(self) -> None:
         """Remove the words, names and vectors of removed units. Copies frozen before are up to their holders."""

@@ -1,7 +1,7 @@
 """Tools that a host is shown, in sets: operations, plain calls of one, and those that answer in short lines."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -30,6 +30,7 @@ from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Request, Value
 from elytron_core.policy.admission.claimed_times import future_claim_text
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Name, Scope, Tags
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ def line_tools() -> tuple[LineTool, ...]:
 
 
 _NOTHING = "Nothing relevant is stored."
+_LOST = "Damage took memories that were stored here; the operator was told. What is missing may have been known."
 _DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
 
 
@@ -302,13 +304,17 @@ def _tell_search(report: MemoryRecallReport) -> str:
         return "Nothing has been stored here yet."
     # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
     if report.outcome is RecallOutcome.NOTHING:
-        return _NOTHING
+        return f"{_loss_line(report.losses)}{_NOTHING}"
     doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
-    return f"{doubt}{_hit_lines(report.hits)}"
+    return f"{_loss_line(report.losses)}{doubt}{_hit_lines(report.hits)}"
+
+
+def _loss_line(losses: Sequence[SpaceLoss]) -> str:
+    return f"{_LOST}\n" if losses else ""
 
 
 def _tell_list(report: MemoryListReport) -> str:
-    return _hit_lines(report.items) or "Nothing is stored."
+    return _loss_line(report.losses) + (_hit_lines(report.items) or "Nothing is stored.")
 
 
 def _tell_control(report: MemoryControlReport) -> str:
@@ -325,7 +331,7 @@ def _tell_status(report: MemoryInspectionReport) -> str:
     held = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
     spoken = ", ".join(report.speakers[:SPEAKERS_NAMED])
     more = len(report.speakers) - SPEAKERS_NAMED
-    return "\n".join(
+    return _loss_line(report.losses) + "\n".join(
         (
             f"memories: {held}",
             f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",

@@ -9,11 +9,12 @@ from starlette.datastructures import Headers
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_core import limits as core_limits
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved, require_name
 from elytron_core.scope import Scope
 from elytron_proxy.settings import MemoryUse, ProxySettings
 from elytron_proxy.wire import upstream as names
+from elytron_turn.memory import NO_DEADLINE, TurnDeadline
 
 CHANNEL: Final = "llm-proxy"
 """The channel of what was said through a proxy."""
@@ -31,8 +32,8 @@ class ProxyCaller:
     conversation: str | None = None
     call_id: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
-    until: float | None = None
-    """The loop's time at which the call goes on without memory; None: no call waits for what memory does."""
+    deadline: TurnDeadline = NO_DEADLINE
+    """When the call goes on without memory; without one, no call waits for what memory does."""
 
     async def current_credential(self) -> str | None:
         """Return the credential that the call came with."""
@@ -102,12 +103,3 @@ def _memory_use(settings: ProxySettings, headers: Headers) -> MemoryUse:
 def _named_field(value: str, field: str) -> str:
     require_name(value, field=field, limit=core_limits.NAME_CHARS)
     return value
-
-
-def is_name(value: str, /) -> bool:
-    """Return whether `value` may be stored as a name."""
-    try:
-        require_name(value, field="name", limit=core_limits.NAME_CHARS)
-    except ElytronError:
-        return False
-    return True

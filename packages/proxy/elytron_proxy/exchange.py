@@ -6,20 +6,22 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import MemoryWriteReport, TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
+from elytron_core.ids import is_name
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import Message, ToolObservation, TurnDelivery, TurnSource
+from elytron_core.planes.transcript import Message, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import CHANNEL, ProxyCaller, is_name
+from elytron_proxy.caller import CHANNEL, ProxyCaller
 from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of
 from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
 from elytron_proxy.dialects.dialect import Body, encode_shelved
@@ -41,6 +43,7 @@ from elytron_proxy.wire.relay import (
     WholeCopy,
 )
 from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
+from elytron_turn.memory import NO_DEADLINE, TurnMemory, observed_tools
 
 if TYPE_CHECKING:
     import httpx
@@ -77,15 +80,17 @@ class ExchangeCommit:
     block: PromptBlock
     continuation: ContinuedRequest | None
 
-    async def keep(self, answer: AnswerCopy, /) -> None:
-        """Keep what is to be kept of a whole answer. What memory does not take is counted."""
+    async def keep(self, answer: AnswerCopy, /) -> bool:
+        """Keep what is to be kept of a whole answer; return whether it is. What memory does not take is counted."""
         with self.parts.memory.committing(self.caller):
             try:
                 await self._kept(answer)
+                return True
             except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(ProxyFigure.LOST)
                 key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
                 logger.warning("turn not stored", extra={"request_id": self.caller.request_id, "key": key})
+                return False
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
@@ -135,8 +140,8 @@ class ExchangeCommit:
         return thread
 
     async def _store(self, thread: RequestThread, turn: TurnDraft) -> MemoryWriteReport:
-        request = MemoryWriteRequest(scope=self.caller.scope(thread.conversation), write=TranscriptWrite(turns=(turn,)))
-        return await self.parts.memory.keep(self.caller, request)
+        memory = TurnMemory(partial(self.parts.memory.keep, self.caller), self.caller.scope(thread.conversation))
+        return await memory.after((turn,))
 
     async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""
@@ -182,18 +187,10 @@ class ExchangeCommit:
                 model_alias=self.model if is_name(self.model) else None,
                 request_id=self.caller.request_id,
             ),
-            tool_observations=_prompt_observations(self.prompt),
+            tool_observations=observed_tools(((use.id, use.name) for use in self.prompt.uses), is_outside=True),
             # A tool's result may have anyone's words, and the model's answer rests on it.
             external_content_used=is_task or bool(beside) or self.prompt.has_tools_used or uses_tools,
         )
-
-
-def _prompt_observations(prompt: CallPrompt) -> tuple[ToolObservation, ...]:
-    named = {use.id: use for use in prompt.uses if is_name(use.id) and is_name(use.name)}
-    found = [
-        ToolObservation(observation_id=use.id, tool_name=use.name, external_content=True) for use in named.values()
-    ]
-    return tuple(found[: core_limits.TOOL_OBSERVATIONS])
 
 
 _OK: Final = 200
@@ -202,6 +199,7 @@ _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
 DOWN: Final = CallRefusal(503, "memory_required", "memory is unavailable, and this call requires it: try again later")
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server stopped before the end of its answer: try again")
+_NOT_STORED: Final = CallRefusal(503, "turn_not_stored", "the model answered, but the turn was not stored: try again")
 _DEGRADED: Final = "degraded"
 _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 
@@ -216,7 +214,7 @@ class ProxyExchange:
         self._dialect = dialect
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
-        self._caller = caller = replace(caller, until=None)
+        self._caller = caller = replace(caller, deadline=NO_DEADLINE)
         self._asked = asked
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
         self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
@@ -227,7 +225,7 @@ class ProxyExchange:
         self._placed_blocks: list[tuple[int, PromptBlock]] = []
         """Blocks by the place of their message: those of earlier turns, then this turn's own."""
         self._model = ""
-        self.keeping: asyncio.Task[None] | None = None
+        self.keeping: asyncio.Task[bool] | None = None
         """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
 
     async def run(self) -> None:
@@ -391,6 +389,8 @@ class ProxyExchange:
                 passed = relay.feed(chunk)
                 # Before the piece goes on: a client that leaves with it loses no turn.
                 self._look(relay.answer)
+                if not await self._may_end():
+                    break
                 await self._passage.give(passed)
         except httpx.HTTPError as error:
             refusal = UNDECODED if isinstance(error, httpx.DecodingError) else _CUT
@@ -400,6 +400,8 @@ class ProxyExchange:
         last = relay.end(refusal or _CUT, is_broken=is_broken)
         self._look(relay.answer)
         self._judge(relay.answer, is_broken=is_broken)
+        if not await self._may_end():
+            last = relay.refuse(_NOT_STORED)
         if last is not None:  # without its end, the server closes the connection
             await self._passage.give(last, is_last=True)
 
@@ -428,7 +430,14 @@ class ProxyExchange:
         copy.end()
         self._look(copy.answer)
         self._judge(copy.answer)
-        await self._passage.give(held + tail, is_last=True)
+        if await self._may_end():
+            await self._passage.give(held + tail, is_last=True)
+
+    async def _may_end(self) -> bool:
+        """Return whether the end of an answer may be sent, which may wait until its turn is stored."""
+        if not self._parts.settings.durable or self.keeping is None:
+            return True
+        return await asyncio.shield(self.keeping)
 
     def _look(self, answer: AnswerCopy) -> None:
         """Begin to keep the answer as soon as it is whole: nothing but its end marker makes it so."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -16,15 +17,11 @@ from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.dispatch import CallerEntrance, acting_as
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
-from elytron_core import limits as core_limits
 from elytron_core.contracts.control import MemoryGetRequest
-from elytron_core.contracts.projection import (
-    MemoryProjectionRequest,
-    SectionName,
-)
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
-from elytron_core.errors import ElytronError, InvalidInput, StoreBusy, StoreUnavailable, Unreachable
+from elytron_core.errors import ElytronError, StoreBusy, StoreUnavailable, Unreachable
+from elytron_core.ids import is_name
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import OperationRequest, Value
 from elytron_core.planes.records import Record
@@ -35,11 +32,12 @@ from elytron_core.planes.tools import (
     AgentToolRegistrySnapshot,
     RegistryOwner,
 )
+from elytron_core.policy.projection import fence
 from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
-from elytron_proxy.caller import ProxyCaller, is_name
+from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt
-from elytron_proxy.dialects.dialect import fence_block
+from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
 ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
@@ -50,8 +48,6 @@ Shelf = tuple[str, ...]
 """The namespace of records of one kind."""
 CONVERSATION: Final = "llm_conversation"
 """Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
-_NO_MEMORIES: Final = {SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS}
-"""Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
 
 
 TIMEOUT: Final = "timeout"
@@ -128,7 +124,7 @@ class ProxyMemory:
             else:
                 # Further calls rest on while this one asks.
                 health.rests_until = now + limits.REST_S
-        return replace(caller, until=asyncio.get_running_loop().time() + wait_s)
+        return replace(caller, deadline=TurnDeadline.after(wait_s))
 
     def judge(self, caller: ProxyCaller, /, *, is_down: bool) -> None:
         """Remember whether memory did in time what a call asked of it."""
@@ -144,13 +140,8 @@ class ProxyMemory:
 
     async def in_time(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
-        if caller.until is None:
-            return await work()
-        if caller.until <= asyncio.get_running_loop().time():
-            raise MemoryDown(TIMEOUT)
         try:
-            async with asyncio.timeout_at(caller.until):
-                return await work()
+            return await caller.deadline.bound(work)
         except TimeoutError:
             raise MemoryDown(TIMEOUT) from None
 
@@ -204,25 +195,19 @@ class ProxyMemory:
 
         Raises MemoryDown, also where memory takes too long.
         """
-        query = prompt.said[: core_limits.QUERY_CHARS].strip()
         registry = self._registry(caller, prompt)
-        try:
-            asked = MemoryProjectionRequest(
-                scope=caller.scope(),
-                query=query,
-                max_chars=max_chars,
-                # The last messages are in the request already.
-                recent_messages_limit=0,
-                filters=_without_conversation(shown) if shown is not None else RecallFilters(),
-                tool_registry_refs=(registry,) if registry is not None else (),
-            )
-            report = await self.call(caller, asked)
-        except InvalidInput as error:
-            raise MemoryDown(error.key) from None
-        if not report.selected_ids:
+        memory = TurnMemory(
+            partial(self.call, caller),
+            caller.scope(),
+            filters=_without_conversation(shown) if shown is not None else RecallFilters(),
+            registries=(registry,) if registry is not None else (),
+        )
+        context = await memory.before(TurnMessages(current=prompt.said), TurnBudget(max_chars))
+        if context.failure is not None:
+            raise MemoryDown(context.failure.key)
+        if not context.block:
             return PromptBlock()
-        cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
-        return PromptBlock(fence_block(report.system_memory_block), len(report.selected_ids), tuple(cites))
+        return PromptBlock(fence.wrap_block(context.block), len(context.selected), context.cites)
 
     async def has_all(self, caller: ProxyCaller, block: PromptBlock, /) -> bool:
         """Return whether the caller may still read each memory that a block cites: none was erased or made private.
@@ -357,9 +342,8 @@ class ProxyMemory:
 
     async def settle(self, caller: ProxyCaller, /) -> None:
         """Wait until what the space commits just now is committed, but not for long; not at all while it rests."""
-        wait_s = limits.SETTLE_WAIT_S
-        if caller.until is not None:
-            wait_s = min(wait_s, caller.until - asyncio.get_running_loop().time())
+        remaining_s = caller.deadline.remaining_s
+        wait_s = limits.SETTLE_WAIT_S if remaining_s is None else min(limits.SETTLE_WAIT_S, remaining_s)
         if wait_s > 0 and (pending := self._pending.get(caller.space)):
             # A copy, since commits that end take themselves out.
             await asyncio.wait(set(pending), timeout=wait_s)

@@ -7,11 +7,12 @@ from urllib.parse import parse_qs, unquote
 
 from pydantic import JsonValue
 
+from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_conversation
 from elytron_core.policy.admission.own_output import of_others
 from elytron_models.dialect import Fields, inner_object, json_text, object_fields, object_list, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import ProxyCaller, is_name
+from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.dialects.dialect import Body, items_of
 from elytron_proxy.memory import NAMESPACE, ProxyMemory

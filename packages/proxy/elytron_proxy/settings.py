@@ -139,6 +139,8 @@ class ProxySettings:
     """True if responses are stored here, so that `previous_response_id` works with every upstream."""
     finish: bool = False
     """True if an answer is read to its end, and stored, if its client leaves."""
+    durable: bool = False
+    """True if the end of an answer is sent only when its turn is stored; if that fails, an error is sent instead."""
     resend: bool = False
     """True if a request is sent once more without sealed reasoning that its server cannot read. One that continues
     a stored response always is: the client could not remove it."""

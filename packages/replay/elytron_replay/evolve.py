@@ -184,7 +184,7 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
     report = SandboxReport(space=scope.space, review=reviewed)
     if not reviewed.ok or reviewed.tier is None:
         return report
-    before = await memory.inspect(MemoryInspectionRequest(scope=scope))
+    before = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
     if reviewed.tier is TrialTier.PREVIEW:
         judged = await memory.write(_proposal_request(proposal, scope).model_copy(update={"dry_run": True}))
         report = report.model_copy(update={"decisions": judged.decisions})
@@ -202,7 +202,7 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
                     "displaced": tuple(name for name in titles if first[name] == name != later[name]),
                 }
             )
-    after = await memory.inspect(MemoryInspectionRequest(scope=scope))
+    after = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
     same = (before.state_fingerprint, before.event_fingerprint) == (after.state_fingerprint, after.event_fingerprint)
     return report.model_copy(update={"unchanged": same})
 

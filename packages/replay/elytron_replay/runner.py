@@ -18,6 +18,7 @@ from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, by_name
 from elytron.writes.facts import keep_all_uses
 from elytron_adapter import envelope
+from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
@@ -261,7 +262,7 @@ class _FixtureStage:
         carried: dict[SpaceId, str] = {}
         if not self._engine.durable and how is StoreReopening.CLOSED:
             # Documents that closing stores are in the archive too.
-            await keep_all_uses(self.runtime.context)
+            await keep_all_uses(self.runtime.context, within_s=limits.CLOSE_WAIT_S)
         for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
             scope = Scope(space=space)
             if (await self.runtime.inspect(MemoryInspectionRequest(scope=scope))).exists:
@@ -277,7 +278,7 @@ class _FixtureStage:
         if self._is_closed:
             await self.reopen(StoreReopening.CLOSED)
         reports = {
-            space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space)))
+            space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space), fingerprints=True))
             for space in self._fixture.spaces
         }
         return {

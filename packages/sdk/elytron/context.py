@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from elytron.indexing.checkpoints import Progress
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.directories import SkillDirs, ToolShelves
+from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
+from elytron.state.losses import StoreLosses
 from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
 from elytron.state.stored_messages import ImportedMessages
 from elytron_core.clock import Clock, Instant
@@ -67,6 +70,7 @@ class JobBlocked(Exception):
         self.reason = reason
 
 
+AT_ONCE: Final = Instant(0)
 Beat = Callable[[], Awaitable[None]]
 """Renews the lease of a job; raises where another worker has it by now."""
 JobRunner = Callable[[Scope, str, Beat], Awaitable[None]]
@@ -86,6 +90,7 @@ class OperationContext:
     spaces: SpaceRecords
     heads: HeadCache
     folds: SpaceIndexes
+    losses: StoreLosses
     encoders: RuntimeEncoders
     models: RuntimeModels = RuntimeModels()
     budget: SpendingBudget = field(default_factory=SpendingBudget)
@@ -103,7 +108,6 @@ class OperationContext:
     """Servers of this runtime, by the catalog's names; each adds itself when it is up."""
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
     """The host's directories of agent skills, which are read and nothing else."""
-    tool_shelves: ToolShelves = field(default_factory=ToolShelves)
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
     """Tells how much of a block is the same as in the turn before."""
     last_conversations: LastConversations = field(default_factory=LastConversations)
@@ -121,12 +125,14 @@ class OperationContext:
     """The id of the caller's own records."""
     source: str | None = None
     """The caller's own name for itself."""
+    progress: Progress | None = None
+    """Called while a space is read for a check, with how much is done and how much there is."""
     notes_projections: bool = False
     """If true, each projection leaves an entry in the journal."""
     interrupted: dict[tuple[SpaceId, str], str] = field(default_factory=dict[tuple[SpaceId, str], str])
     """Holders of the jobs that a lock of their space broke off, until they are given back."""
-    put_off: set[SpaceId] = field(default_factory=set[SpaceId])
-    """Spaces with jobs that this runtime has queued or seen."""
+    put_off: dict[SpaceId, Instant] = field(default_factory=dict[SpaceId, Instant])
+    """Spaces with jobs that this runtime has queued or seen, and from when on their queues are looked at."""
     runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])
     """Runners of jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
@@ -142,7 +148,15 @@ class OperationContext:
         self.fact_uses.forget(space)
         self.imported.forget()
         self.last_conversations.forget(space)
-        self.tool_shelves.forget(space)
+
+    def note_jobs(self, space: SpaceId, due_at: Instant = AT_ONCE, /) -> None:
+        """Have the queue of `space` looked at from `due_at` on, at once if that is not given."""
+        self.put_off[space] = min(due_at, self.put_off.get(space, due_at))
+
+    def waiting_spaces(self) -> list[SpaceId]:
+        """Return the spaces whose queues are to be looked at now."""
+        now = self.clock.now()
+        return [space for space, due_at in self.put_off.items() if due_at <= now]
 
     async def reached(self, request: Value, /) -> Value:
         """Return `request` once its space has the sequence that it demands, without that demand.

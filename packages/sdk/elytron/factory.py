@@ -19,6 +19,7 @@ from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
+from elytron.state.losses import StoreLosses
 from elytron.state.spaces import HeadCache, SpaceRecords
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
@@ -142,7 +143,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
         context.secrets.on_forget(context.forget)
-        context.secrets.on_open(context.put_off.add)
+        context.secrets.on_open(context.note_jobs)
         context.closers.append(context.secrets.close)
         if self._options.agent_tool_registries:
             await self._register(context)
@@ -197,6 +198,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             ids=self._ids,
             spaces=spaces,
             heads=heads,
+            losses=StoreLosses(store),
             folds=SpaceIndexes(
                 store,
                 forget=forget,
@@ -217,9 +219,11 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             commits=store.commits,
             skill_dirs=SkillDirs(options.agent_skill_dirs),
             default_scope=options.scope,
+            progress=options.progress,
             notes_projections=options.projection_events,
         )
         spaces.ender = partial(finish_erasure, ctx)
+        ctx.folds.meet_mark = spaces.meet_mark
         return ctx
 
     def sync(self) -> SyncMemoryRuntime:

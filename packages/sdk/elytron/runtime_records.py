@@ -4,19 +4,17 @@ They are in a collection of their own, which this port alone writes. No operatio
 wire, no tool and no archive of a member; the store port over HTTP refuses it. So their reader may act on them.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from pydantic import JsonValue, ValidationError
 
 from elytron.api import MemoryFace
 from elytron.context import OperationContext
-from elytron.documents.stored_values import ChangeSet, documents_at, value_at
+from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.intake import admit_texts, require_chars, scrub_value
 from elytron.runtime import MemoryRuntime
 from elytron.writes.records import (
-    NamedDocuments,
-    documents_of_names,
     plan_records,
     put_records,
     record_ref,
@@ -26,7 +24,7 @@ from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryF
 from elytron_core.contracts.records import RecordPutRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import InvalidInput, Unsupported
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import TurnId
 from elytron_core.model import invalid_input
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import RUNTIME_RECORDS, BoundedJson, Record, is_reserved
@@ -116,7 +114,7 @@ class RuntimeRecords:
         # Loaded here: what stores records alone needs no maintenance.
         from elytron.flows.maintenance import finalize_turn
 
-        beside = _RecordsOfTurn(self._ctx, self._ctx.scope_of(request).space, names, drafts, self._request)
+        beside = _RecordsOfTurn(self._ctx, names, drafts, self._request)
 
         async def finalize(ctx: OperationContext, admitted: MemoryFinalizeTurnRequest, /) -> MemoryFinalizeTurnReport:
             beside.delta = admitted.delta
@@ -127,12 +125,19 @@ class RuntimeRecords:
 
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
         """Return the record of this name; None if there is none, or its time is over."""
+        (record,) = await self.get_all(((namespace, key),))
+        return record
+
+    async def get_all(self, names: Sequence[RecordName], /) -> tuple[Record | None, ...]:
+        """Return the records of these names, read at once; None for each that is not there, or whose time is over."""
         space = await self._ctx.spaces.find(self._scope.space)
         if space is None:
-            return None
-        ref = record_ref(space, namespace, key, collection=RUNTIME_RECORDS)
-        record, _ = await value_at(self._ctx.store, self._scope.space, ref, Record)
-        return record if record is not None and record.is_alive(self._ctx.clock.now()) else None
+            return (None,) * len(names)
+        now = self._ctx.clock.now()
+        refs = [record_ref(space, *name, collection=RUNTIME_RECORDS) for name in names]
+        documents = await self._ctx.store.get(self._scope.space, refs)
+        records = (Record.from_bytes(document.body) if document is not None else None for document in documents)
+        return tuple(record if record is not None and record.is_alive(now) else None for record in records)
 
     async def below(self, namespace: tuple[str, ...] = (), /) -> AsyncIterator[Record]:
         """Yield the records whose namespace begins with `namespace`, in no order."""
@@ -185,23 +190,29 @@ class _RecordsOfTurn:
     """Records that are committed with a turn (see `TurnCompanion`)."""
 
     ctx: OperationContext
-    space: SpaceId
     names: Sequence[RecordName]
     drafts: TurnDrafts
     request_of: Callable[[RecordDraft], RecordPutRequest]
     delta: CanonicalTurnDelta | None = None
     """The turn, as it is admitted."""
     records: tuple[Record, ...] = ()
-    _there: NamedDocuments = field(default_factory=dict[RecordName, tuple[DocumentRef, Document | None]])
 
-    async def read(self, record: SpaceRecord, /) -> None:
-        self._there = await documents_of_names(self.ctx, self.space, record, self.names, collection=RUNTIME_RECORDS)
+    def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:
+        return [record_ref(record, *name, collection=RUNTIME_RECORDS) for name in self.names]
 
-    def changes(self, record: SpaceRecord, turn_id: TurnId | None, _turn: Turn | None, /) -> ChangeSet:
+    def changes(
+        self,
+        record: SpaceRecord,
+        there: Mapping[DocumentRef, Document],
+        turn_id: TurnId | None,
+        _turn: Turn | None,
+        /,
+    ) -> ChangeSet:
         assert self.delta is not None
+        named = {name: (ref, there.get(ref)) for name, ref in zip(self.names, self.refs(record), strict=True)}
         changes = ChangeSet(record)
         requests = [self.request_of(draft) for draft in self.drafts(turn_id, self.delta.message_ids(turn_id))]
-        planned = plan_records(self._there, requests, changes, at=self.ctx.clock.now(), has_history=False)
+        planned = plan_records(named, requests, changes, at=self.ctx.clock.now(), has_history=False)
         self.records = planned.records
         return changes
 

@@ -5,34 +5,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
-from elytron.context import OperationContext
-from elytron.documents.planes import OF_CONVERSATIONS
-from elytron.documents.stored_values import documents_at, value_at
+from elytron.documents.stored_values import documents_at
 from elytron.indexing.units import is_standing
-from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
+from elytron.recall.filters import fact_passes, index_filters, message_passes, skill_passes, wants_plane
+from elytron.recall.space_reader import SpaceReader
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint
 from elytron_core.evidence import TrustLevel
-from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import continuity, subjects
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.planes import continuity, subjects, transcript
 from elytron_core.planes.continuity import GardenRole
 from elytron_core.planes.facts import FACTS, Fact, FactKind, FactPrivacy, fact_freshness
 from elytron_core.planes.skills import SKILLS, Skill
-from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import continuity as capsule_policy
 from elytron_core.policy.extraction.wishes import PersonMessage, standing_wishes
 from elytron_core.policy.maintenance import BUDGETS
-from elytron_core.policy.projection.sections import LabelledItem, StandingFact, StandingSkill, WishItem
-from elytron_core.ports.store import DocumentRef
+from elytron_core.policy.projection.sections import (
+    LabelledItem,
+    RecentMessage,
+    StandingFact,
+    StandingSkill,
+    WishItem,
+)
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.traits import TextTrait
 from elytron_index import UnitView, latest_first
 
+StateT = TypeVar("StateT", continuity.ExecutionState, continuity.SessionSummary)
 SKILLS_STANDING = 16
 SCANNED = 1_000
 KIND_ORDER = (
@@ -64,8 +70,46 @@ class ConversationWork:
     has_work: bool = False
 
 
-async def standing_facts(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+NO_WORK: Final = ConversationWork()
+
+
+@dataclass(frozen=True, slots=True)
+class StandingItems:
+    """Items of a block that do not depend on what is recalled."""
+
+    mount: tuple[LabelledItem, ...] = ()
+    wishes: tuple[WishItem, ...] = ()
+    work: ConversationWork = NO_WORK
+    facts: tuple[StandingFact, ...] = ()
+    skills: tuple[StandingSkill, ...] = ()
+    recent: tuple[RecentMessage, ...] = ()
+    private: tuple[continuity.GardenDocument, ...] = ()
+
+
+async def standing_items(
+    reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None, /
+) -> StandingItems:
+    """Return the items of a block of the conversation `key`; None: it cannot be trusted, and nothing of it is shown."""
+    items = StandingItems(
+        mount=await _mount_items(reader, scope, request),
+        facts=await _standing_facts(reader, request, key),
+        skills=await _standing_skills(reader, request),
+    )
+    if key is None:
+        return items
+    tag = reader.record.conversation_tag(key)
+    documents = await _conversation_documents(reader, tag)
+    return replace(
+        items,
+        wishes=await _standing_wishes(reader, request, key),
+        work=work_of(documents, request, now=reader.ctx.clock.now()),
+        recent=await _recent_messages(reader, tag, request),
+        private=documents.private,
+    )
+
+
+async def _standing_facts(
+    reader: SpaceReader, request: MemoryProjectionRequest, key: ConversationKey | None, /
 ) -> tuple[StandingFact, ...]:
     """Return the facts of every block, of each kind up to its budget, in a fixed order.
 
@@ -74,11 +118,9 @@ async def standing_facts(
     """
     if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
-    if await ctx.spaces.find(scope.space) is None:
-        return ()
-    now = ctx.clock.now()
+    now = reader.ctx.clock.now()
     chosen: list[Fact] = []
-    for kind, facts in groupby(await _facts_by_kind(ctx, scope.space), key=attrgetter("kind")):
+    for kind, facts in groupby(await _facts_by_kind(reader), key=attrgetter("kind")):
         passing = (
             fact
             for fact in facts
@@ -99,47 +141,40 @@ async def standing_facts(
     )
 
 
-async def _facts_by_kind(ctx: OperationContext, space: SpaceId) -> Sequence[Fact]:
+async def _facts_by_kind(reader: SpaceReader) -> Sequence[Fact]:
     """Return the newest facts, kind by kind; of a kind those come first that were confirmed last."""
 
     async def read() -> list[Fact]:
-        documents = await ctx.store.scan(space, FACTS, limit=SCANNED, descending=True)
+        documents = await reader.ctx.store.scan(reader.space, FACTS, limit=SCANNED, descending=True)
         facts = [Fact.from_bytes(document.body) for document in documents]
         facts.sort(key=attrgetter("last_confirmed_at", "id"), reverse=True)
         return sorted(facts, key=lambda fact: KIND_ORDER.index(fact.kind))
 
-    index = await ctx.folds.current(space)
-    return await ctx.folds.readings.listed(space, FACTS, index.version_of(FACTS), read)
+    return await reader.listed(FACTS, (FACTS,), read)
 
 
-async def standing_skills(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[StandingSkill, ...]:
+async def _standing_skills(reader: SpaceReader, request: MemoryProjectionRequest, /) -> tuple[StandingSkill, ...]:
     """Return the titles of the procedures there are, in an order that changes only when they do."""
     if not wants_plane(request.filters, RecallPlane.PROCEDURAL):
         return ()
-    if await ctx.spaces.find(scope.space) is None:
-        return ()
 
     async def read() -> list[Skill]:
-        documents = await ctx.store.scan(scope.space, SKILLS, limit=SCANNED)
+        documents = await reader.ctx.store.scan(reader.space, SKILLS, limit=SCANNED)
         skills = [Skill.from_bytes(document.body) for document in documents]
         return sorted(skills, key=attrgetter("topic", "name"))
 
-    index = await ctx.folds.current(scope.space)
-    skills = await ctx.folds.readings.listed(scope.space, SKILLS, index.version_of(SKILLS), read)
+    skills = await reader.listed(SKILLS, (SKILLS,), read)
     shown = islice((skill for skill in skills if skill_passes(skill, request.filters)), SKILLS_STANDING)
     return tuple(StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in shown)
 
 
-async def mount_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> tuple[LabelledItem, ...]:
+async def _mount_items(reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest) -> tuple[LabelledItem, ...]:
     """Return the active subject that speaks; nothing if none is named or known."""
     name = request.subject or (f"agent:{scope.agent}" if scope.agent is not None else None)
-    record = await ctx.spaces.find(scope.space)
-    if name is None or record is None:
+    if name is None:
         return ()
-    ref = DocumentRef(subjects.SUBJECTS, record.tag("subject", name))
-    subject, _ = await value_at(ctx.store, scope.space, ref, subjects.Subject)
+    ref = DocumentRef(subjects.SUBJECTS, reader.record.tag("subject", name))
+    subject = await reader.value_at(ref, subjects.Subject)
     if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
         return ()
     mount = subject.mount
@@ -155,22 +190,52 @@ async def mount_of(ctx: OperationContext, scope: Scope, request: MemoryProjectio
     return tuple(LabelledItem(id=subject.id, label=label, text=text) for label, text in parts if text)
 
 
-async def private_of(
-    ctx: OperationContext,
-    scope: Scope,
-    request: MemoryProjectionRequest,
-    private_facts: Sequence[str],
-    *,
-    is_trusted: bool,
-) -> PrivateItems:
-    """Return the private documents that may be shown, and `private_facts` if these may not be.
+@dataclass(frozen=True, slots=True)
+class ConversationDocuments:
+    """What is stored of one conversation in addition to its turns, hidden documents left out."""
 
-    If the owner of the scope's conversation is not trusted, its documents are left out.
-    """
-    record = await ctx.spaces.find(scope.space)
-    if record is None:
-        return PrivateItems()
-    documents = await _garden_documents(ctx, scope, record) if is_trusted else []
+    state: continuity.ExecutionState | None
+    summary: continuity.SessionSummary | None
+    capsules: tuple[continuity.ContinuityCapsule, ...]
+    private: tuple[continuity.GardenDocument, ...]
+    """Private documents, by name."""
+
+
+_STORED: Final = (continuity.EXECUTION, continuity.SUMMARIES, continuity.CAPSULES, continuity.GARDEN)
+
+
+async def _conversation_documents(reader: SpaceReader, tag: ConversationTag) -> ConversationDocuments:
+    store, space, prefix = reader.ctx.store, reader.space, f"{tag}."
+
+    async def read() -> list[ConversationDocuments]:
+        refs = (DocumentRef(continuity.EXECUTION, tag), DocumentRef(continuity.SUMMARIES, tag))
+        state, summary = await store.get(space, refs)
+        capsules = await store.scan(space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
+        garden = await store.scan(space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+        documents = (continuity.GardenDocument.from_bytes(document.body) for document in garden)
+        return [
+            ConversationDocuments(
+                _open_value(state, continuity.ExecutionState),
+                _open_value(summary, continuity.SessionSummary),
+                tuple(continuity.ContinuityCapsule.from_bytes(document.body) for document in capsules),
+                tuple(sorted((one for one in documents if one.forgotten_at is None), key=attrgetter("name"))),
+            )
+        ]
+
+    (documents,) = await reader.listed(tag, _STORED, read)
+    return documents
+
+
+def _open_value(document: Document | None, kind: type[StateT]) -> StateT | None:
+    """Return the value of a document; None if there is none, or it is hidden."""
+    value = kind.from_bytes(document.body) if document is not None else None
+    return value if value is not None and value.forgotten_at is None else None
+
+
+def private_of(
+    documents: Sequence[continuity.GardenDocument], request: MemoryProjectionRequest, private_facts: Sequence[str], /
+) -> PrivateItems:
+    """Return the private documents that may be shown, and `private_facts` if these may not be."""
     if request.private_context is PrivateContext.ALLOWED:
         shown = [document for document in documents if document.role is not GardenRole.SEALED]
         items = tuple(
@@ -181,24 +246,17 @@ async def private_of(
     return PrivateItems((), tuple(private_facts), documents_withheld=len(documents))
 
 
-async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> ConversationWork:
-    """Return the state of the scope's conversation: its work, its summary, and up to three of its capsules."""
-    record = await ctx.spaces.find(scope.space)
-    if record is None or not any(wants_plane(request.filters, plane) for plane in OF_CONVERSATIONS):
-        return ConversationWork()
-    tag = record.conversation_tag(scope.conversation_key)
-    refs = (DocumentRef(continuity.EXECUTION, tag), DocumentRef(continuity.SUMMARIES, tag))
-    kept, summed = await ctx.store.get(scope.space, refs)
+def work_of(documents: ConversationDocuments, request: MemoryProjectionRequest, /, *, now: Instant) -> ConversationWork:
+    """Return the state of a conversation: its work, its summary, and up to three of its capsules."""
     items: list[LabelledItem] = []
-    state = continuity.ExecutionState.from_bytes(kept.body) if kept is not None else None
-    if state is not None and state.forgotten_at is None and wants_plane(request.filters, RecallPlane.EXECUTION):
+    state, summary = documents.state, documents.summary
+    if state is not None and wants_plane(request.filters, RecallPlane.EXECUTION):
         items.append(LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
-    summary = continuity.SessionSummary.from_bytes(summed.body) if summed is not None else None
-    if summary is not None and summary.forgotten_at is None and wants_plane(request.filters, RecallPlane.SUMMARY):
+    if summary is not None and wants_plane(request.filters, RecallPlane.SUMMARY):
         items.append(LabelledItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
-    if wants_plane(request.filters, RecallPlane.CONTINUITY):
-        capsules = await _selected_capsules(ctx, scope, tag, request.query)
+    if documents.capsules and wants_plane(request.filters, RecallPlane.CONTINUITY):
+        capsules = _selected_capsules(documents.capsules, request.query, now=now)
         items += [
             LabelledItem(id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}")
             for one in capsules
@@ -212,24 +270,13 @@ def may_be_shown(fact: Fact, request: MemoryProjectionRequest, /) -> bool:
     return fact.privacy is not FactPrivacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
 
 
-async def _garden_documents(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord
-) -> list[continuity.GardenDocument]:
-    prefix = f"{record.conversation_tag(scope.conversation_key)}."
-    kept = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
-    documents = [continuity.GardenDocument.from_bytes(document.body) for document in kept]
-    return sorted((one for one in documents if one.forgotten_at is None), key=lambda one: one.name)
-
-
-async def _selected_capsules(
-    ctx: OperationContext, scope: Scope, tag: str, query: str
+def _selected_capsules(
+    capsules: Sequence[continuity.ContinuityCapsule], query: str, *, now: Instant
 ) -> list[continuity.ContinuityCapsule]:
     """Return the selected capsules that together have at most 900 characters."""
-    kept = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=f"{tag}.", limit=limits.CAPSULES_PER_SPACE)
-    held = [continuity.ContinuityCapsule.from_bytes(document.body) for document in kept]
     left = limits.CAPSULE_BLOCK_CHARS
     fitting: list[continuity.ContinuityCapsule] = []
-    for capsule in capsule_policy.select_capsules(held, query, now=ctx.clock.now()):
+    for capsule in capsule_policy.select_capsules(capsules, query, now=now):
         size = len(capsule.topic) + len(capsule.text)
         if size <= left:
             fitting.append(capsule)
@@ -240,21 +287,16 @@ async def _selected_capsules(
 _LEAST: Final = TrustLevel.VOUCHED.rank
 
 
-async def wishes_of(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+async def _standing_wishes(
+    reader: SpaceReader, request: MemoryProjectionRequest, key: ConversationKey
 ) -> tuple[WishItem, ...]:
     """Return what people said is to hold and have not taken back since, latest first.
 
-    Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block,
-    None if it cannot be trusted: then no wish is shown.
+    Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block.
     """
-    if (
-        key is None
-        or not wants_plane(request.filters, RecallPlane.TRANSCRIPT)
-        or await ctx.spaces.find(scope.space) is None
-    ):
+    if not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
         return ()
-    index = await ctx.folds.current(scope.space)
+    ctx, index = reader.ctx, reader.index
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
     traits = TextTrait.STANDING, TextTrait.CHANGE
     latest = partial(index.latest, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
@@ -267,19 +309,46 @@ async def wishes_of(
         # Changes from before the oldest of these take none of them back.
         later = [view for view in latest(TextTrait.CHANGE) if view.ordered_at >= standing[-1].ordered_at]
         views = {(view.ref, view.part): view for view in (*standing, *later)}
-        messages = await _said_messages(ctx, scope, latest_first(views.values()))
+        messages = await _said_messages(reader, latest_first(views.values()))
         return standing_wishes(messages, is_standing=partial(is_standing, ctx.models.statements))
 
     kept_filters = replace(filters, as_of=None)
-    return tuple(await ctx.folds.readings.listed(scope.space, kept_filters, tuple(map(version, traits)), read))
+    return tuple(await ctx.folds.readings.listed(reader.space, kept_filters, tuple(map(version, traits)), read))
 
 
-async def _said_messages(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[PersonMessage]:
+async def _said_messages(reader: SpaceReader, views: Sequence[UnitView]) -> list[PersonMessage]:
     """Return the messages, those left out that may not be recalled any more."""
-    documents = await documents_at(ctx.store, scope.space, (view.ref for view in views))
-    turns = {ref: ctx.folds.readings.turn(scope.space, document) for ref, document in documents.items()}
+    documents = await documents_at(reader.ctx.store, reader.space, (view.ref for view in views))
+    turns = {ref: reader.ctx.folds.readings.turn(reader.space, document) for ref, document in documents.items()}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
     return [PersonMessage(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
+
+
+async def _recent_messages(
+    reader: SpaceReader, tag: ConversationTag, request: MemoryProjectionRequest
+) -> tuple[RecentMessage, ...]:
+    """Return the conversation's last messages that pass the filters, oldest first."""
+    ctx, limit = reader.ctx, request.recent_messages_limit
+    if limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
+        return ()
+    documents = await ctx.store.scan(reader.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
+    is_private_shown = request.private_context is PrivateContext.ALLOWED
+    messages: list[RecentMessage] = []
+    for document in reversed(documents):
+        turn = ctx.folds.readings.turn(reader.space, document).turn
+        messages += [
+            RecentMessage(
+                id=transcript.message_id(TurnId(document.ref.key), part),
+                role=message.role,
+                text=message.text,
+                speaker=message.speaker,
+                at=transcript.said_at(turn, message),
+                is_outside=turn.trust_of(part) is TrustLevel.OUTSIDE,
+            )
+            for part, message in enumerate(turn.messages)
+            if message_passes(turn, part, request.filters, include_private=is_private_shown)
+        ]
+    return tuple(messages[-limit:])
 
 
 def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:

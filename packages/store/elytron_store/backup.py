@@ -11,7 +11,8 @@ from pathlib import Path
 
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt, StoreFailed, StoreMissing, StoreUnavailable, Unsupported
-from elytron_core.ports.store import CheckReport, Store
+from elytron_core.ports.store import Store
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store.engines import StoreAddress, parse_url
 from elytron_store.file.disk import create_file, make_folder, sync_folder, try_lock
 from elytron_store.manifest import StoreManifest, is_folder, is_there
@@ -169,7 +170,7 @@ def latest_backup(path: Path, /) -> Instant | None:
 
 def size_on_disk(path: Path, /) -> int:
     """Return the bytes of the files of the store at `path`, with what its engine keeps beside it."""
-    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
+    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-reserve"))]
     return sum(_tree_size(file) for file in beside if file.exists())
 
 

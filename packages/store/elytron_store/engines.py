@@ -5,12 +5,12 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlencode, urlsplit, urlunsplit
 
 from elytron_core import limits
 from elytron_core.clock import Clock
@@ -25,13 +25,16 @@ from elytron_core.errors import (
 )
 from elytron_core.errors.foreign_names import scheme_instead
 from elytron_core.ids import IdSource, RandomIds, SpaceId
-from elytron_core.ports.store import CheckReport, DocumentRef, KeyProvider, Store
+from elytron_core.ports.store import DocumentRef, KeyProvider, Store
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store import manifest
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import WriteDurability
 
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _PROBE_BYTES = 32
+_BOUND_DIGITS = 15
 MCP_PROJECT = "elytron"
 """The project of a store on an MCP file server, if its URL names none."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -60,17 +63,25 @@ class StoreAddress:
     """Address of the server, which may have a password in it."""
     project: str | None = None
     """Place of the store on an MCP file server."""
+    bounds: DeviceBounds = DEFAULT_BOUNDS
+
+    @property
+    def options(self) -> str:
+        """Return what the URL of a store on this machine says behind its path: `?` and its bounds, or nothing."""
+        own = {name: value for name, value in asdict(self.bounds).items() if value != getattr(DEFAULT_BOUNDS, name)}
+        return f"?{urlencode(own)}" if own else ""
 
     def url_at(self, path: Path, /) -> str:
         """Return the URL of a store of this engine at `path`."""
-        return f"{self.engine}:{quote(os.fspath(path.absolute()), safe='')}"
+        return f"{self.engine}:{quote(os.fspath(path.absolute()), safe='')}{self.options}"
 
 
 def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_folder) -> StoreAddress:
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
-    `embedded:///folder`; `gateway+http://host:port`, a store that a server shares;
+    `embedded:///folder`, each with `?reserve_bytes=N`, SQLite also with `wal_bytes=N`;
+    `gateway+http://host:port`, a store that a server shares;
     `mcp+https://host/path?project=NAME`, files on an MCP file server; `postgresql://user@host:port/database`, tables of
     a Postgres server. Three slashes begin an absolute path (a fourth
     changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends in .db,
@@ -89,11 +100,11 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
             # A name behind it is allowed and means nothing: each opening makes a store of its own.
             return StoreAddress("memory")
         case "embedded":
-            return StoreAddress("embedded", _scheme_path(rest) if rest.strip("/") else None)
+            return _local_address("embedded", rest) if rest.strip("/") else StoreAddress("embedded")
         case "file":
-            return StoreAddress("file", _scheme_path(rest))
+            return _local_address("file", rest)
         case "sqlite":
-            return StoreAddress("sqlite", _scheme_path(rest))
+            return _local_address("sqlite", rest)
         case "gateway+http" | "gateway+https":
             return StoreAddress("gateway", url=_server_address(f"{scheme.removeprefix('gateway+')}:{rest}"))
         case "postgresql" | "postgres":
@@ -200,11 +211,11 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
     if _is_nothing(address.path):
         raise StoreMissing(place=str(address.path.absolute()))
     if address.engine == "sqlite":
-        from elytron_store.sqlite.salvage import read_damaged, rebuild_file, report_of
+        from elytron_store.sqlite.salvage import examine_file, rebuild_file
 
         if repair:
             return await asyncio.to_thread(rebuild_file, address.path, at=clock.now(), sealed=sealed)
-        return report_of(await asyncio.to_thread(read_damaged, address.path), clock.now())
+        return await asyncio.to_thread(examine_file, address.path, clock.now())
     from elytron_store.file.repair import rescue_folder
 
     return await asyncio.to_thread(rescue_folder, address.path, at=clock.now(), repair=repair, sealed=sealed)
@@ -235,14 +246,13 @@ async def _find_store(
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
-            at = clock.now()
-            files = await FileStore.found(folder, at=at, profile=profile, sealed=sealed)
-            return _FoundStore(files, partial(files.note_opening, at))
+            files = await FileStore.found(folder, clock=clock, profile=profile, sealed=sealed, bounds=address.bounds)
+            return _FoundStore(files, files.note_opening)
         case "sqlite", Path() as file:
             from elytron_store.sqlite.setup import WantedStore
             from elytron_store.sqlite.store import SqliteStore
 
-            wanted = WantedStore(file, clock.now(), profile, sealed, durability)
+            wanted = WantedStore(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
             database = await SqliteStore.found(wanted, clock=clock)
             return _FoundStore(database, partial(database.note_opening, wanted.at))
         case "mcp", _ if address.url is not None and address.project is not None:
@@ -411,10 +421,25 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
+def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> StoreAddress:
+    """Return the address of a store on this machine, whose URL may bound its use of the device."""
+    place, _, query = rest.partition("?")
+    names = ("reserve_bytes", "wal_bytes") if engine == "sqlite" else ("reserve_bytes",)
+    bounds: dict[str, int] = {}
+    for option in query.split("&") if query else ():
+        name, _, text = option.partition("=")
+        if name not in names or name in bounds:
+            raise StoreUrlInvalid(problem=f"has a query other than ?{'=N and '.join(names)}=N: write ? as %3F in names")
+        if not text.isdecimal() or len(text) > _BOUND_DIGITS:
+            raise StoreUrlInvalid(problem=f"needs a number of bytes after {name}=")
+        bounds[name] = int(text)
+    return StoreAddress(engine, _scheme_path(place), bounds=DeviceBounds(**bounds))
+
+
 def _scheme_path(rest: str) -> Path:
     """Return the path behind a scheme."""
-    if "?" in rest or "#" in rest:
-        raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 in names")
+    if "#" in rest:
+        raise StoreUrlInvalid(problem="has a fragment: write # as %23 in names")
     if rest.startswith("//"):
         host, slash, absolute = rest[2:].partition("/")
         if host not in {"", "localhost"} or not slash:

@@ -18,7 +18,6 @@ from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -28,6 +27,7 @@ from elytron_core.ports.store import (
     JournalEntry,
     Store,
 )
+from elytron_core.ports.store_checks import CheckReport
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_outbound.answers import request_within
 from elytron_outbound.clients import ClientSettings, http_client

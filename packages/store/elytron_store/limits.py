@@ -26,9 +26,12 @@ IDLE_SHARE = 4
 IDLE_LEAST = 64
 """A bounded store has journals compacted when its empty entries reach this part of the events that it may hold, and
 this number at least."""
-WAL_BYTES = 64 * 1024 * 1024
-CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Size that a WAL keeps when it begins again, and from which on commits move it into the database file."""
+WAL_BYTES = 16 * 1024 * 1024
+WAL_SHARE, WAL_LEAST_BYTES = 32, 64 * 1024
+"""Size from which on commits move a WAL into the database file, and which its file keeps: by default, as a part of the
+free room of its device at opening, and at least."""
+RESERVE_BYTES = 64 * 1024 * 1024
+"""Room that a store holds for erasures at most, unless its URL says another."""
 VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
 UPLOAD_KEEP_MS = 24 * 3600 * 1000

@@ -11,7 +11,8 @@ from elytron_core.errors import StoreForeign, StoreNewer
 from elytron_core.profiles import ProfileName
 from elytron_core.strict_json import canonical_bytes
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of all engines. 1: a file store has no marks of the spaces with unfinished jobs."""
 DEFAULT_PROFILE = "server-linux-dev-full"
 _UNREADABLE = "this is not an elytron store: its manifest cannot be read"
 

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import replace
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    QUEUE,
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -20,17 +21,11 @@ from elytron_core.ports.store import (
     erasure_entries,
     number_entries,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
-from elytron_store.engine import (
-    AnsweredRequest,
-    DocumentPage,
-    Engine,
-    HeldDocument,
-    LedgerStage,
-    SpaceLedger,
-    blob_pieces,
-)
+from elytron_store.engine import DocumentPage, Engine, blob_pieces
+from elytron_store.ledger import AnsweredRequest, HeldDocument, LedgerStage, SpaceLedger
 
 
 class _MemorySpace:
@@ -80,17 +75,21 @@ class _MemorySpace:
 class MemoryStore(Engine):
     """A store that lives and dies with this object. But for the check of an import, no call leaves the event loop."""
 
-    capabilities = StoreCapabilities(durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._held: dict[SpaceId, _MemorySpace] = {}
+        self._queued: set[SpaceId] = set()
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
         space = self._held.get(batch.space) or _MemorySpace()
         committed = space.apply(batch)
         # Only now: a space whose first batch is refused does not exist.
         self._held[batch.space] = space
+        self._list_queue(batch.space)
         return committed
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
@@ -122,6 +121,17 @@ class MemoryStore(Engine):
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return sorted(space for space in self._held if space > after)[:limit]
 
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return sorted(space for space in self._queued if space > after)[:limit]
+
+    def _list_queue(self, space: SpaceId) -> None:
+        """Have `space` among the queued ones if it has a queue now."""
+        contents = self._held.get(space)
+        if contents is not None and contents.ledger.count(QUEUE):
+            self._queued.add(space)
+        else:
+            self._queued.discard(space)
+
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         body = b"".join([piece async for piece in blob_pieces(chunks)])
         # Asked again: the source of a blob may take long, and the store be closed meanwhile.
@@ -140,8 +150,11 @@ class MemoryStore(Engine):
 
     async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         if not erasure.whole_space:
-            return self._held.setdefault(erasure.space, _MemorySpace()).erase(erasure)
+            receipt = self._held.setdefault(erasure.space, _MemorySpace()).erase(erasure)
+            self._list_queue(erasure.space)
+            return receipt
         gone = self._held.pop(erasure.space, None) or _MemorySpace()
+        self._list_queue(erasure.space)
         return ErasureReceipt(
             documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0
         )
@@ -157,6 +170,15 @@ class MemoryStore(Engine):
 
     async def _repair(self) -> CheckReport:
         return await self._check()
+
+    async def losses(self, _space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return nothing: no damage reaches what only this process has."""
+        self._require_open()
+        return ()
+
+    async def acknowledge_losses(self, _space: SpaceId | None, /, *, at: Instant) -> int:  # noqa: ARG002 - none is ever recorded
+        self._require_open()
+        return 0
 
     async def close(self) -> None:
         self._closed = True

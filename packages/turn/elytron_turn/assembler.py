@@ -31,7 +31,6 @@ from elytron_core.ports.chat import (
 )
 from elytron_turn import limits
 from elytron_turn.context import (
-    RecalledMemory,
     ShownBlock,
     StableContext,
     TailParts,
@@ -42,7 +41,8 @@ from elytron_turn.context import (
     text_message,
     whole_items,
 )
-from elytron_turn.sizes import bytes_of, cut_middle, message_bytes, share_room, text_bytes, tool_bytes
+from elytron_turn.memory import RecalledMemory, StandingWish
+from elytron_turn.sizes import bytes_of, cut_middle, message_bytes, share_room, text_bytes, tool_bytes, within_tokens
 
 logger = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
@@ -380,32 +380,33 @@ def _cut_tail(tail: TailParts, mark: str, room: int) -> TailParts:
         sizes = [
             sum(text_bytes(block.value) for block in blocks),
             text_bytes(reference),
-            _recalled_bytes(tail.recalled),
+            sum(map(_wish_bytes, tail.wishes)),
+            sum(map(_recalled_bytes, tail.recalled)),
         ]
-        block_room, reference_room, recalled_room = share_room(sizes, target)
-        recalled = list[RecalledMemory]()
-        for memory in tail.recalled:
-            recalled_room -= _recalled_bytes((memory,))
-            if recalled_room < 0:
-                break
-            recalled.append(memory)
+        block_room, reference_room, wish_room, recalled_room = share_room(sizes, target)
+        recalled = within_tokens(tail.recalled, recalled_room, tokens=_recalled_bytes)
         return tail.model_copy(
             update={
                 "changed_blocks": _cut_values(blocks, block_room),
                 "reference": cut_fenced(reference, reference_room) or None,
-                "recalled": tuple(recalled),
+                "wishes": within_tokens(tail.wishes, wish_room, tokens=_wish_bytes),
+                "recalled": recalled,
                 "left_out": len(tail.recalled) - len(recalled),
             }
         )
 
     shorter = _fit_room(cut, size, room)
     if size(shorter) > room:
-        shorter = shorter.model_copy(update={"changed_blocks": (), "recalled": (), "reference": None})
+        shorter = shorter.model_copy(update={"changed_blocks": (), "wishes": (), "recalled": (), "reference": None})
     return shorter
 
 
-def _recalled_bytes(memories: Iterable[RecalledMemory]) -> int:
-    return sum(min(text_bytes(memory.text), limits.RECALLED_CHARS) + _LABEL_BYTES for memory in memories)
+def _recalled_bytes(memory: RecalledMemory) -> int:
+    return min(text_bytes(memory.text), limits.RECALLED_CHARS) + _LABEL_BYTES
+
+
+def _wish_bytes(wish: StandingWish) -> int:
+    return text_bytes(wish.line) + 1
 
 
 _LABEL_BYTES: Final = 48

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from elytron_core.policy.extraction.model_facts import schema_of
 from elytron_core.ports.chat import ChatRole, ModelReply, ModelRequest, TextPart
 from elytron_turn import limits
 from elytron_turn.context import WindowTurn, clip_words, text_message
-from elytron_turn.sizes import TokenWindow, cut_middle, first_bytes, last_bytes, text_bytes
+from elytron_turn.sizes import TokenWindow, cut_middle, first_bytes, last_bytes, text_bytes, within_tokens
 
 
 class TurnSize(Value):
@@ -40,13 +40,14 @@ def plan_compaction(
     fixed_tokens: int,
     max_tokens: int,
     threshold: float = limits.COMPACTION_THRESHOLD,
+    summary_tokens: int = limits.SUMMARY_TOKENS,
     is_forced: bool = False,
 ) -> CompactionPlan | None:
     """Return what leaves a window of `max_tokens`, or None if it is not filled to `threshold`, or nothing may leave.
 
-    `fixed_tokens` are those of everything that is no turn. The smallest cut is taken after which a part of the
-    threshold is free again; a turn that is pending stays, and so do the latest turns, unless there is no room for them.
-    `is_forced`: also where the window is not full.
+    `fixed_tokens` are those of everything that is no turn; `summary_tokens` are reserved for the summary to come. The
+    smallest cut is taken after which a part of the threshold is free again; a turn that is pending stays, and so do the
+    latest turns, unless there is no room for them. `is_forced`: also where the window is not full.
     """
     before = fixed_tokens + sum(turn.tokens for turn in turns)
     if before <= max_tokens * threshold and not is_forced:
@@ -57,7 +58,7 @@ def plan_compaction(
     wanted = max_tokens * threshold * limits.KEPT_SHARE
 
     def after(cut: int) -> int:
-        return fixed_tokens + limits.SUMMARY_TOKENS + sum(turn.tokens for turn in turns[cut:])
+        return fixed_tokens + summary_tokens + sum(turn.tokens for turn in turns[cut:])
 
     cuts = _tried_cuts(len(turns), movable)
     spared = [cut for cut in cuts if cut <= len(turns) - limits.RECENT_TURNS_KEPT]
@@ -152,20 +153,39 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
 
 def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     """Return a summary of the beginnings of the previous one and of what the user said, the latest turns first."""
-    room = limits.SUMMARY_WORDS
-    parts: list[str] = []
-    if previous:
-        parts.append(_first_words(previous, room // 3))
-        room -= len(parts[0].split())
-    lines: list[str] = []
-    for turn in reversed(turns):
-        line = f"The user said: {clip_words(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
-        room -= len(line.split())
-        if room < 0:
-            break
-        lines.append(line)
-    text = " ".join((*parts, *reversed(lines))) or "Nothing was said in words."
-    return _first_words(text, limits.SUMMARY_WORDS)
+    first = _first_words(previous, limits.SUMMARY_WORDS // 3)
+    lines = [said_line("user", turn.input, limits.EXTRACT_LINE_CHARS) for turn in turns]
+    room = limits.SUMMARY_WORDS - len(first.split())
+    latest = latest_lines(lines, room, size=lambda line: len(line.split()))
+    return _first_words("\n".join(filter(None, (first, *latest))) or "Nothing was said in words.", limits.SUMMARY_WORDS)
+
+
+def extend_summary(previous: str, lines: Iterable[str], most_chars: int, /) -> str:
+    """Return the previous summary with those of the lines that it does not have, the latest that fit together."""
+    return "\n".join(latest_lines(dict.fromkeys((*previous.splitlines(), *lines)), most_chars, size=_line_chars))
+
+
+def fit_summary(summary: str, most_chars: int, /) -> str:
+    """Return the summary within a number of characters: its lines cut short, and only then the oldest left out."""
+    lines = summary.splitlines()
+    if len(summary) <= most_chars:
+        return summary
+    size = max(most_chars // len(lines) - 1, limits.SUMMARY_LINE_CHARS_MIN)
+    return "\n".join(latest_lines([line[:size] for line in lines], most_chars, size=_line_chars))
+
+
+def said_line(role: str, words: str, most_chars: int, /) -> str:
+    """Return a message as a line of a summary that is made without a model."""
+    return clip_words(f"{role}: {' '.join(words.split())}", most_chars)
+
+
+def latest_lines(lines: Iterable[str], most: int, /, *, size: Callable[[str], int]) -> tuple[str, ...]:
+    """Return the latest of the lines that have `most` together, in their order."""
+    return within_tokens([*lines][::-1], most, tokens=size)[::-1]
+
+
+def _line_chars(line: str) -> int:
+    return len(line) + 1
 
 
 def _turn_lines(turns: Iterable[WindowTurn]) -> list[str]:

@@ -12,12 +12,21 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pydantic import Field
 
 from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.projection import SectionName
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.sections import clip_text, escape_line, escape_links, replace_signs
+from elytron_core.policy.projection.sections import (
+    HEADINGS,
+    clip_text,
+    escape_line,
+    escape_links,
+    heading_of,
+    replace_signs,
+)
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 from elytron_turn import limits
+from elytron_turn.memory import RecalledMemory, StandingWish
 
 
 class WindowReaction(Value):
@@ -333,17 +342,6 @@ class ShownBlock(Value):
     is_read_only: bool = False
 
 
-class RecalledMemory(Value):
-    """A memory that was recalled for a turn."""
-
-    id: str
-    text: str
-    score: float
-    at: Instant | None = None
-    speaker: str | None = None
-    is_outside: bool = False
-
-
 class StableContext(Value):
     """The part of a context that keeps its bytes through an epoch, and what it was made of."""
 
@@ -374,7 +372,10 @@ class TailParts(Value):
     searches: bool = False
     """True if the model may search memory."""
     changed_blocks: tuple[ShownBlock, ...] = ()
+    wishes: tuple[StandingWish, ...] = ()
     recalled: tuple[RecalledMemory, ...] = ()
+    note: str = ""
+    """A doubt about what was recalled."""
     left_out: int = 0
     """Recalled memories for which there is no room in the window."""
     reference: str | None = None
@@ -413,8 +414,10 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
         f"The block `{block.label}` was changed. What was said about it before no longer holds:\n{_block_text(block)}"
         for block in parts.changed_blocks
     ]
+    if parts.wishes:
+        lines += (HEADINGS[SectionName.WISHES], *(wish.line for wish in parts.wishes))
     if parts.recalled:
-        lines.append("Recalled for this turn, best first:")
+        lines.append(heading_of(SectionName.RECALLED, parts.note))
         lines += [_reference_line(each, parts.zone) for each in parts.recalled]
     if parts.left_out:
         lines.append(f"[{parts.left_out} more memories are left out: there is no room for them in the window.]")

@@ -21,7 +21,8 @@ SUMMARY_TOKENS = 400
 SUMMARY_WORDS = 100
 SUMMARY_CHARS = 4_000
 SUMMARY_QUOTES = 6
-EXTRACT_LINE_CHARS = 160
+EXTRACT_LINE_CHARS, SAID_LINE_CHARS, SUMMARY_LINE_CHARS_MIN = 160, 240, 40
+"""Longest line of an extract, of a running summary, and of one that is cut to fit."""
 SUMMARY_INPUT_CHARS = 60_000
 """Characters of the evicted turns that the model which writes the summary reads."""
 SUMMARY_LINE_SHARE = 0.25
@@ -42,6 +43,8 @@ OLD_RESULT_CHARS = 2_000
 REACTION_CHARS = 16
 OLD_RESULTS_CHARS = 8_000
 """Characters of all results of one run that are shown after it; the latest come first."""
+STANDING_CHARS = 6_000
+"""Size of the block of which standing facts and wishes are taken."""
 RECALLED_CHARS = 1_200
 """The longest text of one recalled memory."""
 BLOCK_NOTES = 8

@@ -9,7 +9,7 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import BeforeTurn, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
-from elytron_agent.hooks.window import POLICY
+from elytron_core.policy.projection.builder import DATA_POLICY
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def test_g4_a_fixed_policy_and_data_that_cannot_leave_its_fence(hooks: Tur
     await told(hooks, hostile, conversation="one")
     report = await asked(hooks, question, conversation="two")
     policy, data = report.messages[0], report.messages[1]
-    assert policy == {"role": "developer", "content": POLICY}
+    assert policy == {"role": "developer", "content": DATA_POLICY}
     assert data["role"] == "user"
     opening, line, closing = data["content"].split("\n")
     assert (opening[:8], closing[:9], opening[1:]) == ("<memory-", "</memory-", closing[2:])

@@ -11,7 +11,8 @@ from tests.agent.hooks.turns import asked, parts, reference, said, told
 import elytron
 from elytron_agent import HookState, TurnHooks
 from elytron_agent.hooks.contract import form_of, items_of, read_messages, reply_of
-from elytron_agent.hooks.window import POLICY, is_policy, is_reference
+from elytron_agent.hooks.window import is_policy, is_reference
+from elytron_core.policy.projection.builder import DATA_POLICY
 from elytron_models.chat_messages import chat_of, responses_of
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +78,7 @@ async def test_what_a_tool_planted_stays_data(payload: str) -> None:
         report = await asked(hooks, "Tell me about the old lighthouse", conversation="two")
         assert parts(report) == ["policy", "reference", "Tell me about the old lighthouse"]
         policy, data = report.messages[:2]
-        assert (policy["content"], data["role"]) == (POLICY, "user")
+        assert (policy["content"], data["role"]) == (DATA_POLICY, "user")
         assert data["content"].count("\n") == 2
         assert not set("<>&") & set(data["content"].split("\n")[1])
         outside = [chunk for chunk in reference(report)["chunks"] if chunk["speaker"] == "tool"]

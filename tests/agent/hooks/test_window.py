@@ -1,15 +1,13 @@
 """Compaction and maintenance: nothing is lost from the context without a word in the summary (rows G15, G16)."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.agent.hooks.turns import asked, parts, reference, said, told
 from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.contract import items_of
-from elytron_agent.hooks.window import ItemGroup, extract_lines, plan_cut
+from elytron_agent.hooks.window import ItemGroup, extend_lines
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.continuity import ContinuityRequest
 from elytron_models.chat_messages import Json
@@ -110,23 +108,10 @@ async def test_g16_old_turns_are_summed_up_without_being_asked(memory: MemoryFac
     assert await covered(memory) == 6
 
 
-@pytest.mark.parametrize("anyio_backend", [None])
-@given(
-    sizes=st.lists(st.integers(1, 400), max_size=20),
-    room=st.integers(-50, 2_000),
-)
-def test_a_plan_keeps_the_newest_and_loses_nothing(anyio_backend: None, sizes: list[int], room: int) -> None:
-    groups = [ItemGroup(items=items_of(said("user", "x" * size))) for size in sizes]
-    cut = plan_cut(groups, room_tokens=room)
-    assert [*cut.cut, *cut.kept] == groups
-    assert sum(group.tokens for group in cut.kept) <= max(room, 0)
-    assert not cut.cut or sum(group.tokens for group in cut.kept) + cut.cut[-1].tokens > room
-
-
 def test_a_summary_keeps_its_newest_lines() -> None:
     groups = [ItemGroup(items=items_of(said("user", f"{number} {'x' * 300}"))) for number in range(60)]
-    summary = extract_lines("user: the oldest line", groups)
+    summary = extend_lines("user: the oldest line", groups)
     lines = summary.splitlines()
     assert len(summary) <= 8_000
     assert (lines[-1][:8], "user: the oldest line" in lines) == ("user: 59", False)
-    assert extract_lines(summary, groups[-3:]) == summary
+    assert extend_lines(summary, groups[-3:]) == summary

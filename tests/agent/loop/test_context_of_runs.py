@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+from collections.abc import Collection
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
@@ -21,7 +22,6 @@ from elytron_agent import (
 )
 from elytron_agent.blocks.archive import search_conversations
 from elytron_agent.blocks.view import AgentMemoryView
-from elytron_agent.runs.source import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
 from elytron_core.contracts.recall import RecallPlane
@@ -29,6 +29,7 @@ from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest, ToolResult
 from elytron_turn import limits as turn_limits
+from elytron_turn.memory import TurnBudget, TurnContext, TurnMemory, TurnMessages
 from elytron_turn.sizes import bytes_of
 
 pytestmark = pytest.mark.anyio
@@ -229,32 +230,38 @@ async def test_a_server_that_refuses_every_request_as_too_long_is_asked_shorter_
     assert "though the window is set to 20,000: set max_context_tokens lower" in events[-1].problem
 
 
+def turn_of(memory: MemoryFace) -> TurnMemory:
+    return TurnMemory(memory.operate, memory.scope, filters=AgentMemoryView.of(memory).filters)
+
+
+async def context_of(turns: TurnMemory, words: str, wait_s: float, *, ids: Collection[str] = ()) -> TurnContext:
+    messages = TurnMessages(current=words, ids=frozenset(ids))
+    return await turns.before(messages, TurnBudget(0, memories=8, wait_s=wait_s))
+
+
 @EVERYWHERE
 async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFace, place: Place) -> None:
     await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
-    recall = TurnRecall(AgentMemoryView.of(memory), memory.scope, 1e-9)
+    turns = turn_of(memory)
+    hurried = await context_of(turns, "What is the boat called?", 1e-9)
     # A memory of this process answers at once.
-    assert (await recall.recall("What is the boat called?", beside=()))[1] == ("found" if place == "memory" else "late")
-    await recall.close()
-    assert await TurnRecall(AgentMemoryView.of(memory), memory.scope, 0).recall("boat", beside=()) == ((), "off")
-    found, outcome = await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
-        "What is the boat called?", beside=()
-    )
-    assert outcome == "found"
-    assert await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
-        "boat called", beside=[found[0].id]
-    ) == ((), "nothing")
+    assert hurried.outcome == ("found" if place == "memory" else "late")
+    await turns.close()
+    off = await context_of(turns, "boat", 0)
+    assert (off.recalled, off.outcome) == ((), "off")
+    patient = await context_of(turns, "What is the boat called?", 30)
+    assert patient.outcome == "found"
+    again = await context_of(turns, "boat called", 30, ids=[patient.recalled[0].id])
+    assert (again.recalled, again.outcome) == ((), "nothing")
     await memory.close()
-    assert (await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall("boat", beside=()))[1] == "failed"
+    assert (await context_of(turns, "boat", 30)).outcome == "failed"
 
 
 async def test_what_agents_are_not_to_see_is_not_recalled_for_a_turn(memory: MemoryFace) -> None:
     await memory.add("Ada's safe is behind the clock.", conversation="a", metadata={"private": True})
     await memory.add("Ada's safe has the code 1234.", conversation="b", metadata={"store": False})
-    found, outcome = await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
-        "Where is Ada's safe?", beside=()
-    )
-    assert (found, outcome) == ((), "nothing")
+    context = await context_of(turn_of(memory), "Where is Ada's safe?", 30)
+    assert (context.recalled, context.outcome) == ((), "nothing")
 
 
 async def test_first_words_are_given_until_an_answer_and_guidance_until_the_person_is_known(
@@ -378,3 +385,17 @@ async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory
     assert ("archival memory" in told) == ("archival_insert" in offered)
     assert ("Search memory" in told) == bool(offered & {"archival_search", "conversation_search"})
     assert ("tools" in told) == bool(offered)
+
+
+async def test_a_wish_reaches_every_turn_that_does_not_show_its_message(memory: MemoryFace) -> None:
+    await memory.add("I am allergic to walnuts.", conversation="elsewhere")
+    model = ScriptedChat(*[text("No.")] * 3)
+    agent = agent_of(memory, model)
+    await agent.say("Walnut pesto tonight?")
+    await agent.say("I want short answers from now on, always.")
+    await agent.say("And for dessert?")
+    first, _, last = (words(request, ChatRole.USER) for request in model.asked)
+    assert "Lasting wishes and preferences, latest first:\n- [" in first
+    assert "user] I am allergic to walnuts." in first
+    assert "user] I am allergic to walnuts." in last
+    assert last.count("I want short answers") == 1

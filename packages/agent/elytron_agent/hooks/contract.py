@@ -21,6 +21,8 @@ from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron_agent import limits
 from elytron_core.clock import Clock
+from elytron_core.contracts.maintenance import ExtractionMethod
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import WriteDecision
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreUrlInvalid
 from elytron_core.ids import IdSource
@@ -40,6 +42,7 @@ from elytron_models.chat_messages import (
 )
 from elytron_store import parse_url
 from elytron_turn.assembler import PartCut
+from elytron_turn.memory import TurnMemory
 from elytron_turn.sizes import cut_middle, share_room, text_bytes
 
 PREFIX: Final = "ak-"
@@ -313,6 +316,12 @@ class HookSession(NamedTuple):
     scope: Scope
     settings: HookSettings
     clock: Clock
+
+    @property
+    def turn_memory(self) -> TurnMemory:
+        """Return the memory around its turns. Hooks have facts of their own, and draw them themselves."""
+        filters = RecallFilters(planes=(RecallPlane.TRANSCRIPT,))
+        return TurnMemory(self.memory.operate, self.scope, filters=filters, extraction=ExtractionMethod.OFF)
 
 
 class HookState(StrEnum):

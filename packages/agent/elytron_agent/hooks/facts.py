@@ -17,13 +17,12 @@ from pydantic import BeforeValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HookSettings
-from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine
+from elytron_agent.hooks.contract import HookSession
+from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine, WishLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallGate, RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
-from elytron_core.limits import PAGE_MAX, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
+from elytron_core.limits import PAGE_MAX, QUERY_CHARS, QUERY_TERMS
 from elytron_core.model import Value
 from elytron_core.planes.facts import (
     FactAuthority,
@@ -45,7 +44,9 @@ from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_core.text.analyser import ENGLISH
 from elytron_models.chat_messages import TurnItem
+from elytron_turn import limits as turn_limits
 from elytron_turn.context import text_message
+from elytron_turn.memory import RecalledMemory, TurnBudget, TurnMessages
 from elytron_turn.sizes import TokenWindow, cut_middle, text_bytes, within_tokens
 
 BETWEEN: Final = "::"
@@ -319,11 +320,14 @@ class TurnRecollection(Value):
 
     facts: tuple[RankedFact, ...] = ()
     insights: tuple[FactInsight, ...] = ()
+    wishes: tuple[WishLine, ...] = ()
     chunks: tuple[ChunkLine, ...] = ()
+    note: str = ""
+    """A doubt about the chunks."""
 
     def shorter(self) -> "TurnRecollection":
-        """Return the recollection without what matters least: its last part of a message, else insight, else fact."""
-        for name in ("chunks", "insights", "facts"):
+        """Return the recollection without what matters least: its last part of a message, insight, fact, or wish."""
+        for name in ("chunks", "insights", "facts", "wishes"):
             if lines := getattr(self, name):
                 return self.model_copy(update={name: lines[:-1]})
         return self
@@ -390,17 +394,21 @@ def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant
     return tuple(sorted(found, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
 
 
-async def recollect_facts(
-    memory: MemoryFace, scope: Scope, query: str, /, *, settings: HookSettings, at: Instant, seen: Collection[str]
-) -> TurnRecollection:
-    """Return the reference of a turn; messages whose text is in `seen` are in its context already."""
-    entries, chunks = await asyncio.gather(
-        fact_entries(memory, scope), _message_chunks(memory, scope, query, limit=settings.search_hits, seen=seen)
-    )
+async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnRecollection:
+    """Return the reference of a turn. Raises ElytronError if the memory fails."""
+    memory, scope, settings, clock = session
+    budget = TurnBudget(turn_limits.STANDING_CHARS, memories=settings.search_hits)
+    entries, context = await asyncio.gather(fact_entries(memory, scope), session.turn_memory.before(messages, budget))
+    if context.failure is not None:
+        raise context.failure
+    at, query = clock.now(), messages.query
+    terms = terms_of(query)
     return TurnRecollection(
         facts=rank_facts(entries, query, at=at)[: settings.recall_facts],
         insights=telling_insights(entries, query, at=at)[: settings.recall_insights],
-        chunks=chunks,
+        wishes=tuple(WishLine(id=wish.id, text=wish.line.removeprefix("- ")) for wish in context.wishes),
+        chunks=tuple(_memory_chunk(recalled, terms) for recalled in context.recalled),
+        note=context.note,
     )
 
 
@@ -410,33 +418,14 @@ def terms_of(query: str, /) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
 
 
-async def _message_chunks(
-    memory: MemoryFace, scope: Scope, query: str, /, *, limit: int, seen: Collection[str]
-) -> tuple[ChunkLine, ...]:
-    """Return the messages that answer the query, if the gate for text that nobody asked for is open."""
-    if limit == 0 or similarity.is_blank(query):
-        return ()
-    asked = MemoryRecallRequest(
-        scope=scope,
-        query=query[:QUERY_CHARS],
-        limit=min(limit + len(seen), RECALL_MAX),
-        filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,)),
-        recall_gate=RecallGate.AUTO,
-    )
-    report = await memory.recall(asked)
-    hits = [hit for hit in report.hits if similarity.plain_text(hit.text) not in seen]
-    terms = terms_of(query)
-    return tuple(_hit_chunk(hit, terms) for hit in hits[:limit])
-
-
-def _hit_chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:
-    spans = passages_of(hit.text, terms, limits.CHUNK_CHARS)
+def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:
+    spans = passages_of(recalled.text, terms, limits.CHUNK_CHARS)
     return ChunkLine(
-        id=hit.id,
-        text=SENTENCE_BREAK.join(hit.text[start:end].strip() for start, end in spans),
-        speaker=hit.speaker or hit.role or "",
-        at=format_instant(hit.at) if hit.at is not None else "",
-        from_outside=hit.trust is TrustLevel.OUTSIDE,
+        id=recalled.id,
+        text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in spans),
+        speaker=recalled.speaker or "",
+        at=format_instant(recalled.at) if recalled.at is not None else "",
+        from_outside=recalled.is_outside,
     )
 
 

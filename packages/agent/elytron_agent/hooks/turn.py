@@ -40,7 +40,6 @@ from elytron_agent.hooks.facts import (
     told_facts,
 )
 from elytron_agent.hooks.window import (
-    POLICY,
     HookWindow,
     ItemGroup,
     TurnReference,
@@ -53,7 +52,6 @@ from elytron_core.contracts.maintenance import (
     CommitStatus,
     ExtractionMethod,
     MemoryFinalizeTurnReport,
-    MemoryFinalizeTurnRequest,
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
 )
@@ -61,16 +59,16 @@ from elytron_core.contracts.transcript import CanonicalTurnDelta, LongTermExtrac
 from elytron_core.errors import ElytronError, IdempotencyConflict, LimitExceeded, RateLimited, StoreBudgetExceeded
 from elytron_core.model import Value
 from elytron_core.planes.transcript import sequence_of
-from elytron_core.policy.admission.own_output import own_words
+from elytron_core.policy.projection.builder import DATA_POLICY
 from elytron_core.ports.chat import ChatModel
 from elytron_core.text import similarity
 from elytron_models import ask_for, chat_messages
 from elytron_models.chat_messages import TurnItem
 from elytron_turn.assembler import SHARES, PartCut, RequestPart, log_cuts
+from elytron_turn.compaction import CompactionPlan, TurnSize, fit_summary, plan_compaction
+from elytron_turn.memory import TurnMessages
 from elytron_turn.sizes import text_bytes
 
-KEPT_SHARE: Final = 0.5
-"""To which share of the limit a compaction brings the context, its summary aside."""
 SUMMARY_SHARE: Final = 0.2
 """The share of the limit that a summary may have."""
 
@@ -103,6 +101,7 @@ class HookContext:
     """Makes the context of one turn."""
 
     def __init__(self, session: HookSession, /) -> None:
+        self._session = session
         self._memory, self._scope, self._settings, self._clock = session
 
     async def applied(self, host: Sequence[HostMessage], request: BeforeTurn, /) -> BeforeTurnReport:
@@ -135,25 +134,20 @@ class HookContext:
         """Return what the user's latest message brings to mind that does not stand in the context already."""
         shown = [item for message in (*placed.history, *placed.current) for item in message.items]
         shown += [item for group in recent for item in group.items]
-        query = own_words("\n".join(item.words for item in latest.items))
-        return await recollect_facts(
-            self._memory,
-            self._scope,
-            query,
-            settings=self._settings,
-            at=self._clock.now(),
-            seen={similarity.plain_text(text) for item in shown for text in (item.words, *item.texts)},
-        )
+        texts = frozenset(similarity.plain_text(text) for item in shown for text in (item.words, *item.texts))
+        messages = TurnMessages(current="\n".join(item.words for item in latest.items), texts=texts)
+        return await recollect_facts(self._session, messages)
 
     async def _compacted(self, context: "_ContextDraft", known: HookWindow) -> "_ContextDraft":
         """Return the context with its oldest groups in the summary."""
         groups = (*context.recent, *window.groups_of(context.placed.history, known.groups))
-        cut = window.plan_cut(groups, room_tokens=context.room_tokens)
-        if not cut.cut:
+        plan = context.plan(groups)
+        if plan is None:
             return context
-        summary = window.extract_lines(known.summary_text, cut.cut)
-        await window.keep_summary(self._memory, self._scope, known.summary, summary, cut.cut)
-        return context.after(cut, summary)
+        old, latest = groups[: len(plan.evicted)], groups[len(plan.evicted) :]
+        summary = window.extend_lines(known.summary_text, old)
+        await window.keep_summary(self._memory, self._scope, known.summary, summary, old)
+        return context.after(old, latest, summary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,9 +167,14 @@ class _ContextDraft:
     def __post_init__(self) -> None:
         summary, most, recalled = self.summary, self.request.max_input_tokens, self.recalled
         if most is not None:
-            summary = window.fit_summary(summary, int(most * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
+            summary = fit_summary(summary, int(most * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
         reference = TurnReference(
-            summary=summary, facts=recalled.fact_lines, insights=recalled.insight_lines, chunks=recalled.chunks
+            summary=summary,
+            facts=recalled.fact_lines,
+            insights=recalled.insight_lines,
+            wishes=recalled.wishes,
+            chunks=recalled.chunks,
+            note=recalled.note if recalled.chunks else "",
         )
         roles = {"policy_role": self.settings.policy_role, "reference_role": self.settings.reference_role}
         object.__setattr__(self, "reference", reference_items(reference, **roles))
@@ -190,13 +189,20 @@ class _ContextDraft:
         most = self.request.max_input_tokens
         return most is not None and self.tokens >= most * self.settings.compact_threshold
 
-    @property
-    def room_tokens(self) -> int:
-        """Return what a compaction leaves for recent items and history."""
+    def plan(self, groups: Sequence[ItemGroup], /) -> CompactionPlan | None:
+        """Return which of the groups leave a context that is too large; None if there are none."""
         assert self.request.max_input_tokens is not None
         # A compaction makes a first reference, and the policy comes with it.
-        policy = 0 if self.reference else len(POLICY) // limits.CHARS_PER_TOKEN
-        return int(self.request.max_input_tokens * KEPT_SHARE) - self._fixed - policy
+        policy = 0 if self.reference else len(DATA_POLICY) // limits.CHARS_PER_TOKEN
+        return plan_compaction(
+            [TurnSize(run=str(place), tokens=group.tokens) for place, group in enumerate(groups)],
+            fixed_tokens=self._fixed + policy,
+            max_tokens=self.request.max_input_tokens,
+            threshold=self.settings.compact_threshold,
+            # The summary is part of the reference.
+            summary_tokens=0,
+            is_forced=True,
+        )
 
     @property
     def _fixed(self) -> int:
@@ -207,16 +213,16 @@ class _ContextDraft:
         )
         return own + len(self.request.instructions) // limits.CHARS_PER_TOKEN
 
-    def after(self, cut: window.WindowCut, summary: str, /) -> Self:
-        """Return the context that a compaction leaves."""
+    def after(self, old: Sequence[ItemGroup], latest: Sequence[ItemGroup], summary: str, /) -> Self:
+        """Return the context that a compaction leaves: the latest groups, and the old ones in the summary."""
         history = self.placed.history
-        first = min((group.first for group in cut.kept if group.first is not None), default=len(history))
+        first = min((group.first for group in latest if group.first is not None), default=len(history))
         return replace(
             self,
             placed=self.placed._replace(history=history[first:]),
-            recent=tuple(group for group in cut.kept if group.first is None),
+            recent=tuple(group for group in latest if group.first is None),
             summary=summary,
-            compacted=sum(len(group.items) for group in cut.cut),
+            compacted=sum(len(group.items) for group in old),
         )
 
     def fitted(self) -> Self:
@@ -397,6 +403,7 @@ class TurnRecord:
     """Keeps the turns of one session."""
 
     def __init__(self, session: HookSession, model: ChatModel | None, counting: HookCounts, /) -> None:
+        self._session = session
         self._memory, self._scope, self._settings, self._clock = session
         self._model = model
         self._counting = counting
@@ -438,16 +445,16 @@ class TurnRecord:
 
     async def _committed(self, delta: CanonicalTurnDelta) -> tuple[MemoryFinalizeTurnReport, bool]:
         """Return the receipt of the evidence, and whether it took maintenance to store it."""
-        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta, extraction=ExtractionMethod.OFF)
+        memory = self._session.turn_memory
         try:
-            return await self._memory.finalize_turn_and_maintain(request), False
+            return await memory.after(delta), False
         except RateLimited:
             # Waiting helps against a rate, and maintenance does not.
             raise
         except (LimitExceeded, StoreBudgetExceeded):
             await self.maintained()
         try:
-            committed = await self._memory.finalize_turn_and_maintain(request)
+            committed = await memory.after(delta)
         except (LimitExceeded, StoreBudgetExceeded):
             self._counting.add(NOT_RECOVERED)
             raise
@@ -522,7 +529,7 @@ class TurnRecord:
             return
         kept = len(known.recent(frozenset(), limit=self._settings.recent_items))
         old = known.groups[: len(known.groups) - kept]
-        text = window.extract_lines(known.summary_text, old)
+        text = window.extend_lines(known.summary_text, old)
         await window.keep_summary(self._memory, self._scope, known.summary, text, old)
 
 

@@ -1,8 +1,7 @@
 """Turn hooks: memory around a host's own loop, recalled before each answer and kept after it."""
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -22,6 +21,7 @@ from elytron_agent.hooks.contract import (
     HookSession,
     HookSettings,
     HookState,
+    HostMessage,
     HostMessages,
     StorageKind,
     TurnCode,
@@ -46,6 +46,7 @@ from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 from elytron_models import ModelClient, open_model
 from elytron_models.chat_messages import Json
+from elytron_turn.memory import TurnDeadline
 
 logger = logging.getLogger("elytron.hooks")
 TIMEOUT: Final = "timeout"
@@ -187,8 +188,8 @@ class TurnHooks:
         began = self._clock.now()
         self._counting.add("memory_before_turn_total")
         try:
-            async with asyncio.timeout(self._settings.recall_timeout_seconds), self._memory_for(request) as memory:
-                report = await HookContext(self._session(memory, scope)).applied(host, request)
+            deadline = TurnDeadline.after(self._settings.recall_timeout_seconds)
+            report = await deadline.bound(lambda: self._applied(scope, host, request))
         except NotFound:  # a session that has nothing yet
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
@@ -198,6 +199,10 @@ class TurnHooks:
             self._counting.took("memory_before_latency_ms", self._clock.now() - began)
         self._counting.add("memory_recall_fact_count", len(report.recalled_fact_ids))
         return report
+
+    async def _applied(self, scope: Scope, host: Sequence[HostMessage], request: BeforeTurn) -> BeforeTurnReport:
+        async with self._memory_for(request) as memory:
+            return await HookContext(self._session(memory, scope)).applied(host, request)
 
     async def after_turn(self, request: AfterTurn, /) -> AfterTurnReport:
         """Store the turn as evidence, once for any number of calls, and its facts. Raises TurnInvalid, InvalidInput."""

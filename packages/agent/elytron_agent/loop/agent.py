@@ -27,7 +27,7 @@ from elytron_agent.runs.compaction import ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
 from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
-from elytron_agent.runs.source import WELCOME, AgentModels, AgentParts, ClientPart, TurnRecall, is_first_time
+from elytron_agent.runs.source import WELCOME, AgentModels, AgentParts, ClientPart, is_first_time
 from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
@@ -38,6 +38,7 @@ from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ThreadHead, WindowSummary, WindowTurn
+from elytron_turn.memory import TurnMemory
 
 _MOVED: Final = "the thread, which has continued after another turn,"
 
@@ -93,7 +94,7 @@ class Agent:
             scope=scope,
             journal=self._journal,
             thread=self._thread,
-            recall=TurnRecall(view, scope, self.settings.recall_deadline_s if strategy is None else 0),
+            turn_memory=TurnMemory(memory.operate, scope, filters=view.filters, has_facts=view.is_shared),
             models=AgentModels(
                 model if model is not None else self.settings.model,
                 summary=summary_model if summary_model is not None else self.settings.summary_model,
@@ -281,7 +282,7 @@ class Agent:
 
     async def close(self) -> None:
         """Wait for what is under way, and close the models that the agent opened."""
-        await self._parts.recall.close()
+        await self._parts.turn_memory.close()
         await self._parts.models.close()
 
     @asynccontextmanager
@@ -317,12 +318,11 @@ class Agent:
 
     async def _taken(self) -> RunRecord | None:
         """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
+        await self._thread.wait(self.settings.wait_seconds, is_fresh=True)
         while True:
-            await self._thread.wait(self.settings.wait_seconds)
             try:
                 await self._thread.settle()
-                run = self._thread.head.open
-                if run is None:
+                if (run := self._thread.head.open) is None:
                     return None
                 record = await self._journal.load(run)
                 if record is not None:
@@ -330,12 +330,13 @@ class Agent:
                     return record
                 await self._thread.drop_open()
             except Conflict:
-                continue
+                await self._thread.wait(self.settings.wait_seconds)
 
     async def _running(
         self, record: RunRecord, deadline: RunDeadline, *, is_resumed: bool
     ) -> AsyncGenerator[AgentEvent]:
-        run = await run_of(self._parts, record, await self.preferences(), deadline, is_resumed=is_resumed)
+        preferences = self._thread.state.preferences or self.settings.preferences
+        run = await run_of(self._parts, record, preferences, deadline, is_resumed=is_resumed)
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event

@@ -60,7 +60,7 @@ from elytron_agent.runs.source import (
     AgentParts,
     ContextSource,
     MemoryTools,
-    TurnContext,
+    RunContext,
     memory_tools_of,
     prefix_fingerprint,
     shown_blocks,
@@ -116,7 +116,7 @@ class AgentRun:
     """Documents that the next commit stores."""
     end: RunEnd | None = None
     part: ShownPart = field(default_factory=ShownPart)
-    _context: TurnContext | None = None
+    _context: RunContext | None = None
     _declarations: tuple[chat.ModelTool, ...] = ()
     _dropped: int = 0
     _shortened: int = 0
@@ -168,7 +168,7 @@ class AgentRun:
         return end_of(self.record)
 
     async def _closed(self, end: RunEnd) -> RunEnd:
-        closing = RunClosing(turn_of(self.record, end.reason, self.agent.scope), tuple(self.pending), end)
+        closing = RunClosing(turn_of(self.agent, self.record, end.reason), tuple(self.pending), end)
         try:
             end = await self.agent.thread.close(self.record.input.run, closing, frees=self.agent.strategy is None)
         except Conflict:
@@ -254,7 +254,7 @@ class AgentRun:
             return
         yield await self.ended(stop_of(failed), self.model.problem)
 
-    async def _fit(self, context: TurnContext) -> AsyncGenerator[AgentEvent]:
+    async def _fit(self, context: RunContext) -> AsyncGenerator[AgentEvent]:
         """Make room for the turns; end the run if nothing of them may be left out."""
         request = await self._assembled(context)
         if self.agent.client.keeps_all:
@@ -265,7 +265,7 @@ class AgentRun:
                 async for event in shorter:
                     yield event
 
-    async def _shorten(self, context: TurnContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
+    async def _shorten(self, context: RunContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
         """Make room: results of earlier steps go first, then old turns, then the rest of this one."""
         wanted = self.agent.max_bytes(turn_limits.KEPT_SHARE)
         self.part = self.part.without_results(self.record, request.planned_bytes - wanted)
@@ -375,7 +375,7 @@ class AgentRun:
         own = [tool for tool in self._declarations if tool.name not in hidden]
         return self.agent.client.offered(own, is_first=not self.record.replies)
 
-    async def _parts(self, context: TurnContext) -> ContextParts:
+    async def _parts(self, context: RunContext) -> ContextParts:
         first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
         return await self.source.parts(
             context, self.part.turn_of(self.record), zone=self.preferences.timezone, before_history="\n\n".join(first)
@@ -385,7 +385,7 @@ class AgentRun:
         """Return what the strategy found for this run, if it is to stand there."""
         return self.before.reference if self.before.placement is placement else None
 
-    async def _assembled(self, context: TurnContext) -> AssembledRequest:
+    async def _assembled(self, context: RunContext) -> AssembledRequest:
         """Return the next request, within its bound."""
         agent = self.agent
         most = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
@@ -417,11 +417,11 @@ def _compaction_of(agent: AgentParts, made: WindowSummary, bytes_before: int, by
     )
 
 
-def _given_of(agent: AgentParts, parts: ContextParts, request: AssembledRequest, context: TurnContext) -> ContextGiven:
+def _given_of(agent: AgentParts, parts: ContextParts, request: AssembledRequest, context: RunContext) -> ContextGiven:
     return ContextGiven(
         run=parts.current.run,
-        recalled=context.recalled,
-        recall=context.recall,
+        recalled=context.memory.recalled,
+        recall=context.memory.outcome,
         blocks=context.blocks,
         has_summary=bool(parts.summary),
         turns=len(parts.window),

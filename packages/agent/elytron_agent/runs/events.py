@@ -9,7 +9,8 @@ from elytron_agent.runs.settings import RunUsage
 from elytron_core.model import Value
 from elytron_core.ports.chat import ToolCall
 from elytron_turn.assembler import PartCut
-from elytron_turn.context import RecalledMemory, ShownBlock
+from elytron_turn.context import ShownBlock
+from elytron_turn.memory import RecalledMemory, TurnOutcome
 
 
 class StopReason(StrEnum):
@@ -77,7 +78,7 @@ class ContextGiven(Value):
     kind: Literal["context_given"] = "context_given"
     run: str
     recalled: tuple[RecalledMemory, ...] = ()
-    recall: Literal["found", "nothing", "late", "failed", "off"] = "nothing"
+    recall: TurnOutcome = "nothing"
     """`late`: memory did not answer before its deadline, and the run went on without it."""
     blocks: tuple[ShownBlock, ...] = ()
     has_summary: bool = False

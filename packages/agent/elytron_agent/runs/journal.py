@@ -14,7 +14,18 @@ from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import RunUsage, UserPreferences
-from elytron_agent.runs.thread_notes import AGENTS, MARK, MOVED_ON, ThreadNotes, draft_of, run_place
+from elytron_agent.runs.thread_notes import (
+    AGENTS,
+    MARK,
+    MOVED_ON,
+    REACTED,
+    WELCOMED,
+    ReactedRuns,
+    ThreadNotes,
+    ThreadWelcome,
+    draft_of,
+    run_place,
+)
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
@@ -257,6 +268,18 @@ def correction_message(text: str, /) -> Message:
     return text_message(ChatRole.USER, text)
 
 
+class ThreadState(Value):
+    """State of a thread, and what is noted beside it."""
+
+    head: ThreadHead = ThreadHead()
+    version: int = 0
+    """Version of the head; 0 if there is none."""
+    preferences: UserPreferences | None = None
+    welcome: ThreadWelcome | None = None
+    reacted: tuple[str, ...] = ()
+    """Runs that may have a reaction."""
+
+
 class RunJournal(ThreadNotes):
     """The documents of one agent over one memory. `by` names this process, so that two do not share a run."""
 
@@ -269,6 +292,20 @@ class RunJournal(ThreadNotes):
         """True if the journal is in another store than the memory, whose erasures then take no copies along."""
         self._scope = scope
         self.by = by
+
+    async def state(self, thread: str, /) -> ThreadState:
+        """Return the state of the thread with what is noted beside it, in one read."""
+        threads, settings = (AGENTS, self._agent), (AGENTS, self._agent, "settings")
+        notes = (*threads, thread)
+        names = ((threads, thread), (settings, PREFERENCES), (notes, WELCOMED), (notes, REACTED))
+        head, preferences, welcome, reacted = await self._records.get_all(names)
+        return ThreadState(
+            head=ThreadHead.model_validate(head.value) if head is not None else ThreadHead(),
+            version=head.version if head is not None else 0,
+            preferences=UserPreferences.model_validate(preferences.value) if preferences is not None else None,
+            welcome=ThreadWelcome.model_validate(welcome.value) if welcome is not None else None,
+            reacted=ReactedRuns.model_validate(reacted.value).runs if reacted is not None else (),
+        )
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
         """Return the state of the thread, and its version; a new one and 0 if there is none."""

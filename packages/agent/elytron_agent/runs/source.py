@@ -1,10 +1,9 @@
 """Sources of runs: the parts of an agent that all its runs share, and what thread, blocks, memory and strategy give."""
 
-import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
@@ -20,21 +19,12 @@ from elytron_agent.tool import Tool
 from elytron_core import limits as core_limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.recall import (
-    MemoryRecallReport,
-    MemoryRecallRequest,
-    RecallGate,
-    RecallHit,
-    RecallPlane,
-)
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.evidence import EvidenceRole, TrustLevel
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import IdSource
 from elytron_core.model import Value
 from elytron_core.planes import transcript
-from elytron_core.policy.projection.builder import POLICY
 from elytron_core.ports.chat import (
     ChatModel,
     ChatRole,
@@ -51,7 +41,6 @@ from elytron_models.client import ModelClient, open_model
 from elytron_turn import limits as turn_limits
 from elytron_turn.assembler import ContextParts
 from elytron_turn.context import (
-    RecalledMemory,
     ShownBlock,
     StableContext,
     TailParts,
@@ -61,70 +50,8 @@ from elytron_turn.context import (
     summary_text,
     welcome_text,
 )
+from elytron_turn.memory import TurnBudget, TurnContext, TurnMemory, TurnMessages
 from elytron_turn.sizes import TokenWindow, window_of
-
-Outcome = Literal["found", "nothing", "late", "failed", "off"]
-
-
-@dataclass(slots=True)
-class TurnRecall:
-    """Recalls what answers a text. What is late goes on, so that an index that it builds is there next time."""
-
-    view: AgentMemoryView
-    scope: Scope | None
-    deadline_s: float
-    _late: set[asyncio.Task[MemoryRecallReport]] = field(default_factory=set[asyncio.Task[MemoryRecallReport]])
-
-    async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[RecalledMemory, ...], Outcome]:
-        """Return what memory has for `text` and the window has not: `beside` are the ids of what is shown already."""
-        if self.deadline_s <= 0 or not text.strip():
-            return (), "off" if self.deadline_s <= 0 else "nothing"
-        request = MemoryRecallRequest(
-            scope=self.scope,
-            query=text[: core_limits.QUERY_CHARS],
-            # Memories that are shown already may be among the best, and are left out below.
-            limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
-            filters=self.view.filters,
-            recall_gate=RecallGate.AUTO,
-        )
-        task = asyncio.ensure_future(self.view.memory.recall(request))
-        self._late.add(task)
-        task.add_done_callback(self._over)
-        done, _ = await asyncio.wait({task}, timeout=self.deadline_s)
-        if not done:
-            return (), "late"
-        if isinstance(task.exception(), ElytronError):
-            return (), "failed"
-        report = task.result()
-        new = [hit for hit in report.hits if not self._is_shown(hit, beside)]
-        found = tuple(
-            RecalledMemory(
-                id=hit.id,
-                text=hit.text,
-                score=hit.score,
-                at=hit.at,
-                speaker=hit.speaker or (hit.role.value if hit.role is not None else None),
-                is_outside=hit.trust is TrustLevel.OUTSIDE,
-            )
-            for hit in new[: limits.RECALL_LIMIT]
-        )
-        return found, "found" if found else "nothing"
-
-    def _is_shown(self, hit: RecallHit, beside: Collection[str]) -> bool:
-        """Return whether the window has a recalled memory: the message itself, or the thread's own summary."""
-        is_own = self.scope is not None and hit.conversation == self.scope.conversation
-        return hit.id in beside or (hit.plane is RecallPlane.SUMMARY and is_own)
-
-    async def close(self) -> None:
-        """Wait for what is still under way."""
-        if self._late:
-            # A copy, since calls that end take themselves out.
-            await asyncio.wait(set(self._late))
-
-    def _over(self, task: asyncio.Task[MemoryRecallReport]) -> None:
-        self._late.discard(task)
-        if not task.cancelled():
-            task.exception()  # taken, so that nothing is reported of one that no caller waits for
 
 
 class AgentModels:
@@ -199,7 +126,7 @@ class AgentParts:
     scope: Scope
     journal: RunJournal
     thread: AgentThread
-    recall: TurnRecall
+    turn_memory: TurnMemory
     models: AgentModels
     settings: AgentSettings
     view: AgentMemoryView
@@ -275,13 +202,12 @@ def memory_tools_of(tools: Collection[str], blocks: Collection[str], /) -> Memor
 
 
 @dataclass(slots=True)
-class TurnContext:
+class RunContext:
     """Context of a run beside its conversation, and its origin."""
 
     notes: TailParts
     mark: str
-    recalled: tuple[RecalledMemory, ...]
-    recall: Outcome
+    memory: TurnContext
     blocks: tuple[ShownBlock, ...]
 
     def tail(self, thread: AgentThread, /) -> TailParts:
@@ -303,51 +229,54 @@ class ContextSource:
     """The blocks at the beginning of the run, which its first step shows; None: they are read then."""
     welcome: str = ""
 
-    async def stable(self) -> StableContext:
-        """Return the stable part of the epoch; the first run of an epoch makes it."""
-        found = await self.agent.thread.read_stable()
-        return found if found is not None else await self._made(await self._facts() or "")
+    async def stable(self, facts: str | None, /) -> StableContext:
+        """Return the stable part of the epoch, rebuilt if one of its facts is not current.
 
-    async def renewed(self) -> StableContext:
-        """Return the stable part, rebuilt if one of its facts is not current: a withdrawn fact is not shown."""
-        found, facts = await self.agent.thread.read_stable(), await self._facts()
-        if found is not None and (facts is None or set(found.facts.splitlines()) <= set(facts.splitlines())):
-            return found
-        return await self._made(facts or "")
+        A withdrawn fact is not shown. Facts that could not be read (None) change nothing.
+        """
+        stable = await self.agent.thread.read_stable()
+        if stable is not None and (facts is None or set(stable.facts.splitlines()) <= set(facts.splitlines())):
+            return stable
+        stable = StableContext(
+            blocks=await self._blocks(),
+            facts=facts or "",
+            mark=self.agent.ids.secret(6).hex(),
+            at=self.agent.clock.now(),
+        )
+        await self.agent.thread.keep_stable(stable)
+        return stable
 
-    async def _made(self, facts: str) -> StableContext:
-        blocks = await self._blocks()
-        made = StableContext(blocks=blocks, facts=facts, mark=self.agent.ids.secret(6).hex(), at=self.agent.clock.now())
-        await self.agent.thread.keep_stable(made)
-        return made
-
-    async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> TurnContext:
+    async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> RunContext:
         """Return what is true of this turn alone."""
-        stable, blocks = await self.renewed(), await self._blocks()
+        shown_ids = frozenset(memory for turn in self.agent.thread.past for memory in turn.memories)
+        settings = self.agent.settings
+        # A strategy brings a memory of its own.
+        wait_s = settings.recall_deadline_s if self.agent.strategy is None else 0
+        budget = TurnBudget(turn_limits.STANDING_CHARS, memories=limits.RECALL_LIMIT, wait_s=wait_s)
+        memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
+        stable, blocks = await self.stable(memory.facts), await self._blocks()
         self.seen = None
         await self.agent.thread.read_reactions()
         self.welcome = await self._welcome(preferences.timezone)
-        past = self.agent.thread.past
-        beside = {memory for turn in past for memory in turn.memories}
-        recalled, outcome = await self.agent.recall.recall(text, beside=beside)
         head = self.agent.thread.head
         parts = TailParts(
             at=self.agent.clock.now(),
             zone=preferences.timezone,
             locale=preferences.locale,
-            is_first_time=self.agent.settings.welcomes and is_first_time(head.runs, blocks),
+            is_first_time=settings.welcomes and is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
             changed_blocks=changed_blocks(blocks, stable.blocks),
-            recalled=recalled,
+            wishes=memory.wishes,
+            recalled=memory.recalled,
+            note=memory.note,
             reference=strategy_reference,
         )
-        mark = self.agent.ids.secret(6).hex()
-        return TurnContext(notes=parts, mark=mark, recalled=recalled, recall=outcome, blocks=blocks)
+        return RunContext(notes=parts, mark=self.agent.ids.secret(6).hex(), memory=memory, blocks=blocks)
 
-    async def parts(self, turn: TurnContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
+    async def parts(self, turn: RunContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
         """Return all that a request is made of."""
-        stable, summary = await self.stable(), self.agent.thread.summary
+        stable, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
             stable=stable,
@@ -373,37 +302,18 @@ class ContextSource:
 
     async def _welcome(self, zone: str) -> str:
         """Return the first words to the person, with the reactions to them; nothing if there were none."""
-        thread, journal = self.agent.thread.name, self.agent.journal
-        try:
-            welcome = await journal.welcome(thread)
-            reactions = await journal.reactions(thread, (WELCOMED,)) if welcome is not None else {}
-        except ElytronError:
-            return ""
+        state = self.agent.thread.state
+        welcome = state.welcome
         if welcome is None:
             return ""
-        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=reactions.get(WELCOMED, ()))
+        try:
+            noted = await self.agent.journal.reactions((WELCOMED,) if WELCOMED in state.reacted else ())
+        except ElytronError:
+            return ""
+        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=noted.get(WELCOMED, ()))
 
     async def _blocks(self) -> tuple[ShownBlock, ...]:
         return self.seen if self.seen is not None else await self.shown_blocks()
-
-    async def _facts(self) -> str | None:
-        """Return the standing part as memory projects it; None if memory fails. Facts are shared memory."""
-        if not self.agent.view.is_shared:
-            return ""
-        request = MemoryProjectionRequest(
-            scope=self.agent.scope,
-            query="",
-            max_chars=limits.STABLE_FACTS_CHARS,
-            recent_messages_limit=0,
-            recall_limit=0,
-        )
-        try:
-            report = await self.agent.memory.project(request)
-        except ElytronError:
-            return None
-        shown = [section for section in report.sections if section.included]
-        stable = report.system_memory_block[: report.stable_chars] if shown else ""
-        return stable.removeprefix(POLICY).strip()
 
 
 def shown_blocks(blocks: Iterable[MemoryBlock], /) -> tuple[ShownBlock, ...]:
@@ -458,8 +368,8 @@ def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
     return _DELIVERIES[reason]
 
 
-def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> MemoryFinalizeTurnRequest | None:
-    """Return the request that has memory keep the turn; a repeat of it stores nothing. None if there are no words.
+def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> MemoryFinalizeTurnRequest | None:
+    """Return the request that has memory store the turn; a repeat of it stores nothing. None if there are no words.
 
     Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing, and a
     schedule's words as the system's.
@@ -482,21 +392,17 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
     if not said and not has_answer:
         return None
     answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text) if has_answer else None
-    return MemoryFinalizeTurnRequest(
-        scope=scope,
-        delta=CanonicalTurnDelta(
-            turn_id=record.input.run,
-            delivery=delivery,
-            input_messages=said,
-            assistant_message=answer,
-            tool_observations=tuple(
-                _observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]
-            ),
-            external_content_used=bool(outside)
-            or record.input.is_outside
-            or any(each.role is EvidenceRole.TOOL for each in given),
-        ),
+    delta = CanonicalTurnDelta(
+        turn_id=record.input.run,
+        delivery=delivery,
+        input_messages=said,
+        assistant_message=answer,
+        tool_observations=tuple(_observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]),
+        external_content_used=bool(outside)
+        or record.input.is_outside
+        or any(each.role is EvidenceRole.TOOL for each in given),
     )
+    return agent.turn_memory.closing_of(delta)
 
 
 def given_messages(asked: RunInput, /) -> list[transcript.Message]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.runs.journal import RunClosing, RunEnd, RunInput, RunJournal
+from elytron_agent.runs.journal import RunClosing, RunEnd, RunInput, RunJournal, ThreadState
 from elytron_agent.runs.process import is_gone, own_process
 from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core.clock import Clock, Instant
@@ -37,6 +37,8 @@ class AgentThread:
     """True while this process has the thread."""
     head: ThreadHead = field(default_factory=ThreadHead)
     version: int = -1
+    state: ThreadState = field(default_factory=ThreadState)
+    """As it was read last, with what is noted beside the thread."""
     turns: dict[str, WindowTurn] = field(default_factory=dict[str, WindowTurn])
     summary: WindowSummary | None = None
     stable: StableContext | None = None
@@ -44,7 +46,8 @@ class AgentThread:
 
     async def refresh(self) -> None:
         """Read the head, and what it names and is not held yet."""
-        head, version = await self.journal.head(self.name)
+        self.state = await self.journal.state(self.name)
+        head, version = self.state.head, self.state.version
         if version == self.version:
             return
         if head.epoch != self.head.epoch:
@@ -75,16 +78,19 @@ class AgentThread:
         """Read the person's reactions to messages of the window, which any device may change at any time."""
         # A memory that fails costs a run the latest reactions, and nothing else.
         with suppress(ElytronError):
-            for run, reactions in (await self.journal.reactions(self.name, self.turns)).items():
+            reacted = [run for run in self.state.reacted if run in self.turns]
+            for run, reactions in (await self.journal.reactions(reacted)).items():
                 self.turns[run] = self.turns[run].model_copy(update={"reactions": reactions})
 
-    async def wait(self, wait_s: float, /) -> None:
-        """Read the thread once no other process runs it. Raises ThreadBusy if that takes longer."""
+    async def wait(self, wait_s: float, /, *, is_fresh: bool = False) -> None:
+        """Read the thread once no other process runs it; not again if it `is_fresh`. Raises ThreadBusy."""
         until = self.clock.now() + wait_s * 1000
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
         while True:
-            await self.refresh()
+            if not is_fresh:
+                await self.refresh()
+            is_fresh = False
             if not self.is_taken:
                 return
             if self.clock.now() >= until or loop.time() >= until_s:

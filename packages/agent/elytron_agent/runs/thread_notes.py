@@ -1,6 +1,6 @@
 """Notes of an agent's threads beside their runs, and how documents of threads are read and stored."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
@@ -21,7 +21,7 @@ AGENTS = "elytron:agent"
 WELCOMED: Final = "welcome"
 """Key of the first words to a person, and what stands for a run in the ids of their items."""
 _PERSON: Final = "user"
-_REACTED: Final = "reacted"
+REACTED: Final = "reacted"
 MARK: Final = "mark."
 """Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
 ITEM_MARK: Final = f"{MARK}item."
@@ -70,22 +70,20 @@ class ThreadNotes:
         stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
         await self._records.erase([*notes, *([stored] if stored is not None else [])])
 
-    async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
+    async def reactions(self, runs: Iterable[str], /) -> dict[str, tuple[WindowReaction, ...]]:
         """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
-        notes = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
-        reacted = [run for run in notes[0].runs if run in runs] if notes is not None else []
-        return {run: _reactions_in(await self.documents(run)) for run in reacted}
+        return {run: _reactions_in(await self.documents(run)) for run in runs}
 
     async def note_reacted(self, thread: str, run: str, /) -> None:
         """Note that a run may have a reaction."""
         while True:
-            notes = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+            notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
             runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
             if run in runs:
                 return
             noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
             with suppress(Conflict):
-                await self._put((AGENTS, self._agent, thread), _REACTED, noted, expected=version)
+                await self._put((AGENTS, self._agent, thread), REACTED, noted, expected=version)
                 return
 
     async def documents(self, run: str, /) -> Sequence[Record]:

@@ -16,7 +16,7 @@ from starlette.types import Scope as HttpScope
 
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
-from elytron.jobs.queue import BackgroundTask, apart_from_others, read_queue
+from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, visit_queues
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance, OpenStreams
@@ -37,18 +37,17 @@ from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, sche
 from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
-from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import Value
-from elytron_core.planes.jobs import JobState
+from elytron_core.planes.jobs import JobQueue, JobState
 from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
 
 logger = logging.getLogger(__name__)
 _SWEEP_EVERY: Final = 12
-"""Intervals after which all spaces are searched for jobs that another process made."""
+"""Intervals after which the store is asked for spaces with jobs that another process made."""
 
 
 class KindRunner(Protocol):
@@ -115,25 +114,19 @@ class JobDesk:
 
     async def _sweep(self, *, repairs: bool) -> None:
         """Note the spaces that have jobs of these kinds."""
-        after = ""
-        while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
-            after = spaces[-1]
-            for space in spaces:
-                with self._apart(space):
-                    async with self._context.secrets.background(space):
-                        await self._sweep_space(space, repairs=repairs)
 
-    async def _sweep_space(self, space: SpaceId, *, repairs: bool) -> None:
-        queue = await read_queue(self._context, space)
-        kinds = {job.kind for job in queue.active} & self._runners.keys()
-        if kinds:
-            self._context.put_off.add(space)
-        for kind in kinds if repairs else ():
-            await self._runners[kind].repair(space)
+        async def note(space: SpaceId, queue: JobQueue) -> None:
+            kinds = {job.kind for job in queue.active} & self._runners.keys()
+            if kinds:
+                self._context.note_jobs(space, queue.due_at)
+            for kind in kinds if repairs else ():
+                await self._runners[kind].repair(space)
+
+        await visit_queues(self._context, note)
 
     async def _take_due(self) -> None:
         """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
-        for space in sorted(self._context.put_off, key=lambda space: (self._turns.get(space, 0), space)):
+        for space in sorted(self._context.waiting_spaces(), key=lambda space: (self._turns.get(space, 0), space)):
             if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
                 return
             if space in self._busy:
@@ -141,14 +134,14 @@ class JobDesk:
             is_due = False
             with self._apart(space):
                 async with self._context.secrets.background(space):
-                    queue = await read_queue(self._context, space)
+                    queue = await next_queue(self._context, space)
                 at = self._context.clock.now()
                 is_due = maintenance.claimable_job(queue, at, self._runners.keys()) is not None
             if is_due:  # begun outside of the block, whose open keys end with it
                 self._begin(space, self._do_next(space))
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
-        return apart_from_others(partial(self._context.put_off.discard, space))
+        return apart_from_others(partial(self._context.put_off.pop, space, None))
 
     def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
         self._turns[space] = next(self._numbers)

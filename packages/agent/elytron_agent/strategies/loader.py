@@ -1,6 +1,5 @@
 """The loader of strategies: one `memory` section makes one; and `runtime`, over a memory of Elytron's own."""
 
-import asyncio
 import logging
 import tomllib
 from collections.abc import Mapping
@@ -34,14 +33,14 @@ from elytron_agent.strategies.strategy import (
 from elytron_core import limits as core_limits
 from elytron_core import strict_json
 from elytron_core.clock import Clock
-from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import Name, Scope, Space
+from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
 logger = logging.getLogger(__name__)
 RULE: Final = (
@@ -77,9 +76,8 @@ class RuntimeStrategy:
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the blocks, what answers the prompt, and the tools of memory."""
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
-                blocks = await self._blocks()
-                reference = await self._reference(conversation, prompt)
+            deadline = TurnDeadline.after(self._settings.timeout_seconds)
+            blocks, reference = await deadline.bound(lambda: self._parts(conversation, prompt))
         except (ElytronError, TimeoutError) as error:
             logger.warning("memory cannot be read: the run continues without it (%s)", type(error).__name__)
             blocks, reference = (), None
@@ -103,14 +101,17 @@ class RuntimeStrategy:
             # A clock that was set back must not place an answer before its question.
             Message(role=EvidenceRole.ASSISTANT, text=exchange.answer, at=max(exchange.asked_at, exchange.answered_at)),
         )
-        write = TranscriptWrite(turns=(TurnDraft(messages=messages, host_id=exchange.turn),))
+        draft = TurnDraft(messages=messages, host_id=exchange.turn)
         try:
-            await self._memory.write(MemoryWriteRequest(scope=self._scope(conversation), write=write))
+            await self._turn_memory(conversation).after((draft,))
         except ElytronError as error:
             logger.warning("a turn cannot be stored in memory (%s)", type(error).__name__)
 
     async def close(self) -> None:
         """Do nothing: who opened the memory closes it."""
+
+    async def _parts(self, conversation: str, prompt: str) -> tuple[tuple[MemoryBlock, ...], str | None]:
+        return await self._blocks(), await self._reference(conversation, prompt)
 
     async def _blocks(self) -> tuple[MemoryBlock, ...]:
         blocks = await self._shelf.list()
@@ -120,19 +121,16 @@ class RuntimeStrategy:
         return await self._shelf.list()
 
     async def _reference(self, conversation: str, prompt: str) -> str | None:
-        report = await self._memory.project(
-            MemoryProjectionRequest(
-                scope=self._scope(conversation),
-                query=prompt[: core_limits.QUERY_CHARS],
-                max_chars=self._settings.max_chars,
-                recent_messages_limit=0,
-            )
-        )
-        return report.system_memory_block if report.selected_ids else None
+        messages, budget = TurnMessages(current=prompt), TurnBudget(self._settings.max_chars)
+        context = await self._turn_memory(conversation).before(messages, budget)
+        if context.failure is not None:
+            raise context.failure
+        return context.block or None
 
-    def _scope(self, conversation: str) -> Scope | None:
+    def _turn_memory(self, conversation: str) -> TurnMemory:
         own = self._memory.scope
-        return own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
+        scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
+        return TurnMemory(self._memory.operate, scope)
 
 
 _SECTION: Final = "memory"

@@ -1,49 +1,45 @@
 """Hooks of coding agents: the events that Claude Code sends, their answers, its settings, and a resident process."""
 
 import asyncio
-import hashlib
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
-from elytron_cli.agents.repository import repository_space
+from elytron_assistants.registry import project_memory
+from elytron_assistants.repository import repository_of, session_folder
+from elytron_assistants.sessions.claude_code import read_end
+from elytron_assistants.sessions.session_files import open_regular
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession
+from elytron_assistants.sessions.session_turns import session_drafts
+from elytron_assistants.tiers import TieredMemory
+from elytron_cli.agents.prompt_client import RESIDENT, WAIT_S, answer_bytes, resident_address
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json
-from elytron_core.clock import Instant, instant
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson
-from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
-from elytron_core.text.program_parts import split_program_parts
+from elytron_core.text.program_parts import typed_text
 from elytron_store import parse_url
+from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
 
-CHANNEL = "claude-code"
+CHANNEL = AssistantHost.CLAUDE_CODE.value
 CONTEXT_CHARS = 4_000
 """Default size of the block at a prompt, in characters; Claude Code passes up to 10,000 to its model unchanged."""
 _PROMPT, _STOP = "UserPromptSubmit", "Stop"
 _OURS = re.compile(r'"command": ?"((?:[^"\\]|\\.)* hooks (?:recall|keep)\b(?:[^"\\]|\\.)*)"')
 _PLACE = re.compile(r" --(?:space|per-repository)\b")
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
-_TAIL_BYTES = 4 * 1024 * 1024
-"""Bytes read from the end of a transcript: one turn with the results of its tools."""
-_INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]*\]")
-_ADJACENT = re.compile(r"(</[a-z]+(?:[-_][a-z0-9]+)+>)[ \t]*(?=<)")
-_PROGRAM_FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "toolUseResult")
-"""Marks of entries of the role user that no person typed."""
 
 Json = dict[str, Any]
 
@@ -55,9 +51,15 @@ class HookEvent(BaseModel):
 
     session_id: str = Field(min_length=1, max_length=limits.NAME_CHARS)
     cwd: str = ""
+    workspace_roots: tuple[str, ...] | None = None
     transcript_path: str = ""
     prompt: str = ""
     last_assistant_message: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder that the session started in."""
+        return session_folder(self.cwd, roots=self.workspace_roots or (), environment=os.environ)
 
 
 class HookInstallReport(Value):
@@ -81,78 +83,78 @@ def read_event(data: bytes, /) -> HookEvent:
         raise InvalidInput(field="standard input", problem="is not an event of a Claude Code hook") from None
 
 
-def scope_of(event: HookEvent, space: str, /, *, per_repository: bool = False) -> Scope:
-    """Return where a session's turns are stored: its own conversation, in the project that it works on.
+class HookPlace(NamedTuple):
+    """Where a session's memory is: in `space`, or with `per_repository` in that of its repository and the person's."""
 
-    With `per_repository` the space is that of the event's repository, and `space` is for what is in none.
+    space: str
+    per_repository: bool = False
+
+    def server_space(self, event: HookEvent) -> str:
+        """Return the space on a server, which the registry of projects is not read from."""
+        repository = repository_of(event.folder) if self.per_repository and event.folder is not None else None
+        return repository.space if repository is not None else self.space
+
+    async def operate_of(self, session: CommandSession, event: HookEvent) -> OperateCall:
+        """Return what performs operations on the memory of an event's folder."""
+        if not self.per_repository:
+            return session.call
+        cwd = Path(event.cwd) if event.cwd else None
+        place = await project_memory(session.runtime, event.folder, person=self.space, cwd=cwd)
+        return TieredMemory(session.runtime, session.call, place).operate
+
+
+def scope_of(event: HookEvent, space: str, /) -> Scope:
+    """Return where a session's turns are stored: its own conversation, in the project that it works on."""
+    folder = event.folder
+    project = folder.name[: limits.NAME_CHARS].strip() if folder is not None else None
+    return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project or None)
+
+
+async def prompt_context(memory: TurnMemory, event: HookEvent, /, *, max_chars: int) -> str | None:
+    """Return the JSON that gives the agent what may help with the prompt; None if nothing does.
+
+    Raises ElytronError if the memory fails or is late.
     """
-    if per_repository and event.cwd:
-        space = repository_space(Path(event.cwd)) or space
-    project = Path(event.cwd).name[: limits.NAME_CHARS].strip() or None
-    return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project)
-
-
-def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> MemoryProjectionRequest | None:
-    """Return the request for what may help with the prompt; None for a prompt without words."""
-    query = typed_text(event.prompt)[: limits.QUERY_CHARS]
-    if not query:
+    messages = TurnMessages(current=typed_text(event.prompt))
+    if not messages.current:
         return None
-    # The session's last messages are in the agent's context already.
-    return MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, recent_messages_limit=0)
+    context = await memory.before(messages, TurnBudget(max_chars, wait_s=WAIT_S))
+    if context.failure is not None:
+        raise context.failure
+    output = {"hookEventName": _PROMPT, "additionalContext": context.block}
+    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False) if context.block else None
 
 
-def context_of(report: MemoryProjectionReport, /) -> str | None:
-    """Return the JSON that gives the agent the block; None if the block has no memory in it."""
-    if not report.selected_ids:
-        return None
-    told = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
-    return json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+def last_turns(event: HookEvent, /) -> tuple[TurnDraft, ...]:
+    """Return the session's last prompt and reply at the transcript's own times; those without words are left out.
 
-
-def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
-    """Return the write of the session's last prompt and reply, at the transcript's own times; None if both are empty.
-
-    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
+    They are those that an import of the session has. Raises InvalidInput if the transcript cannot be read and the event
+    has no reply.
     """
     try:
-        prompt, reply = _last_turn(_last_entries(event.transcript_path))
-    except InvalidInput:
+        session = read_end(Path(event.transcript_path), event.session_id)
+    except (OSError, ValueError):
         if not event.last_assistant_message:
-            raise
-        prompt, reply = None, _TranscriptText("")
-    answer = replace(reply, text=event.last_assistant_message or reply.text)
-    parts = (
-        [(EvidenceRole.USER, prompt), (EvidenceRole.ASSISTANT, answer)]
-        if prompt is not None
-        else [(EvidenceRole.ASSISTANT, answer)]
-    )
+            raise _transcript_error("names a file that cannot be read") from None
+        session = AssistantSession(event.session_id, AssistantHost.CLAUDE_CODE, None, ())
+    session = replace(session.with_reply(event.last_assistant_message or ""), folder=event.cwd or None)
     # A turn each: a prompt that is stored already stays when its reply comes.
-    turns = tuple(
-        TurnDraft(
-            messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
-            host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, part.text),
-        )
-        for role, part in parts
-        if part.text.strip()
-    )
-    return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
+    return tuple(session_drafts(session))
 
 
 def require_transcript(event: HookEvent, /) -> None:
     """Raise InvalidInput if the event names a transcript that cannot be read, so that its prompt was not stored."""
     if event.transcript_path:
         try:
-            next(_last_entries(event.transcript_path), None)
-        except InvalidInput:
-            raise InvalidInput(
-                field="transcript_path",
-                problem="names a file that cannot be read; the reply was stored without its prompt",
-            ) from None
+            with open_regular(Path(event.transcript_path)):
+                pass
+        except (OSError, ValueError):
+            problem = "names a file that cannot be read; the reply was stored without its prompt"
+            raise _transcript_error(problem) from None
 
 
-def typed_text(text: str, /) -> str:
-    """Return what the person typed of a message: programs add reminders, notifications and results to it."""
-    return _INTERRUPTED.sub("", split_program_parts(_ADJACENT.sub(r"\1\n", text))[0]).strip()
+def _transcript_error(problem: str) -> InvalidInput:
+    return InvalidInput(field="transcript_path", problem=problem)
 
 
 def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None) -> HookInstallReport:
@@ -220,80 +222,6 @@ def _with_command(hooks: Json, event: str, command: str) -> list[Any]:
     return [*others, {"hooks": [{"type": "command", "command": command, "timeout": _WAITS_S[event]}]}]
 
 
-@dataclass(frozen=True, slots=True)
-class _TranscriptText:
-    text: str
-    at: Instant | None = None
-    uuid: str = ""
-
-
-def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _TranscriptText]:
-    """Return the last prompt of a transcript and the last words that the agent said behind it."""
-    prompt, reply = None, _TranscriptText("")
-    boundary: object = None
-    for entry in entries:
-        if entry.get("subtype") == "compact_boundary":
-            boundary = entry.get("uuid")
-        # The entry behind a compaction is the summary that the model wrote, marked or not.
-        is_summary = boundary is not None and entry.get("parentUuid") == boundary
-        if is_summary or any(entry.get(flag) for flag in _PROGRAM_FLAGS):
-            continue
-        text = _message_words(entry.get("message"))
-        if entry.get("type") == "user" and (text := typed_text(text)):
-            prompt, reply = _TranscriptText(text, _time_of(entry), str(entry.get("uuid", ""))), _TranscriptText("")
-        elif entry.get("type") == "assistant" and text:
-            reply = _TranscriptText(text, _time_of(entry))
-    return prompt, reply
-
-
-def _time_of(entry: Json) -> Instant | None:
-    """Return the time in an entry; None if there is none that is a timestamp."""
-    told = entry.get("timestamp")
-    try:
-        return instant(told) if isinstance(told, str) else None
-    except InvalidInput:
-        return None
-
-
-def _last_entries(path: str) -> Iterator[Json]:
-    """Yield the last entries of a transcript. Lines without a JSON object are skipped.
-
-    Raises InvalidInput for a file that is missing or cannot be read.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read(_TAIL_BYTES).splitlines()
-    except (OSError, ValueError):
-        raise InvalidInput(field="transcript_path", problem="names a file that cannot be read") from None
-    for line in lines:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # the first may begin in its middle, the last may not be written whole, one may nest too deeply
-        if isinstance(found, dict):
-            yield cast("Json", found)
-
-
-def _message_words(message: object) -> str:
-    """Return the text of a message or of its text parts; empty for a message with the result of a tool."""
-    content = cast("Json", message).get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content.strip()
-    if not isinstance(content, list):
-        return ""
-    parts = cast("list[Json]", [part for part in cast("list[Any]", content) if isinstance(part, dict)])
-    if any(part.get("type") == "tool_result" for part in parts):
-        return ""
-    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text").strip()
-
-
-def _host_id(session: str, prompt: str, role: EvidenceRole, text: str) -> str:
-    told = f"{session}\n{prompt}\n{role.value}\n{text}"
-    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
 IDLE_S = 30 * 60
 """A resident process ends this long after the last prompt."""
 _RUN = "from elytron_cli.main import run_command_line; run_command_line()"
@@ -308,8 +236,7 @@ class PromptServer:
         self, session: CommandSession, space: str, store: str, /, *, max_chars: int, per_repository: bool = False
     ) -> None:
         self._session = session
-        self._space = space
-        self._per_repository = per_repository
+        self._place = HookPlace(space, per_repository)
         self._store = store
         self._max_chars = max_chars
         self._opened = store_identity(store)
@@ -357,10 +284,10 @@ class PromptServer:
         """Return what the hook prints for an event. Raises InvalidJson, InvalidInput, OperationRefused."""
         if len(event) > limits.JSON_BYTES:
             raise InvalidInput(field="standard input", problem="is too long")
-        found = read_event(event)
-        scope = scope_of(found, self._space, per_repository=self._per_repository)
-        request = projection_of(found, scope, max_chars=self._max_chars)
-        return context_of(await self._session.call(request)) if request is not None else None
+        prompt = read_event(event)
+        operate = await self._place.operate_of(self._session, prompt)
+        memory = TurnMemory(operate, scope_of(prompt, self._place.space))
+        return await prompt_context(memory, prompt, max_chars=self._max_chars)
 
 
 async def _is_answered(address: Path) -> bool:

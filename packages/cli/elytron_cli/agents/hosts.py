@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from elytron_cli.config import RunSettings, program_path
+from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.model import Value
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
@@ -101,7 +102,10 @@ def setting_options(settings: RunSettings, /) -> list[str]:
     store = settings.store
     if store.origin != "default":
         found += ["--store", _placed_store(store.value)]
-    if settings.space.origin != "default":
+    if settings.is_per_repository:
+        # Of the folder that the host is started in.
+        found.append(PER_REPOSITORY)
+    if settings.space.origin not in {"default", PER_REPOSITORY}:
         found += ["--space", settings.space.value]
     if settings.key_file is not None:
         found += ["--key-file", str(Path(settings.key_file.value).resolve())]
@@ -118,7 +122,7 @@ def _placed_store(store: str) -> str:
     address = parse_url(store)
     if address.path is None:
         raise StoreUrlInvalid(problem="is not a file or folder that a host can open: pass the server's --url")
-    return f"{address.engine}://{quote(address.path.resolve().as_posix())}"
+    return f"{address.engine}://{quote(address.path.resolve().as_posix())}{address.options}"
 
 
 def _toml_text(value: Json) -> str:

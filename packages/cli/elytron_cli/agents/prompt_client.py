@@ -67,9 +67,17 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
-    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("ELYTRON_"))
-    named = (item for item in arguments if item not in _VERBS)
-    parts = (*named, "", *settings, "", str(Path.cwd()), str(Path(__file__).stat().st_mtime_ns))
+    # The second are of a session's start folder, which decides about the space.
+    variables = (name for name in os.environ if name.startswith("ELYTRON_") or name.endswith("_PROJECT_DIR"))
+    settings = sorted(f"{name}={os.environ[name]}" for name in variables)
+    parts = (
+        *(item for item in arguments if item not in _VERBS),
+        "",
+        *settings,
+        "",
+        str(Path.cwd()),
+        str(Path(__file__).stat().st_mtime_ns),
+    )
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
     runtime, own = os.environ.get("XDG_RUNTIME_DIR"), f"elytron-{os.getuid()}"
     folders = (Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), own), Path("/tmp", own))  # noqa: S108

@@ -240,6 +240,7 @@ def import_file(
     stores only what is new, and erased messages stay erased. Unreadable records are skipped and listed, and the exit
     code is then 6. After an interruption, run the same command again to resume.
     """
+    run_settings(file if file.is_dir() else None)
     with as_file(file) as read:
         if _is_archive(read):
             request = MemoryImportRequest(
@@ -250,7 +251,7 @@ def import_file(
 
         async def work(session: CommandSession, out: CommandOutput) -> int | None:
             with (
-                _hint_at_resuming(out),
+                hint_at_resuming(out),
                 ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar,
             ):
                 report = await import_transcript(
@@ -264,7 +265,7 @@ def import_file(
 
 
 @contextmanager
-def _hint_at_resuming(out: CommandOutput) -> Generator[None]:
+def hint_at_resuming(out: CommandOutput) -> Generator[None]:
     """Say on an interruption that the same command goes on."""
     try:
         yield

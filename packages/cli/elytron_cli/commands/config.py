@@ -4,7 +4,7 @@ import click
 
 from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
 from elytron_cli.input.options import PageGroup, common_options, page_command
-from elytron_cli.session import run_output, run_settings
+from elytron_cli.session import run_output, stated_settings
 from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
 
@@ -42,7 +42,7 @@ def show_command(*, with_origin: bool) -> None:
     """
     found = {
         name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
-        for name, item in run_settings().told().items()
+        for name, item in stated_settings().told().items()
     }
     unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in found}
     rows = [

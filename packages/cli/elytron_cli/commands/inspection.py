@@ -24,6 +24,7 @@ from elytron_cli.session import (
     answer_request,
     keys_of,
     open_session,
+    project_labels,
     run_output,
     run_settings,
     run_work,
@@ -57,8 +58,8 @@ from elytron_core.errors import (
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.policy.host import profile_snapshot
-from elytron_core.ports.store import CheckReport
-from elytron_core.profiles import ProfileName, StoreCapabilities
+from elytron_core.ports.store_checks import CheckReport
+from elytron_core.profiles import ProfileName, SpaceLoss, StoreCapabilities
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
 from elytron_store import WhenMissing, open_as_made, parse_url, rescue_store
@@ -67,22 +68,29 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from elytron.runtime import MemoryRuntime
+    from elytron_core.ports.store import Store
 
 
 @page_command("inspect")
 @click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
 @click.option("--repair", is_flag=True, help="Check the store and move damaged data aside; nothing is discarded.")
+@click.option("--acknowledge", is_flag=True, help="Acknowledge what repairs lost of the space; it is reported no more.")
+@click.option("--fingerprints", is_flag=True, help="Read the whole space for its fingerprints and its head.")
 @click.option("--head", metavar="HEAD", help="Recorded head to compare with the journal of the space.")
 @common_options
-def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | None:
+def inspect_command(
+    *, check: bool, repair: bool, acknowledge: bool, fingerprints: bool, head: str | None
+) -> int | None:
     """Show what the space contains.
 
     Exits with 13 if the check finds damage or unjournaled changes, or if the space does not match --head because an
-    older state was restored. With --repair, exits with 0 once no damage remains, and lists what is lost. A store that
-    cannot be opened is checked and repaired too, as long as nothing else has it open: its intact content is restored,
-    and the damaged file is saved next to it.
+    older state was restored. --repair leaves no damage, and records what it could not save. That loss is shown, and
+    --check and --repair exit with 13, until it is acknowledged. A store that cannot be opened is checked and repaired
+    too, as long as nothing else has it open: its intact content is restored, and the damaged file is saved next to it.
     """
-    request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
+    request = MemoryInspectionRequest(
+        check=check or repair, repair=repair, acknowledge=acknowledge, fingerprints=fingerprints, head=head
+    )
     report, refused = _read_space(request)
     rescued: CheckReport | None = None
     if refused is not None or (repair and not _is_repaired(report)):
@@ -101,7 +109,7 @@ def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | Non
     assert report is not None
     # The catalog of what can be done here has a command of its own, and would be four fifths of the report.
     run_output().report(report.model_copy(update={"capabilities": None}), tables_common.show_inspection)
-    return None if repair and _is_repaired(report) else _check_code(report)
+    return _check_code(report)
 
 
 def _is_repaired(report: MemoryInspectionReport | None) -> bool:
@@ -120,7 +128,9 @@ def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> Mem
     assert report is not None
     if report.store_check is None:
         return report
-    shown = shown_check(replace(rescued, problems=tuple(problems)), _own_space(), repaired=_is_repaired(report))
+    whole = replace(rescued, problems=tuple(problems))
+    is_repaired, losses = _is_repaired(report), report.store_check.losses
+    shown = shown_check(whole, _own_space(), repaired=is_repaired, losses=losses)
     left = shown.model_copy(update={"problems": (*shown.problems, *report.store_check.problems)})
     return report.model_copy(update={"store_check": left})
 
@@ -133,7 +143,7 @@ def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionRepor
         found.append(await session.call(request))
 
     try:
-        run_work(work)
+        run_work(work, progress="checking" if request.check else None)
     except (StoreCorrupt, StoreForeign, SealBroken) as refused:
         if isinstance(refused, SealBroken) and not request.check:
             raise
@@ -171,10 +181,12 @@ def _own_space() -> SpaceId:
 
 
 def _check_code(report: MemoryInspectionReport) -> int | None:
-    account = report.journal_account
+    store_check, account = report.store_check, report.journal_account
+    if store_check is not None and store_check.repaired and not store_check.losses:
+        return None  # the account still misses what the repair moved aside
     is_told = account is None or not (account.altered or account.unproven)
     is_held = report.head_standing is None or report.head_standing.is_sound
-    is_sound = is_told and is_held and (report.store_check is None or report.store_check.ok)
+    is_sound = is_told and is_held and (store_check is None or store_check.ok)
     return None if is_sound else EXIT_DAMAGE
 
 
@@ -230,13 +242,18 @@ def _yes_or_reason(found: CapabilityState) -> str:
 @common_options
 def spaces_command(**asked: Any) -> int | None:
     """List the spaces of the store with the size of their transcripts."""
-    return answer_request(MemorySpacesRequest(**asked), _show_spaces, hints=False)
+
+    async def work(session: CommandSession, out: CommandOutput) -> None:
+        report, labels = await session.call(MemorySpacesRequest(**asked)), await project_labels(session)
+        out.report(report, lambda console, found: _show_spaces(console, found, labels))
+
+    return run_work(work, hints=False)
 
 
-def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
+def _show_spaces(console: "Console", report: MemorySpacesReport, labels: Mapping[str, str]) -> None:
     rows = (
         (
-            found.space,
+            f"{found.space} ({labels[found.space]})" if found.space in labels else found.space,
             *((found.conversations, found.turns) if found.readable else ("unreadable", "")),
             tables_common.minute_text(found.first_at),
             tables_common.minute_text(found.last_at),
@@ -246,6 +263,7 @@ def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
     columns = ("space", "conversations", "turns", "from", "to")
     numbers = ("conversations", "turns")
     tables_common.show_table(console, columns, rows, numbers=numbers, none="the store has no spaces yet")
+    tables_common.show_losses(console, report.losses)
     tables_common.show_more(console, report.next_cursor)
 
 
@@ -337,16 +355,21 @@ class SqliteReport(Value):
 class StoreReport(Value):
     """The state of the store."""
 
-    state: Literal["sound", "damaged", "absent", "refused"]
+    state: Literal["sound", "damaged", "lossy", "absent", "refused"]
+    """Lossy: sound, but repairs could not save all of it, and no operator has acknowledged that."""
     engine: str | None = None
     capabilities: StoreCapabilities | None = None
     check: StoreCheck | None = None
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save, by space."""
     unsealed: tuple[Space, ...] = ()
     """Plain spaces of users who have a secret; the user's next unlock seals them."""
     error_key: str | None = None
     reason: str = ""
     computable_keys: int = 0
     """Keys of gateway users that older copies of the store can make."""
+    queued_spaces: int | None = None
+    """Spaces with unfinished jobs; null if the store does not list them."""
 
 
 class ServerItem(Value):
@@ -376,7 +399,7 @@ _COMPUTABLE = (
 )
 _SHARED = (
     "all repositories share the space {space!r}; run `elytron hooks claude-code install` to give each its "
-    "own, or confirm the shared one with --space"
+    "own and `elytron repo migrate` to split it, or confirm the shared one with --space"
 )
 
 
@@ -386,7 +409,8 @@ def doctor_command() -> int | None:
     """Show each setting with its origin, the installed versions, and the state of the store.
 
     For a store on a database server, also shows the server settings that it relies on, with any risks. A missing store
-    is not created. Exits with 13 if the store is damaged, or with the code of the error if it cannot be opened.
+    is not created. Exits with 13 if the store is damaged or has an unacknowledged loss, or with the code of the error
+    if it cannot be opened.
     """
     from elytron_cli.agents.hooks import shared_settings
 
@@ -405,13 +429,16 @@ def doctor_command() -> int | None:
     rows += [("store is", _store_line(report.store))]
     if report.store.computable_keys:
         rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
+    if report.store.queued_spaces:
+        rows.append(("unfinished jobs", f"in {report.store.queued_spaces} spaces"))
+    rows += [("lost", tables_common.loss_text(loss)) for loss in report.store.losses]
     rows += [("unsealed", f"{space}: will be sealed when its user next unlocks it") for space in report.store.unsealed]
     rows += [("hooks", f"{file}: {_SHARED.format(space=found.space.value)}") for file in report.shared_hooks]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
             return failure_of(report.store.error_key or "").exit
-        case "damaged":
+        case "damaged" | "lossy":
             return EXIT_DAMAGE
         case _:
             return None
@@ -454,8 +481,10 @@ async def _store_report(found: RunSettings) -> StoreReport:
     try:
         async with open_session(found) as session:
             report = await session.call(MemoryInspectionRequest(check=True))
+            losses = await session.runtime.context.losses.read()
             computable_keys = await _computable_keys(session.runtime)
             unsealed = await _unsealed_spaces(session)
+            queued = await _count_queued(session.runtime.context.store)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it will be created at the first write")
@@ -464,14 +493,16 @@ async def _store_report(found: RunSettings) -> StoreReport:
     except OperationRefused as refused:
         return _refused_report(refused.rejected)
     check = report.store_check
-    sound = check is not None and check.ok
+    is_damaged = check is None or bool(check.problems)
     return StoreReport(
-        state="sound" if sound else "damaged",
+        state="damaged" if is_damaged else "lossy" if losses else "sound",
         engine=report.engine,
         capabilities=report.store,
         check=check,
+        losses=losses,
         computable_keys=computable_keys,
         unsealed=unsealed,
+        queued_spaces=queued,
     )
 
 
@@ -485,6 +516,15 @@ async def _computable_keys(runtime: "MemoryRuntime") -> int:
         return await users.count_computable()
     except ElytronError:
         return 0  # the store's check says what is damaged
+
+
+async def _count_queued(store: "Store") -> int | None:
+    from elytron_core.ports.store import queued_spaces
+
+    try:
+        return sum([1 async for _ in queued_spaces(store)]) if store.capabilities.queue_index else None
+    except ElytronError:
+        return None  # the store's check says what is damaged
 
 
 async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:

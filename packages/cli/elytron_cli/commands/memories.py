@@ -282,7 +282,9 @@ def correct_command(*, memory: str, text: str, reason: str, dry_run: bool) -> in
 @page_command("erase")
 @click.argument("memories", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Erase the whole space.")
-@click.option("--origin", metavar="KIND:NAME", help="Source to erase: a tool, page or upload, such as `tool:browse`.")
+@click.option(
+    "--origin", metavar="KIND:NAME", help="Source to erase: a tool, page, upload or session, such as `tool:browse`."
+)
 @click.option("--token", metavar="TOKEN", help="Token of a dry run with --origin, to erase what it listed.")
 @yes_option
 @reason_option()

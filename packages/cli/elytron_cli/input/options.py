@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from elytron_cli.config import OPTIONS as SETTINGS
-from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS, page_of
+from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS, PER_REPOSITORY, page_of
 from elytron_core import limits
 from elytron_core.clock import Instant, format_instant, instant
 from elytron_core.errors import InvalidInput
@@ -51,6 +51,9 @@ class PageGroup(click.Group):
 _JSON = click.option(
     "--json/--no-json", "json", default=None, callback=_keep_option, expose_value=False, help=FLAGS[0][1]
 )
+_PER_REPOSITORY = click.option(
+    PER_REPOSITORY, flag_value="yes", default=None, callback=_keep_option, expose_value=False, help=FLAGS[1][1]
+)
 _PROFILE = "--profile"
 
 
@@ -70,7 +73,7 @@ def common_but_profile(body: Body) -> Body:
 
 
 def _with_options(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
-    body = _JSON(body)
+    body = _PER_REPOSITORY(_JSON(body))
     for option in reversed(options):
         body = _named_option(*option)(body)
     return body

@@ -27,7 +27,7 @@ from elytron_core.contracts.transcript import (
 )
 from elytron_core.evidence import TrustLevel
 from elytron_core.policy.admission.claimed_times import future_claim_text
-from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_core.profiles import ErasurePromise, SpaceLoss, StoreCapabilities
 from elytron_core.scope import FutureClaims
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
 def show_memories(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
     rows = [((hit_time(hit), _hit_speaker(hit), hit.text), hit.id) for hit in report.items]
+    show_losses(console, report.losses)
     known_by_id(console, ("date", "who", "text"), rows, none="no matching memories")
     show_more(console, report.next_cursor)
 
@@ -181,10 +182,14 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
 
 def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> None:
     """Show what a space holds, and what a check found."""
+    is_damaged = report.store_check is not None and not report.store_check.ok
+    is_empty = not (report.losses or report.sequence or is_damaged)
+    nothing = "nothing stored yet" if is_empty else "nothing can be read"
+    show_losses(console, report.losses, acknowledged=bool(report.acknowledged))
     show_pairs(
         console,
         {
-            "space": report.space if report.exists else f"{report.space} (nothing stored yet)",
+            "space": report.space if report.exists else f"{report.space} ({nothing})",
             "engine": report.engine,
             "store": promises_text(report.store),
             "journal": str(report.sequence),
@@ -211,11 +216,29 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
         console.print(f"journal: {account_text(report.journal_account)}", soft_wrap=True)
 
 
+def loss_text(loss: SpaceLoss, /) -> str:
+    """Return what was lost of which space."""
+    space = "a space that is not known" if loss.space is None else f"the space {loss.space!r}"
+    return f"{minute_text(loss.at)}, of {space}: {loss.summary}"
+
+
+def show_losses(console: "Console", losses: Sequence[SpaceLoss], /, *, acknowledged: bool = False) -> None:
+    """Show what repairs could not save, and how an operator ends these reports."""
+    for loss in losses:
+        console.print(f"LOST {safe_line(loss_text(loss))}", soft_wrap=True)
+    if losses:
+        way_out = "`elytron inspect --acknowledge` ends this report"
+        console.print("acknowledged: not reported any more" if acknowledged else way_out, soft_wrap=True)
+
+
 def show_check(console: "Console", checked: StoreCheck, /) -> None:
     """Show what reading the whole store found, and what a repair did about it."""
     seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
-    state = "sound" if checked.ok else "repaired" if checked.repaired else "DAMAGED"
+    is_damaged = bool(checked.problems) and not checked.repaired
+    state = "DAMAGED" if is_damaged else "repaired" if checked.problems else "LOSSY" if checked.losses else "sound"
     console.print(f"store: {state}; {seen}")
+    if checked.losses:
+        console.print(f"  unacknowledged losses: {checked.losses}")
     for problem in checked.problems:
         aside = " (moved aside)" if problem.quarantined else ""
         console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)
@@ -369,6 +392,7 @@ _NOTHING: Final = {
     NothingReason.BELOW_MIN_SCORE: "no memory reaches the minimum score: lower --min-score",
     NothingReason.HELD_BACK: "memories are held back: the query does not seem to ask for what is remembered",
     NothingReason.EMPTY_QUERY: "the query has no words to search for",
+    NothingReason.LOST: "nothing is left in the space {space!r}: damage took memories that were stored here",
     NothingReason.EMPTY_SPACE: "nothing has been stored in the space {space!r} yet: add something, or import a file",
 }
 _ABSENCES: Final = {
@@ -387,6 +411,7 @@ _ABSENCES: Final = {
 
 def show_recall(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
     """Show what was recalled and what a bound cut off; with `explain`, what spoke for each hit."""
+    show_losses(console, report.losses)
     if report.reason is not None:
         console.print(_NOTHING[report.reason].format(space=safe_line(report.space)))
     if explain and report.hits:

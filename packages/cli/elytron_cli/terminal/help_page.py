@@ -77,6 +77,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "server": ("servers.server:server_group", "Stop a server that runs on this machine."),
         "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host, or print the host's configuration."),
         "hooks": ("agents.hooks:hooks_group", "Recall and store automatically through a coding agent's hooks."),
+        "repo": ("agents.repo:repo_group", "Show and change which project's memory a folder has."),
+        "sessions": ("agents.sessions:sessions_group", "Import sessions that coding assistants left on disk."),
         "rules": ("agents.hooks:rules_group", "Export rules that tell coding agents how to use this memory."),
         "client": ("servers.client:client_group", "Call any operation of a memory server by name."),
         "gateway": ("servers.gateway:gateway_group", "Call a Memory Gateway: memories, resources, searches."),
@@ -110,8 +112,10 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
 """The options of every command that name something: name, what for, and what is said of it."""
 ALIASES = {"--space": ("--owner",)}
 """Other spellings of an option."""
+PER_REPOSITORY = "--per-repository"
 FLAGS = (
     ("--json / --no-json", "Print reports as JSON. [default: JSON unless at a terminal]"),
+    (PER_REPOSITORY, "Use the space of the repository of this folder; --space applies outside of repositories."),
     ("--version", "Show the version and exit."),
     ("-h, --help", "Show this message and exit."),
 )
@@ -164,9 +168,9 @@ PARTING = "\f"
 """Separator of two pages in a kept file."""
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
 """Folder of the kept pages, a file for each command."""
-_COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
+_COMMON = frozenset(name for name, _, _ in OPTIONS) | {PER_REPOSITORY, "--json", "--help"}
 _SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
-_EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, --json."
+_EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, {PER_REPOSITORY}, --json."
 _OWN_LEFT = 26
 
 

@@ -338,6 +338,14 @@ export function Page({ title, question, actions, children, loading, error, at })
     </div>`;
 }
 
+/** Names what repairs could not save of a space, until an operator acknowledges it. */
+export function Losses({ losses = [] }) {
+  return losses.map((loss) => html`
+    <div class="note bad" role="alert">
+      <span><strong>Memories were lost to damage.</strong> ${plural(loss.documents, "document")}, ${plural(loss.entries, "journal entry", "journal entries")} and ${plural(loss.blobs, "file")} ${loss.space ? "of this space" : "of a space that is not known"}, ${moment(loss.at)}: ${loss.what}. An operator acknowledges this on the page Stores.</span>
+    </div>`);
+}
+
 export function Failure({ error, at }) {
   if (!error) return null;
   const title = error.status === 403 ? "Access denied" : isDown(error) ? "No response" : "Request refused";

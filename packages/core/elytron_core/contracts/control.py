@@ -11,7 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
 from elytron_core.planes import transcript
-from elytron_core.profiles import ErasureLayer
+from elytron_core.profiles import ErasureLayer, SpaceLoss
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
 __all__ = [
@@ -77,6 +77,8 @@ class MemoryListReport(Value):
     has_more: bool = False
     lost: int = 0
     """Number of turns that the journal names and that damage removed: `inspect` with `check` says more."""
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the memories, in their order."""
@@ -181,10 +183,12 @@ class OriginKind(StrEnum):
     """A page, by the address that the turn's host references or metadata name."""
     UPLOAD = "upload"
     """An uploaded file, by the id that the turn's host references or metadata name."""
+    SESSION = "session"
+    """A coding assistant, or one session of it, by the id that the turn's host references name."""
 
 
 class OutsideOrigin(Value):
-    """One tool, page or upload."""
+    """One tool, page, upload or session."""
 
     kind: OriginKind
     name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]

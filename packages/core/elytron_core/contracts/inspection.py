@@ -23,6 +23,7 @@ from elytron_core.profiles import (
     ModeInput,
     ProfileBudget,
     ProfileName,
+    SpaceLoss,
     StoreCapabilities,
     StoreCapacity,
 )
@@ -172,14 +173,18 @@ HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
 class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
-    """Count a space's contents. `check` also reads every byte of the store and reports damage.
+    """Count a space's contents; no memory is read. `check` also reads every byte of the store and reports damage.
 
     With `head`, the report compares the space with the head in an earlier report.
     """
 
     check: bool = False
+    fingerprints: bool = False
+    """Read the whole space for its fingerprints and head, as `check` and `head` do."""
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
+    acknowledge: bool = False
+    """Acknowledge the losses of the space: they are reported for the last time. Not with `repair`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
     """The host's mode: with it, the report says which actions memory admits in it."""
@@ -220,6 +225,8 @@ class StoreCheck(Value):
     clipped: bool = False
     repaired: bool = False
     """A repair left nothing damaged: what it could not save is named, and no longer in the way."""
+    losses: int = 0
+    """Number of spaces with a loss that no operator has acknowledged; the store is not `ok` until then."""
 
 
 class HeadStanding(StrEnum):
@@ -266,7 +273,7 @@ class JournalAccount(Value):
 
 
 class MemoryInspectionReport(Value):
-    """Contents of a space. Fingerprints are equal for equal content on every store."""
+    """Contents of a space. Fingerprints are equal for equal content on every store; empty unless requested."""
 
     space: str
     exists: bool
@@ -289,9 +296,13 @@ class MemoryInspectionReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     head: str = ""
-    """The head of the journal, to be kept elsewhere and compared later; empty if nothing was ever stored."""
+    """With the fingerprints: the journal's head, to be stored elsewhere and compared later; empty for a new space."""
     head_standing: HeadStanding | None = None
     """With a `head` in the request: the space's relation to it."""
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
+    acknowledged: int = 0
+    """Number of `losses` that this call acknowledged."""
     store_check: StoreCheck | None = None
     journal_account: JournalAccount | None = None
     """With `check`: whether the space is what its journal says."""
@@ -426,6 +437,8 @@ class MemorySpacesReport(Value):
     """A page of spaces, in the order of their names."""
 
     spaces: tuple[SpaceSummary, ...]
+    losses: tuple[SpaceLoss, ...] = ()
+    """With the first page: what repairs could not save, also of spaces of which nothing is left."""
     next_cursor: str | None = None
     has_more: bool = False
 

@@ -50,6 +50,8 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
     host_room: HostRoom | None = None
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    line_label: Name | None = None
+    """A word before each memory, for a block beside those of other spaces."""
 
 
 class SectionName(StrEnum):

@@ -16,6 +16,7 @@ from elytron_core.model import Value, no_item
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.facts import FreshnessHint, FreshnessState
 from elytron_core.planes.records import NamespacePrefix
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
 from elytron_core.time_kinds import ViewTime
 
@@ -209,6 +210,8 @@ class NothingReason(StrEnum):
     """The space holds memories; the filters let none through."""
     EMPTY_QUERY = "empty_query"
     EMPTY_SPACE = "empty_space"
+    LOST = "lost"
+    """Nothing is here, and damage took memories that were: see `losses`."""
 
 
 class VectorUse(StrEnum):
@@ -386,6 +389,8 @@ class MemoryRecallReport(Value):
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
     gate: RecallGateReport | None = None
     """What the gate decided, if it was asked for."""
+    losses: tuple[SpaceLoss, ...] = ()
+    """What repairs could not save of the space, until an operator acknowledges it."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the hits, best first."""

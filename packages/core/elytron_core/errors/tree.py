@@ -399,7 +399,8 @@ class StoreFull(StoreError):
 
     def __init__(self, *, engine: str) -> None:
         super().__init__(
-            f"the device of the {engine} store is full: free some space and retry; this write stored nothing"
+            f"the device of the {engine} store is full: free space or erase something, and retry; "
+            "this write stored nothing"
         )
 
 

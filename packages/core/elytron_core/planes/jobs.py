@@ -17,11 +17,14 @@ from elytron_core.scope import Name, Scope, Space
 
 JOBS = "jobs"
 QUEUE = "queue"
+OVER = "jobs_over"
 MAINTAINED = "maintained"
 SPENDING = "spending"
-OF_A_SPACE = (JOBS, QUEUE, MAINTAINED, SPENDING)
+OF_A_SPACE = (JOBS, QUEUE, OVER, MAINTAINED, SPENDING)
+WITHOUT_ENTRY = frozenset({QUEUE, OVER})
+"""They change with each job, which has a journal entry of its own."""
 KEY = "0"
-"""The key of the one queue and of the one book of spending that a space has."""
+"""The key of the one queue, of the finished jobs and of the one book of spending that a space has."""
 
 MAINTENANCE = "maintenance"
 """The kind of the jobs that maintain turns."""
@@ -152,10 +155,19 @@ class QueuedJob(Value):
 
 
 class JobQueue(Value):
-    """Jobs of a space: the unfinished ones, oldest first, and the last finished ones."""
+    """Jobs of a space: the unfinished ones, oldest first, and the last finished ones.
+
+    They are two documents. That of the unfinished ones is there only while there are any, so that a store can list the
+    spaces with work. That of the finished ones stays, and changes whenever the other one comes or goes.
+    """
 
     active: tuple[QueuedJob, ...] = ()
     over: tuple[JobId, ...] = ()
+
+    @property
+    def due_at(self) -> Instant:
+        """Return when the first of the unfinished jobs, of which there is one, may be taken."""
+        return min(job.due_at for job in self.active)
 
 
 class MaintainedTurns(Value):

@@ -151,7 +151,7 @@ _DECLARED = (
     SpaceCollection(records.RECORDS),
     SpaceCollection(records.RUNTIME_RECORDS, "records"),
     *(SpaceCollection(name, "gateway") for name in gateway.OF_A_SPACE),
-    *(SpaceCollection(name, "jobs", beside=name == jobs.QUEUE) for name in jobs.OF_A_SPACE),
+    *(SpaceCollection(name, "jobs", beside=name in jobs.WITHOUT_ENTRY) for name in jobs.OF_A_SPACE),
 )
 _PLANES = {each.name: each.plane or each.name for each in _DECLARED}
 COLLECTIONS = tuple(each.name for each in _DECLARED)

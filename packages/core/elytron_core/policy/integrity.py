@@ -194,7 +194,7 @@ def parts_through(turn: transcript.Turn, origin: OutsideOrigin, /) -> tuple[int,
     match origin.kind:
         case OriginKind.TOOL:
             return _through_tool(turn, origin.name)
-        case OriginKind.PAGE | OriginKind.UPLOAD:
+        case OriginKind.PAGE | OriginKind.UPLOAD | OriginKind.SESSION:
             return _through_source(turn, origin.name)
         case _:
             assert_never(origin.kind)

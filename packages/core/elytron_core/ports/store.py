@@ -12,22 +12,30 @@ Rules that hold for every store:
 - What comes back is what was put: damaged bytes raise StoreCorrupt (SealBroken if sealed) and are never served.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from time import perf_counter
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId, require_name
+from elytron_core.planes import jobs
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasureLayer, StoreCapabilities
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
+
+
+QUEUE: Final = jobs.QUEUE
+"""Collection that has a document in each space with unfinished jobs: an index of such spaces is one of it."""
 
 
 class DocumentRef(NamedTuple):
@@ -228,64 +236,6 @@ class ErasureReceipt:
     layers: tuple[ErasureLayer, ...] = field(default=(), compare=False)
 
 
-class DamageKind(StrEnum):
-    """Kind of a finding of `check`."""
-
-    DOCUMENT = "document"
-    JOURNAL_GAP = "journal_gap"
-    JOURNAL_ENTRY = "journal_entry"
-    MISSING_DOCUMENT = "missing_document"
-    BLOB = "blob"
-    ENGINE = "engine"
-
-
-@dataclass(frozen=True, slots=True)
-class StoreProblem:
-    """One piece of damage, named without its content."""
-
-    damage: DamageKind
-    space: SpaceId | None
-    what: str
-    quarantined: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """Report of a check or repair. `ok` if nothing was found."""
-
-    spaces: int
-    documents: int
-    entries: int
-    blobs: int
-    problems: tuple[StoreProblem, ...] = ()
-    clipped: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-
-@dataclass(slots=True)
-class CheckTally:
-    """Counts of a check or repair that is under way."""
-
-    spaces: int = 0
-    documents: int = 0
-    entries: int = 0
-    blobs: int = 0
-
-    def report(self, problems: Sequence[StoreProblem], /, *, clipped: bool = False) -> CheckReport:
-        """Return the report of these counts, with the first `limits.PROBLEMS_MAX` of `problems`."""
-        return CheckReport(
-            self.spaces,
-            self.documents,
-            self.entries,
-            self.blobs,
-            problems=tuple(problems[: limits.PROBLEMS_MAX]),
-            clipped=clipped or len(problems) > limits.PROBLEMS_MAX,
-        )
-
-
 class Store(Protocol):
     """Ordered documents, a journal and blobs, per memory space."""
 
@@ -383,6 +333,47 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
+class QueueIndex(Protocol):
+    """What a store with the capability `queue_index` has in addition."""
+
+    def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+        """Yield every space that has a document in the collection `QUEUE`, without looking at the other spaces.
+
+        It may yield a space that has none, and never leaves one out whose commit returned before the first step.
+        """
+        ...
+
+
+@runtime_checkable
+class LossRecord(Protocol):
+    """Capability of a store whose repairs record what they could not save, until an operator acknowledges it.
+
+    The record is part of the store: it outlives handles and later repairs, and goes with the erasure of its space.
+    """
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return the losses that nobody has acknowledged, one for each space, or that of `space` only."""
+        ...
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        """Remove the recorded loss of `space`, or all of the store for None; return how many were removed.
+
+        A loss that was recorded or grew after `at`, when it was listed, stays.
+        """
+        ...
+
+
+async def find_losses(store: Store, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+    """Return the losses that `store` records, of `space` only if one is named; none if it keeps no such record."""
+    return await store.losses(space) if isinstance(store, LossRecord) else ()
+
+
+async def acknowledge_losses(store: Store, space: SpaceId | None, /, *, at: Instant) -> int:
+    """Acknowledge the losses of `space`, or all, as `LossRecord` does; 0 if `store` keeps no such record."""
+    return await store.acknowledge_losses(space, at=at) if isinstance(store, LossRecord) else 0
+
+
 def validate_batch(batch: Batch, /) -> None:
     """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
     require_space(batch.space)
@@ -452,24 +443,47 @@ ItemT = TypeVar("ItemT")
 PlaceT = TypeVar("PlaceT", str, int)
 
 
-async def _read_pages(
+class WorkSteps:
+    """Long work on the event loop, in steps of `limits.WORK_STEP_S`, between which other tasks have their turn."""
+
+    def __init__(self) -> None:
+        self._ends_at = perf_counter() + limits.WORK_STEP_S
+
+    async def step(self) -> None:
+        """Let other tasks run if the current step has taken its time."""
+        if perf_counter() >= self._ends_at:
+            await asyncio.sleep(0)
+            self._ends_at = perf_counter() + limits.WORK_STEP_S
+
+
+async def read_pages(
     read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
 ) -> AsyncIterator[ItemT]:
-    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out."""
+    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out.
+
+    The work of whoever takes the items is done in steps.
+    """
+    steps = WorkSteps()
     while page := await read(after):
         for item in page:
             yield item
+            await steps.step()
         after = place(page[-1])
 
 
 async def scan_documents(
-    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_MAX
+    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_PAGE
 ) -> AsyncIterator[Document]:
-    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment."""
+    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment.
+
+    The work of whoever takes them is done in steps.
+    """
+    steps = WorkSteps()
     while True:
         found = await store.scan(space, collection, prefix=prefix, after=after, limit=page)
         for document in found:
             yield document
+            await steps.step()
         if len(found) < page:
             return
         after = found[-1].ref.key
@@ -484,14 +498,14 @@ async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int
 
 
 def scan_entries(
-    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.JOURNAL_MAX
+    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.SCAN_PAGE
 ) -> AsyncIterator[JournalEntry]:
     """Yield the journal of `space` behind the sequence `after`, in order."""
 
     def read(behind: int) -> Awaitable[Sequence[JournalEntry]]:
         return store.journal(space, after=behind, limit=page)
 
-    return _read_pages(read, lambda entry: entry.sequence, after)
+    return read_pages(read, lambda entry: entry.sequence, after)
 
 
 def scan_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
@@ -500,7 +514,14 @@ def scan_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
     def read(behind: str) -> Awaitable[Sequence[SpaceId]]:
         return store.spaces(after=behind, limit=limits.SCAN_MAX)
 
-    return _read_pages(read, str, "")
+    return read_pages(read, str, "")
+
+
+def queued_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
+    """Yield the spaces that may have a document in the collection `QUEUE`: all, if the store has no index of them."""
+    if store.capabilities.queue_index and isinstance(store, QueueIndex):
+        return store.queued_spaces()
+    return scan_spaces(store)
 
 
 class KeyProvider(Protocol):

@@ -290,6 +290,9 @@ def is_unspaced(text: str, /) -> bool:
 
 
 def _text_tokens(text: str) -> list[str]:
+    # Most texts are plain, and have no address.
+    if text.isascii() and "@" not in text and ":" not in text:
+        return _ASCII_TOKEN.findall(text)
     form, text = _cutting_pattern(text)
     return form.findall(text)
 

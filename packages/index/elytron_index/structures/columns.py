@@ -25,6 +25,8 @@ DTYPES: Final[dict[str, str]] = {
     "language_vector": f"|V{DIMENSIONS}", "language_length": "<f4", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
+_ARRAYS: Final = (*DTYPES, "before", "after", "alive")
+_ROWS_AT_ONCE: Final = 1 << 14
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
 """Bytes of a row in all columns, with its neighbours and its live mark."""
 
@@ -107,11 +109,29 @@ class UnitColumns:
             self._is_borrowed = False
             self._grow(self.size + max(64, self.size // 4))
 
-    def purge(self) -> None:
-        """Leave zeros in all columns of the rows that are gone; what was frozen before does not change."""
+    def own_parts(self) -> Iterator[None]:
+        """Copy what belongs to a checkpoint or was frozen, some rows at a time; a change in between copies all."""
         self._is_borrowed |= self._is_shared
         self._is_shared = False
-        self.own()
+        capacity = self.size + max(64, self.size // 4)
+        for name in _ARRAYS:
+            if not self._is_borrowed:
+                return
+            old = getattr(self, name)
+            new = np.zeros(capacity, old.dtype)
+            for start in range(0, self.size, _ROWS_AT_ONCE):
+                rows = slice(start, min(start + _ROWS_AT_ONCE, self.size))
+                new[rows] = old[rows]
+                yield
+                if not self._is_borrowed:
+                    return
+            setattr(self, name, new)
+        self._is_borrowed = False
+
+    def purge(self) -> None:
+        """Leave zeros in all columns of the rows that are gone; what was frozen before does not change."""
+        for _ in self.own_parts():
+            pass
         unused = np.flatnonzero(~self.alive[: self.size])
         for name in (*DTYPES, "before", "after"):
             column = getattr(self, name)
@@ -173,7 +193,7 @@ class UnitColumns:
         return _ROW_BYTES * len(self.alive)
 
     def _grow(self, capacity: int) -> None:
-        for name in (*DTYPES, "before", "after", "alive"):
+        for name in _ARRAYS:
             old = getattr(self, name)
             new = np.zeros(capacity, old.dtype)
             new[: self.size] = old[: self.size]

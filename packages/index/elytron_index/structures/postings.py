@@ -86,7 +86,7 @@ _LIVE_MAX = 8_192
 _MANY = 4_096
 """A text with more terms than that is taken in by arrays."""
 _RATIO = 4
-_FULL = 1 << 19
+_FULL = 1 << 17
 """A segment of this many postings is merged no more, which bounds the pause of a merge."""
 
 

@@ -248,13 +248,16 @@ class IndexState:
             self.kept_places.copy(),
         )  # fmt: skip
 
+    def own_parts(self) -> Iterator[None]:
+        """Copy what belongs to a checkpoint, part by part: one that still reads it would keep all of its words."""
+        yield from self.columns.own_parts()
+        parts = (self.refs, self.threads, self.postings, *self.vectors.models.values())
+        yield from (part.own() for part in parts if self._is_borrowed)
+        self._is_borrowed = False
+
     def purge(self) -> None:
         """Leave nothing of what is gone but rows of zeros, whose numbers stay taken until the index is compacted."""
-        if self._is_borrowed:
-            # One part that still reads a checkpoint would keep all of its bytes, and with them the words.
-            self._is_borrowed = False
-            for part in (self.refs, self.threads, self.postings, *self.vectors.models.values()):
-                part.own()
+        list(self.own_parts())
         columns, size = self.columns, self.columns.size
         columns.purge()
         self.postings.purge(columns.alive)

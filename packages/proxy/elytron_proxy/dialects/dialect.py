@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol, cast
 
-from elytron_core.policy.projection.sections import FenceTag
+from elytron_core.policy.projection.fence import without_wrapped
 from elytron_core.text.program_parts import split_program_parts
 from elytron_models.chat_messages import RESULT, BodyText, TurnItem, no_text
 from elytron_models.dialect import (
@@ -27,11 +27,6 @@ from elytron_models.dialect import (
 from elytron_proxy.settings import BlockPlacement
 
 BETWEEN: Final = "\n\n"
-TAG: Final = FenceTag.PROXY.value
-"""The tag of what memory adds to a request."""
-_BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
-_BLOCK_ENDED: Final = re.compile(rf"\A.*</{TAG}>", re.DOTALL)
-_BLOCK_BEGUN: Final = re.compile(rf"<{TAG}\b.*\Z", re.DOTALL)
 _PROGRAMS_TASK: Final = re.compile(r"\A#{1,6} Task\b", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
@@ -152,7 +147,7 @@ def prompt_of(
     for step in steps:
         match step.kind:
             case StepKind.USER:
-                said, programs = split_programs(without_blocks(step.text))
+                said, programs = split_programs(without_wrapped(step.text))
                 if not said:
                     continue
                 if last is not None:
@@ -188,17 +183,7 @@ def split_programs(said: str, /) -> tuple[str, str]:
 
 def spoken_answer(answer: str, /) -> str:
     """Return an answer without what the model thought aloud at its beginning, and what it repeated of a block."""
-    return _BLOCK_BEGUN.sub("", without_blocks(_THOUGHT.sub("", answer, count=1))).strip()
-
-
-def without_blocks(said: str, /) -> str:
-    """Return what was said without blocks of memory: a proxy before this one may have placed one.
-
-    If an end is left over, the text before it is part of a block that a stored text closed too early: it goes as well.
-    """
-    if TAG not in said:
-        return said
-    return _BLOCK_ENDED.sub("", _BLOCK.sub("", said)).strip()
+    return without_wrapped(_THOUGHT.sub("", answer, count=1), is_answer=True).strip()
 
 
 Body = dict[str, object]
@@ -362,11 +347,6 @@ class PromptDialect:
     def parser(self, witness: AnswerWitness, /) -> StreamParser:
         """Return a parser of one answer, whose events `witness` sees."""
         return StreamParser(LineFrames() if self.has_lines else EventFrames(), _WitnessedAnswer(self.answer(), witness))
-
-
-def fence_block(block: str, /) -> str:
-    """Return the block in its tag, whose version defines its contents."""
-    return f'<{TAG} version="1">\n{block.strip()}\n</{TAG}>'
 
 
 def with_part(content: object, block: str, /, *, kind: str, placement: BlockPlacement) -> object:

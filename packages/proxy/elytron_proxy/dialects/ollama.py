@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from elytron_core.policy.projection.fence import without_wrapped
 from elytron_models.chat_messages import message_items
 from elytron_models.dialect import Fields, json_text, object_list, text_field
 from elytron_models.dialects.ollama import OllamaAnswer
@@ -17,7 +18,6 @@ from elytron_proxy.dialects.dialect import (
     prompt_of,
     steps_of,
     with_part,
-    without_blocks,
 )
 from elytron_proxy.dialects.openai import place_in_chat
 from elytron_proxy.settings import BlockPlacement
@@ -31,7 +31,7 @@ def read_prompt(body: Fields, /) -> CallPrompt | None:
 
 def read_completion(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a completion; None for a raw one, and for one that fills a gap."""
-    said = without_blocks(text_field(body, "prompt").strip())
+    said = without_wrapped(text_field(body, "prompt").strip())
     if not said or body.get("raw") or body.get("suffix"):
         return None
     context = items_of(body, "context")

@@ -209,6 +209,10 @@ class StreamRelay:
         self._copy.feed(clean)
         return self._gate.feed(clean)
 
+    def refuse(self, refusal: CallRefusal, /) -> bytes | None:
+        """Return the dialect's own error in place of the rest; None: no error can be sent within an event."""
+        return self._dialect.cut(refusal, self.answer.witness) if self._gate.is_between else None
+
     def end(self, refusal: CallRefusal, /, *, is_broken: bool) -> bytes | None:
         """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be sent.
 

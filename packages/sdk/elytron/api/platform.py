@@ -37,16 +37,22 @@ class PlatformFace(CallFace):
         self,
         *,
         check: bool = False,
+        fingerprints: bool = False,
         head: str | None = None,
+        acknowledge: bool = False,
         user_id: str | None = None,
     ) -> inspection.MemoryInspectionReport:
-        """Say what the space holds, with fingerprints; with `check`, whether its store is sound.
+        """Say what the space holds; with `check`, whether its store is sound; with `fingerprints`, those of all of it.
+
+        `acknowledge` ends the reports of what repairs could not save of it.
 
         >>> memory.inspect(check=True).documents["turns"]
         2
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
+        request = inspection.MemoryInspectionRequest(
+            scope=scope, check=check, fingerprints=fingerprints, head=head, acknowledge=acknowledge
+        )
         return await self.operate(request)
 
     @takes_request(archive.MemorySpaceExportRequest)

@@ -162,10 +162,11 @@ class ChangeSet:
             self._entries.append(EntryDraft(action, ref, self._record.digest(body)))
         return body
 
-    def delete(self, ref: DocumentRef, /, *, expects: int) -> None:
-        """Remove the document at `ref`, now at revision `expects`, with a journal entry."""
+    def delete(self, ref: DocumentRef, /, *, expects: int, has_entry: bool = True) -> None:
+        """Remove the document at `ref`, now at revision `expects`; the journal says so, unless it has no entries."""
         self._deletes[ref] = DeleteChange(ref, expects)
-        self._entries.append(EntryDraft(JournalAction.DELETE, ref))
+        if has_entry:
+            self._entries.append(EntryDraft(JournalAction.DELETE, ref))
 
     def require(self, ref: DocumentRef, /, *, revision: int) -> None:
         """Demand that `ref` is still at the revision by which the batch was judged; 0 if it was absent."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from elytron.context import OperationContext
 from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
-from elytron.indexing.waiting_commits import FedCommit
+from elytron.indexing.waiting_commits import fed_commit
 from elytron.state.encoders import RuntimeEncoders, check_vectors, embed_texts
 from elytron.state.spaces import REF, LostRaces
 from elytron_core import limits
@@ -223,8 +223,7 @@ async def commit_vectors(
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
-    mark = number_entries(batch, after=committed.first - 1)[-1]
-    ctx.folds.feed(space, FedCommit(committed.first, mark, written))
+    ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), written))
     return committed.last
 
 

@@ -7,7 +7,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import HOMES, KeptMemory, citations_of, id_of, is_forgotten
 from elytron.documents.stored_values import documents_under
 from elytron.indexing.units import vectors_prefix
-from elytron.memories.lookup import Memory, TurnMemory
+from elytron.memories.lookup import Memory, MessageMemory
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import skills, transcript
 from elytron_core.planes.embedding import VECTORS
@@ -35,7 +35,7 @@ async def copies_of(
         if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
             continue
         prefixes.add(_namespace_prefix(record, COPIES_OF_BLOCKS))
-        if isinstance(memory, TurnMemory):
+        if isinstance(memory, MessageMemory):
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
                 namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 from elytron.context import OperationContext
 from elytron.documents.planes import PLANES, by_plane
 from elytron.erasure.removal import erase_many, erase_space
-from elytron.memories.lookup import Memory, TurnMemory, hit_of, stored_at
+from elytron.memories.lookup import Memory, MessageMemory, hit_of, stored_at
 from elytron.state.spaces import REF
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
@@ -306,7 +306,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: FileErasure
         if entry.ref.collection == transcript.TURNS and entry.action in _CUTTING:
             cut[entry.ref] = entry.at
     for ref, memory in (await stored_at(ctx, scope, cut)).items():
-        assert isinstance(memory, TurnMemory)
+        assert isinstance(memory, MessageMemory)
         for part in range(len(memory.turn.messages)):
             if _is_gone(memory.turn, part):
                 told.add(ErasedItem(ref, part), cut[ref])
@@ -377,7 +377,7 @@ def _returned_ids(
         if memory is None or journal.written.get(ref, at) > at:
             continue
         plane = PLANES[ref.collection]
-        if not isinstance(memory, TurnMemory):
+        if not isinstance(memory, MessageMemory):
             yield hit_of(memory, at).id, plane
             continue
         parts = range(len(memory.turn.messages)) if part is None else (part,)

@@ -15,12 +15,12 @@ from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_pu
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.links import links_of_memory
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, hit_of, stored_at
+from elytron.memories.lookup import FactMemory, Memory, MessageMemory, SkillMemory, find_stored, hit_of, stored_at
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
-from elytron.state.spaces import REF, LostRaces, opening_changes
+from elytron.state.spaces import REF, LostRaces, opening_changes, read_head
 from elytron.writes.imports import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
@@ -33,7 +33,7 @@ from elytron_core.contracts.control import (
 )
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked, StoreCorrupt
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import subjects, tools, transcript
 from elytron_core.planes.facts import FACT_USES, Fact, FactSlot
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, MemoryPlace, SpaceRecord
@@ -60,6 +60,8 @@ from elytron_core.scope import ConversationKey, Scope
 
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
+_NO_NAME = "-"
+"""In place of the names of a conversation without a turn, which nothing shows."""
 _Changed = transcript.Turn | transcript.Conversation | FactSlot | AuditTrail
 """Derived forms that may stay after an erasure."""
 
@@ -133,7 +135,7 @@ async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
     ids: list[str] = []
     for collection, key, part in places:
         memory = memories.get(DocumentRef(collection, key))
-        if isinstance(memory, TurnMemory):
+        if isinstance(memory, MessageMemory):
             ids.append(transcript.message_id(TurnId(key), part or 0))
         elif memory is not None:
             ids.append(hit_of(memory, now).id)
@@ -158,7 +160,7 @@ async def _empty_space(
             report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
             return report, None
         # A batch is bounded, and the versions of a message are not: the loop finds the emptied ones again.
-        turns = {name: each for name, each in found.items() if isinstance(each, TurnMemory)}
+        turns = {name: each for name, each in found.items() if isinstance(each, MessageMemory)}
         full = [name for name, each in turns.items() if each.part not in each.turn.erased]
         later = set(() if request.dry_run else full[limits.WRITES_PER_REQUEST :])
         memories = [memory for name, memory in found.items() if memory is not None and name not in later]
@@ -204,17 +206,19 @@ async def _plan_erasure(
     plan = _ErasurePlan(record, names=await _host_id_places(ctx, scope, record, memories))
     for memory in memories:
         plan.sources.add(memory.ref)
-        plan.places.add(MemoryPlace(*memory.ref, memory.part if isinstance(memory, TurnMemory) else None))
+        plan.places.add(MemoryPlace(*memory.ref, memory.part if isinstance(memory, MessageMemory) else None))
         await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
     # Behind the loops, since only now is known which turns go as a whole.
-    await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    messages = [memory for memory in memories if isinstance(memory, MessageMemory)]
+    await _take_beside(ctx, scope, messages, plan)
+    await _leave_speakers(ctx, scope, messages, plan)
     plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
     await _take_trails(ctx, scope, memories, plan)
-    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     parts = ((turn, part) for (_, part), turn in erased.items() if part not in turn.erased)
     plan.marks = await erasure_marks(ctx, scope.space, record, parts)
     return plan
@@ -224,7 +228,7 @@ async def _host_id_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
 ) -> dict[DocumentRef, int]:
     """Return where host ids of turns among `memories` stand, with their revisions."""
-    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
     found: dict[DocumentRef, int] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
@@ -268,7 +272,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
 def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
+    is_cut = isinstance(memory, MessageMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
     if is_cut:
         return ControlDecision(
             id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was already erased"
@@ -292,7 +296,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
             (use,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
             plan.refs |= {use.ref: use.revision} if use is not None else {}
-        case TurnMemory(turn=turn, part=part):
+        case MessageMemory(turn=turn, part=part):
             plan.citations.add(memory.id)
             # Several messages of a turn may go at once: each is cut from what the one before left.
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
@@ -323,7 +327,9 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             plan.refs[document.ref] = document.revision
 
 
-async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _ErasurePlan) -> None:
+async def _take_beside(
+    ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
+) -> None:
     """Add documents beside removed turns, or beside those messages of turns that stay."""
     messages = {memory.id for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
@@ -345,7 +351,7 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
     """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
     parts: dict[DocumentRef, list[int]] = {}
     for memory in memories:
-        if isinstance(memory, TurnMemory):
+        if isinstance(memory, MessageMemory):
             parts.setdefault(memory.ref, []).append(memory.part)
     for ref, document in (await trail_documents(ctx, scope.space, plan.record, plan.sources)).items():
         if ref in plan.refs:
@@ -396,18 +402,63 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     if turn.is_emptied:
         return  # the erasure that emptied it has counted it out
     ref = DocumentRef(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
-    pending = plan.changes.get(ref)
+    pending = await _pending_head(ctx, scope, ref, plan)
     if pending is None:
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        if document is None:
-            return
-        pending = (transcript.Conversation.from_bytes(document.body), document.revision)
+        return
     head, revision = pending
-    assert isinstance(head, transcript.Conversation)
     left = head.turns - 1
-    # Without a turn nothing may be left of who spoke, about what, and when.
-    emptied = {} if left else {"speakers": (), "title": None, "first_at": None, "last_at": None}
-    plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
+    # Without a turn nothing may be left of where it was said, by whom, about what, and when.
+    nameless = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
+    plan.changes[ref] = (head.model_copy(update={"turns": left}) if left else nameless, revision)
+
+
+async def _leave_speakers(
+    ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
+) -> None:
+    """Take the speakers out of their conversation's head of whom no message is left there."""
+    lost: dict[ConversationTag, set[str]] = {}
+    for memory in memories:
+        speaker = memory.turn.messages[memory.part].speaker
+        if speaker is not None:
+            lost.setdefault(transcript.tag_of(TurnId(memory.ref.key)), set()).add(speaker)
+    for tag, speakers in lost.items():
+        pending = await _pending_head(ctx, scope, DocumentRef(transcript.CONVERSATIONS, tag), plan)
+        if pending is None:
+            continue
+        head, revision = pending
+        named = speakers & {*head.speakers}
+        silent = named - await _heard_speakers(ctx, scope, tag, named, plan) if named else named
+        if silent:
+            left = tuple(name for name in head.speakers if name not in silent)
+            ref = DocumentRef(transcript.CONVERSATIONS, tag)
+            plan.changes[ref] = (head.model_copy(update={"speakers": left}), revision)
+
+
+async def _heard_speakers(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, names: Collection[str], plan: _ErasurePlan
+) -> set[str]:
+    """Return those of `names` who said what stays in a conversation."""
+    heard: set[str] = set()
+    async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}."):
+        if document.ref in plan.refs:
+            continue
+        turn, _ = plan.changes.get(document.ref) or (transcript.Turn.from_bytes(document.body), 0)
+        assert isinstance(turn, transcript.Turn)
+        heard |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
+        if len(heard) == len(names):
+            break
+    return heard
+
+
+async def _pending_head(
+    ctx: OperationContext, scope: Scope, ref: DocumentRef, plan: _ErasurePlan
+) -> tuple[transcript.Conversation, int] | None:
+    """Return the head at `ref` as `plan` leaves it, with its stored revision; None if there is none."""
+    if ref not in plan.changes:
+        return await read_head(ctx.store, scope.space, ConversationTag(ref.key))
+    head, revision = plan.changes[ref]
+    assert isinstance(head, transcript.Conversation)
+    return head, revision
 
 
 async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> tuple[str, ...]:

@@ -18,8 +18,10 @@ from elytron.jobs.queue import (
     job_view,
     log_fault,
     move_job,
+    next_queue,
     read_jobs,
     read_queue,
+    visit_queues,
 )
 from elytron.passes.extraction import PASSES
 from elytron.passes.governance import PassWork, read_turns
@@ -28,7 +30,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus
 from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLocked, StoreError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, MaintenancePass, ModelUsage
+from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, JobQueue, MaintenancePass, ModelUsage
 from elytron_core.policy import maintenance
 
 NO_MODEL = "no_language_model"
@@ -242,7 +244,7 @@ async def _end_job(ctx: OperationContext, held: _HeldJob, ending: _Ending) -> Kn
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 30
-"""Pauses after which all spaces are searched for jobs that another process queued."""
+"""Pauses after which the store is asked for spaces with jobs that another process queued."""
 
 
 class JobWorker:
@@ -292,29 +294,24 @@ class JobWorker:
                 continue
 
     async def _sweep(self) -> None:
-        after = ""
-        while spaces := await self._ctx.store.spaces(after=after, limit=limits.SCAN_MAX):
-            after = spaces[-1]
-            for space in spaces:
-                with self._apart(space):
-                    async with self._ctx.secrets.background(space):
-                        if (await read_queue(self._ctx, space)).active:
-                            self._ctx.put_off.add(space)
+        async def note(space: SpaceId, queue: JobQueue) -> None:
+            self._ctx.note_jobs(space, queue.due_at)
+
+        await visit_queues(self._ctx, note)
 
     async def _work_round(self) -> bool:
         """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
         was_busy = False
-        # As a tuple: the set changes while jobs run.
-        for space in tuple(self._ctx.put_off):
+        for space in self._ctx.waiting_spaces():
             if self._stopping.is_set():
                 return False
             with self._apart(space):
                 async with self._ctx.secrets.background(space):
                     if await run_next(self._ctx, space, kinds=self._kinds) is not None:
                         was_busy = True
-                    elif not (await read_queue(self._ctx, space)).active:
-                        self._ctx.put_off.discard(space)
+                    else:
+                        await next_queue(self._ctx, space)
         return was_busy
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
-        return apart_from_others(partial(self._ctx.put_off.discard, space))
+        return apart_from_others(partial(self._ctx.put_off.pop, space, None))

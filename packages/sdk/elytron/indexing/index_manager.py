@@ -4,10 +4,12 @@ Documents that this runtime commits wait in a queue, from which they are folded 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import logging
+import math
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from elytron.indexing import checkpoints
@@ -30,15 +32,25 @@ from elytron.indexing.units import (
     vectors_ref,
 )
 from elytron.indexing.waiting_commits import FedCommit, WaitingCommits, count_terms, take_long
+from elytron.state.spaces import REF
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import forget_answers
+from elytron_core.model import Value
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
-from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store, scan_documents
+from elytron_core.ports.store import (
+    Document,
+    DocumentRef,
+    JournalAction,
+    JournalEntry,
+    Store,
+    WorkSteps,
+    scan_documents,
+)
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument
 from elytron_index.cache import IndexCache
@@ -48,8 +60,11 @@ if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
 
 
+logger = logging.getLogger(__name__)
 PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
+APPLIED_AT_ONCE = 16
+"""Documents that are taken into an index without a look at whether other tasks wait."""
 FED_AT_ONCE = 256
 """Number of documents of this runtime that are folded together, without waiting for a recall."""
 LEAVING_AT_ONCE = 4
@@ -86,6 +101,11 @@ class _HeldIndex:
             self.due = None
 
     @property
+    def grown(self) -> int:
+        """By how much it has grown since its checkpoint."""
+        return self.index.watermark - self.saved
+
+    @property
     def is_due(self) -> bool:
         """True if it has grown enough since its checkpoint, or since the last attempt."""
         return checkpoints.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
@@ -114,6 +134,7 @@ class SpaceIndexes:
         self._aside = asyncio.Lock()
         self._progress = progress
         self._forget = forget
+        self.meet_mark: Callable[[SpaceId], None] | None = None
         self.readings = ParseCache()
         """Of documents in these indexes; they go when an index goes."""
         self._analyser = TextAnalyser()
@@ -125,6 +146,7 @@ class SpaceIndexes:
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _HeldIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._until = math.inf  # no checkpoint is begun after this time of the event loop
 
     @property
     def held(self) -> tuple[int, int]:
@@ -184,8 +206,10 @@ class SpaceIndexes:
         async with self._lock(space):
             return await self._bring_up(space, _HeldIndex(self._empty()))
 
-    def _forget_tokens(self) -> None:
-        """Let go of words and questions that texts and queries of any space had."""
+    def _forget_tokens(self, space: SpaceId | None = None) -> None:
+        """Forget the words and questions that texts and queries of any space had, and the documents read of `space`."""
+        if space is not None:
+            self.readings.forget(space)
         self._analyser.forget()
         forget_answers()
 
@@ -211,7 +235,7 @@ class SpaceIndexes:
                     _compare_chosen(held.index, taken.chosen)
                 embedded = _fitting_vectors(held.index, taken.embedded)
                 changes = label_changes(taken.changes, self._statements)
-                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence)
+                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence, touched=taken.touched)
                 held.mark = taken.mark
 
     def _keep(self, space: SpaceId, held: _HeldIndex) -> None:
@@ -227,7 +251,7 @@ class SpaceIndexes:
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
             self.readings.forget(evicted)
-            if checkpoints.is_worth_it(left.index.watermark - left.saved):
+            if checkpoints.is_worth_it(left.grown):
                 self._leaving[evicted] = left
                 self._start(self._store_leaving(evicted, left))
 
@@ -250,9 +274,9 @@ class SpaceIndexes:
     async def _store_aside(self, space: SpaceId, held: _HeldIndex) -> None:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
-            if self._held.get(space) is held:
-                now = asyncio.get_running_loop().time
-                began = now()
+            now = asyncio.get_running_loop().time
+            began = now()
+            if self._held.get(space) is held and began < self._until:
                 await self._store_quietly(space, held, _checkpoint_of(held))
                 held.rests_until = now() + checkpoints.RESTS * (now() - began)
 
@@ -289,19 +313,13 @@ class SpaceIndexes:
         await _remove_late_checkpoint(self._store, space, loaded, held)
         if not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
-            await self._cover_again(space, held.index)
-            held.index.purge()
+            await _cover_again(self._store, space, held.index)
+            await _purge_index(held.index)
             self._forget_tokens()
             held.is_clean = True
             self._store_again(space, held)
         self._keep(space, held)
         return held.index
-
-    async def _cover_again(self, space: SpaceId, index: "SpaceIndex") -> None:
-        """Fold all overrides again: those of what was erased have no words any more."""
-        if index.planes().get(COVERED):
-            edits = {document.ref: document async for document in scan_documents(self._store, space, EDITS)}
-            index.apply(await _covered_changes(self._store, space, edits), watermark=index.watermark)
 
     async def settle_erasure(self, space: SpaceId, /) -> None:
         """Remove the words of what was just erased from the index of `space`, if it is in memory."""
@@ -316,25 +334,26 @@ class SpaceIndexes:
 
     def drop(self, space: SpaceId, /) -> None:
         """Drop the index of `space`; the next use makes it again."""
-        self.readings.forget(space)
-        self._forget_tokens()
+        self._forget_tokens(space)
         self._cache.drop(space)
         if (held := self._held.pop(space, None)) is not None:
             held.cancel()
         self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
-    async def checkpoint(self, /) -> int:
-        """Store every held index that has grown since it was stored; return how many were, by what is under way too."""
+    async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
+        """Store the held indexes that have grown, see `_most_grown`; return how many were, by what is under way too."""
         before = {space: held.saved for space, held in self._held.items()}
         for held in self._held.values():
             held.cancel()
+        self._until = asyncio.get_running_loop().time() + within_s
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for space, held in tuple(self._held.items()):
-            if held.index.watermark != held.saved and (checkpoint := _checkpoint_of(held)) is not None:
+        for space, held in _most_grown(self._held, until=self._until):
+            if (checkpoint := _checkpoint_of(held)) is not None:
                 with calling_as(SERVER):
                     await self._write(space, held, checkpoint)
+        self._until = math.inf
         return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
 
     async def _write(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
@@ -362,8 +381,7 @@ class SpaceIndexes:
                 # An erasure takes the digest out of the entries of what it erases.
                 if not entries or entries[0] not in {held.mark, replace(held.mark, digest="")}:
                     self._forget(space)
-                    self.readings.forget(space)
-                    self._forget_tokens()
+                    self._forget_tokens(space)
                     held = _HeldIndex(self._empty())
                     continue
                 entries = entries[1:]
@@ -378,16 +396,43 @@ class SpaceIndexes:
             unseen = [entry for entry in entries if entry.sequence > held.clean]
             if any(entry.covers > 1 for entry in unseen):
                 # What was erased in a compacted run is named no more.
-                self.readings.forget(space)
-                self._forget_tokens()
+                self._forget_tokens(space)
                 held = _HeldIndex(self._empty())
                 continue
             await _fold_page(
                 self._store, space, held.index, entries, analyser=self._analyser, statements=self._statements
             )
-            self.readings.drop(space, [entry.ref for entry in unseen])
+            actions = {entry.action for entry in unseen}
+            self.readings.drop(space, [entry.ref for entry in unseen], with_lists=not actions.isdisjoint(_REMOVALS))
+            if JournalAction.ERASE in actions:
+                held.index.renew_versions()
+                held.is_clean = False
             held.mark = entries[-1]
-            held.is_clean &= all(entry.action is not JournalAction.ERASE for entry in unseen)
+            if self.meet_mark is not None and any(map(_may_mark, unseen)):
+                self.meet_mark(space)
+
+
+async def _cover_again(store: Store, space: SpaceId, index: "SpaceIndex") -> None:
+    """Fold all overrides again: those of what was erased have no words any more."""
+    if index.planes().get(COVERED):
+        edits = {document.ref: document async for document in scan_documents(store, space, EDITS)}
+        index.apply(await _covered_changes(store, space, edits), watermark=index.watermark)
+
+
+async def _purge_index(index: "SpaceIndex") -> None:
+    """Remove words that were erased from `index`."""
+    steps = WorkSteps()
+    for _ in index.own_parts():
+        await steps.step()
+    index.purge()
+
+
+def _may_mark(entry: JournalEntry) -> bool:
+    """Return whether `entry` may be of an erasure that another process began."""
+    return entry.ref == REF and entry.action is JournalAction.MAINTENANCE
+
+
+_REMOVALS: Final = frozenset({JournalAction.ERASE, JournalAction.DELETE})
 
 
 async def _fold_page(
@@ -412,21 +457,34 @@ async def _fold_page(
     edits = [ref for ref in named if ref.collection == EDITS]
     subjects = [ref for ref in named if ref.collection == SUBJECTS]
     documents = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
-    values = {ref: indexed_value(document) for ref in sources if (document := documents[ref]) is not None}
+    steps, values = WorkSteps(), dict[DocumentRef, Value]()
+    for ref in sources:
+        if (document := documents[ref]) is not None:
+            values[ref] = indexed_value(document)
+            await steps.step()
     replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
     for ref, document in (await _read_documents(store, space, list(replaced))).items():
         if document is not None:
             values[ref] = indexed_value(document)
-    changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
+    changes: list[DocumentChange] = []
+    for ref in sources:
+        changes.append(value_change(ref, values.get(ref), named[ref], values))
+        await steps.step()
     changes += [DocumentChange(ref, called=_document_names(documents[ref])) for ref in subjects]
     if edits:
         changes += await _covered_changes(store, space, {ref: documents[ref] for ref in edits})
     if take_long(changes):
         changes = await count_terms(analyser, changes, index)
+    # Each document is replaced as a whole; whatever asks for the index waits until it has all of them.
+    for start in range(0, len(changes), APPLIED_AT_ONCE):
+        some = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
+        index.apply(some, watermark=index.watermark)
+        await steps.step()
     index.apply(
-        label_changes(changes, statements),
+        (),
         embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vectors]),
         watermark=entries[-1].sequence,
+        touched={entry.ref.collection for entry in entries},
     )
     for document in (documents[ref] for ref in choice):
         _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
@@ -487,6 +545,16 @@ async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldInd
         with calling_as(SERVER):
             await checkpoints.remove_checkpoint(store, space, loaded.mark.at)
     loaded.is_loaded = False
+
+
+def _most_grown(indexes: Mapping[SpaceId, _HeldIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _HeldIndex]]:
+    """Yield those that have grown since their checkpoint, most grown first; after the first, none behind `until`."""
+    grown = sorted((item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True)
+    for place, item in enumerate(grown):
+        if place and asyncio.get_running_loop().time() >= until:
+            logger.info("%d indexes were left without a new checkpoint: there was no more time", len(grown) - place)
+            return
+        yield item
 
 
 def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:

@@ -501,9 +501,10 @@ class ParseCache:
         self._count -= len(self._shelves.pop(space, ()))
         self._forget_lists(space)
 
-    def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /) -> None:
-        """Keep nothing of some documents of `space`, and no list, which may have their words."""
-        self._forget_lists(space)
+    def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /, *, with_lists: bool) -> None:
+        """Keep nothing of some documents of `space`; with `with_lists` no list, which may have their words."""
+        if with_lists:
+            self._forget_lists(space)
         shelf = self._shelves.get(space, _Shelf())
         self._count -= sum(shelf.pop(ref, None) is not None for ref in refs)
 

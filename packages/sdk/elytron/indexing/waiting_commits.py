@@ -1,6 +1,5 @@
 """Commits of this runtime that wait to be folded into indexes, and the terms of long texts, counted in steps."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from elytron.indexing.units import embedded_of_value, source_of, subject_names, 
 from elytron_core.model import Value
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
 from elytron_core.planes.subjects import Subject
-from elytron_core.ports.store import DocumentRef, JournalEntry
+from elytron_core.ports.store import DocumentRef, JournalEntry, WorkSteps
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 
@@ -29,11 +28,19 @@ _TERMS_AT_ONCE = 1_024
 
 @dataclass(frozen=True, slots=True)
 class FedCommit:
-    """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
+    """A commit of this runtime, kept until it is folded: its first sequence, last entry, documents for the index, and
+    the collections of all that its entries name."""
 
     first: int
     mark: JournalEntry
     written: Mapping[DocumentRef, Value]
+    touched: frozenset[str]
+
+
+def fed_commit(entries: Sequence[JournalEntry], written: Mapping[DocumentRef, Value], /) -> FedCommit:
+    """Return a commit by its journal entries, with those of its documents that are for the index."""
+    touched = frozenset(entry.ref.collection for entry in entries)
+    return FedCommit(entries[0].sequence, entries[-1], written, touched)
 
 
 @dataclass(slots=True)
@@ -45,6 +52,7 @@ class TakenCommit:
     changes: list[DocumentChange]
     embedded: list[EmbeddedDocument]
     chosen: EmbeddingChoice | None
+    touched: frozenset[str]
     is_counted: bool = False
 
 
@@ -99,7 +107,7 @@ class WaitingCommits:
 
 def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
-    part = TakenCommit(fed.first, fed.mark, [], [], None)
+    part = TakenCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
         if isinstance(value, VectorSet):
@@ -131,17 +139,14 @@ async def count_terms(
     The index then has the terms of long texts.
     """
     counted: list[DocumentChange] = []
-    done = 0
+    steps = WorkSteps()
     for change in changes:
         units: list[SearchUnit] = []
         for unit in change.units:
             counts: Counter[str] = Counter()
             for terms in analyser.steps(unit.text) if unit.counts is None else ():
                 counts.update(terms)
-                done += len(terms)
-                if done >= _TERMS_AT_ONCE:
-                    done = 0
-                    await asyncio.sleep(0)
+                await steps.step()
             is_counted = unit.counts is not None
             units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
         counted.append(replace(change, units=tuple(units)))
@@ -152,8 +157,8 @@ async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "Learnt
     """Return `terms` as `index` learnt them, in such steps too; None for few."""
     if len(terms) <= _TERMS_AT_ONCE:
         return None
-    learnt, coming = index.learnt(), iter(terms)
+    learnt, coming, steps = index.learnt(), iter(terms), WorkSteps()
     while some := list(islice(coming, _TERMS_AT_ONCE)):
         learnt.add(some)
-        await asyncio.sleep(0)
+        await steps.step()
     return learnt

@@ -7,9 +7,10 @@ import asyncio
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from elytron.context import OperationContext
@@ -36,7 +37,7 @@ from elytron_core.planes.jobs import (
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
-from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.ports.store import DocumentRef, JournalAction, queued_spaces
 from elytron_core.scope import ConversationKey, Scope
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 USUAL_TERMS: Final = JobTerms()
 QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
+OVER_REF = DocumentRef(jobs.OVER, jobs.KEY)
 
 Step = Callable[[Job], Job | None]
 """Returns the changed job, or None if it stays as it is."""
@@ -59,17 +61,67 @@ class KnownJob:
 
 @dataclass(frozen=True, slots=True)
 class _QueueBook:
-    """The queue as read, with its revision, and the record that keys its names."""
+    """The queue as read, with the revisions of its two documents, and the record that keys its names."""
 
     record: SpaceRecord
     queue: JobQueue
     revision: int
+    over_revision: int
+
+    def put(self, changes: ChangeSet, queue: JobQueue, /, *, is_noted: bool = False) -> None:
+        """Add to `changes` what makes `queue` of it."""
+        is_there = bool(queue.active)
+        if queue.over == self.queue.over and is_there and self.revision and self.over_revision:
+            changes.require(OVER_REF, revision=self.over_revision)
+        else:
+            # Also when the queue comes or goes: its revisions begin again, and those of this document never do.
+            changes.put(OVER_REF, JobQueue(over=queue.over), expects=self.over_revision, action=None)
+        if is_there:
+            # Last, as each plan for the queue writes it. Without an entry: the job has one.
+            changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=None)
+        elif self.revision:
+            changes.delete(QUEUE_REF, expects=self.revision, has_entry=is_noted)
 
 
 async def read_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
     """Return the queue of `space`; an empty one if it has none."""
-    (document,) = await ctx.store.get(space, (QUEUE_REF,))
-    return JobQueue.from_bytes(document.body) if document is not None else JobQueue()
+    queue, _, _ = await _read_documents(ctx, space)
+    return queue
+
+
+async def next_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
+    """Return the queue of `space`, which is looked at again when one of its jobs may be due."""
+    # Before the reading, so that what is queued meanwhile is noted behind it.
+    ctx.put_off.pop(space, None)
+    queue = await read_queue(ctx, space)
+    if queue.active:
+        ctx.note_jobs(space, queue.due_at)
+    return queue
+
+
+QueueHandler = Callable[[SpaceId, JobQueue], Awaitable[None]]
+
+
+async def visit_queues(ctx: OperationContext, visit: QueueHandler, /) -> None:
+    """Call `visit` for each space with unfinished jobs; a space that cannot be read holds up no other.
+
+    A queue that an earlier build left without a job is removed, so that its space is not looked at again.
+    """
+    async for space in queued_spaces(ctx.store):
+        with apart_from_others(partial(ctx.put_off.pop, space, None)):
+            async with ctx.secrets.background(space):
+                queue, revision, _ = await _read_documents(ctx, space)
+                if queue.active:
+                    await visit(space, queue)
+                elif revision:
+                    await settle_changes(ctx, space, partial(_plan_removal, ctx, space))
+
+
+async def _plan_removal(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> SettledChanges[None]:
+    book, changes = await _read_queue(ctx, space, record), ChangeSet(record)
+    if book.revision and not book.queue.active:
+        book.put(changes, book.queue, is_noted=True)
+    return SettledChanges(None, changes)
 
 
 async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId], /) -> tuple[KnownJob, ...]:
@@ -111,7 +163,7 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
 
     known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
-        ctx.put_off.add(scope.space)
+        ctx.note_jobs(scope.space)
     return known
 
 
@@ -147,7 +199,7 @@ async def schedule_job(
 
     known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
-        ctx.put_off.add(scope.space)
+        ctx.note_jobs(scope.space)
     return known
 
 
@@ -207,6 +259,7 @@ async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: S
         return SettledChanges(known, await _job_changes(ctx, space, book, known, revision))
 
     known, _ = await settle_changes(ctx, space, plan)
+    ctx.note_jobs(space)
     return known
 
 
@@ -247,8 +300,17 @@ def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
 
 
 async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueBook:
-    queue, revision = await value_at(ctx.store, space, QUEUE_REF, JobQueue)
-    return _QueueBook(record, queue or JobQueue(), revision)
+    return _QueueBook(record, *await _read_documents(ctx, space))
+
+
+async def _read_documents(ctx: OperationContext, space: SpaceId) -> tuple[JobQueue, int, int]:
+    """Return the queue of `space`, and the revisions of the unfinished and the finished jobs; 0 if absent."""
+    active, over = await ctx.store.get(space, (QUEUE_REF, OVER_REF))
+    queue = JobQueue.from_bytes(active.body) if active is not None else JobQueue()
+    if over is not None:  # an earlier build had both in one document
+        queue = queue.model_copy(update={"over": JobQueue.from_bytes(over.body).over})
+    revision, over_revision = (0 if document is None else document.revision for document in (active, over))
+    return queue, revision, over_revision
 
 
 async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
@@ -267,8 +329,7 @@ async def _job_changes(
     changes = ChangeSet(book.record)
     changes.put(_job_ref(known.id), known.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != book.queue:
-        # Without an entry: the queue changes with each job, and the job has one.
-        changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
+        book.put(changes, queue)
     for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
         changes.delete(ref, expects=document.revision)
     return changes
@@ -338,7 +399,7 @@ class BackgroundTask:
 
 
 @contextmanager
-def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
+def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
     """Log what fails in one space and call `drop`, so that the work goes on with the others.
 
     What another attempt may help is raised: it is no fault of the space.

@@ -7,10 +7,13 @@ rest is bounded by what the space holds, however much was erased.
 
 import hashlib
 import hmac
+import struct
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
+from elytron.journal.sorted_records import SortedRecords
 from elytron.state.spaces import REF
 from elytron_core import limits
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
@@ -28,7 +31,6 @@ from elytron_core.ports.store import (
     Store,
     scan_entries,
 )
-from elytron_core.strict_json import UnorderedDigest
 
 _SUM_BYTES: Final = 32
 _CODE_BYTES: Final = 16
@@ -163,18 +165,23 @@ class StateFingerprint:
     """The digest of a space's documents: the place and body of each, not its revision; their order does not count."""
 
     def __init__(self) -> None:
-        self._told = UnorderedDigest()
+        self._records = SortedRecords(hashlib.sha256().digest_size)
 
     @property
     def count(self) -> int:
         """Number of added documents."""
-        return self._told.count
+        return len(self._records)
 
     def add(self, document: Document, /) -> None:
-        self._told.add(b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body)))
+        line = b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body))
+        self._records.add(hashlib.sha256(line).digest())
 
     def hexdigest(self) -> str:
-        return self._told.hexdigest()
+        """Return the digest; of many documents it takes a while."""
+        state = hashlib.sha256()
+        for record in self._records:
+            state.update(record)
+        return state.hexdigest()
 
 
 class EventFingerprint:
@@ -244,56 +251,85 @@ class HeadChain:
             self._then = self.head
 
 
-@dataclass(slots=True)
+_ACCOUNT: Final = struct.Struct(">16sQBH?16s")
+"""A record of an account: document, sequence, kind, number of the collection, whether it was rescued, digest.
+
+Sorted, those of a document follow each other: its entries in order, itself, and the entries that came meanwhile.
+"""
+_ENTRY, _DOCUMENT, _LATER_ENTRY = range(3)
+_LAST: Final = (1 << 64) - 1
+
+
+def _short_digest(text: str, /) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+_NO_DIGEST: Final = _short_digest("")
+
+
 class DigestAccount:
-    """The last digest that a journal has for each document, removed as documents are met.
+    """Compares the last digest that a journal has for each document with the documents that are met.
 
     Documents that only list or look up others may change without an entry, and are not judged.
     """
 
-    record: SpaceRecord
-    _told: dict[DocumentRef, str] = field(default_factory=dict[DocumentRef, str])
-    _altered: set[DocumentRef] = field(default_factory=set[DocumentRef])
-    _rescued: set[DocumentRef] = field(default_factory=set[DocumentRef])
-    """Documents that a repair put into the journal again, as the entries with their digests were lost."""
-    _met: int = 0
-    _compacted: int = 0
-    _unproven: int = 0
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self._record = record
+        self._records = SortedRecords(_ACCOUNT.size)
+        self._collections: dict[str, int] = {}
+        self._compacted = 0
+        self._unproven = 0
 
     def tell(self, entry: JournalEntry, /) -> None:
+        """Take in an entry of the journal."""
         if entry.covers > 1:
             self._compacted += entry.covers - 1
-            self._unproven += EntrySums(self.record).run_sum(entry) is None
+            self._unproven += EntrySums(self._record).run_sum(entry) is None
             return
         # The space's record is made once: any other entry for it is an event that changed no document.
         is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
-            self._told[entry.ref] = entry.digest
+            # A repair puts documents whose entries it lost into the journal again, without digests.
             is_rescued = entry.action is JournalAction.MAINTENANCE and not entry.digest
-            (self._rescued.add if is_rescued else self._rescued.discard)(entry.ref)
+            self._add(entry.ref, entry.sequence, _ENTRY, entry.digest, is_rescued=is_rescued)
 
     def meet(self, document: Document, /) -> None:
-        digest = self._told.pop(document.ref, None)
-        if digest is None:
-            return
-        self._met += 1
-        if document.ref not in self._rescued and digest != self.record.digest(document.body):
-            self._altered.add(document.ref)
+        """Take in a document."""
+        self._add(document.ref, _LAST, _DOCUMENT, self._record.digest(document.body))
 
     def retell(self, entry: JournalEntry, /) -> None:
         """Take in an entry that was committed while documents were met: its document is not judged."""
-        self._altered.discard(entry.ref)
-        self._told.pop(entry.ref, None)
+        self._add(entry.ref, _LAST, _LATER_ENTRY, entry.digest)
+
+    def _add(self, ref: DocumentRef, sequence: int, kind: int, digest: str, *, is_rescued: bool = False) -> None:
+        collection = self._collections.setdefault(ref.collection, len(self._collections))
+        place = _short_digest(f"{ref.collection}/{ref.key}")
+        self._records.add(_ACCOUNT.pack(place, sequence, kind, collection, is_rescued, _short_digest(digest)))
 
     def report(self, walked: Collection[str], /) -> JournalAccount:
-        """Return what became of the documents in the collections that were `walked`."""
-        missing = sum(1 for ref, digest in self._told.items() if digest and ref.collection in walked)
+        """Return what became of the documents in the collections that were `walked`; of many it takes a while."""
+        numbers = {number for name, number in self._collections.items() if name in walked}
+        told = altered = missing = 0
+        for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
+            last = document = None
+            is_later = False
+            for record in records:
+                if record[2] == _ENTRY:
+                    last = record
+                elif record[2] == _DOCUMENT:
+                    document = record
+                else:
+                    is_later = True
+            if last is None:
+                continue
+            _, _, _, collection, is_rescued, digest = last
+            if document is not None:
+                told += 1
+                altered += not (is_later or is_rescued or document[-1] == digest)
+            elif not is_later:
+                missing += digest != _NO_DIGEST and collection in numbers
         return JournalAccount(
-            told=self._met,
-            altered=len(self._altered),
-            missing=missing,
-            compacted=self._compacted,
-            unproven=self._unproven,
+            told=told, altered=altered, missing=missing, compacted=self._compacted, unproven=self._unproven
         )
 
 

@@ -60,7 +60,7 @@ from elytron_store.engine import PassingStore
 
 
 @dataclass(frozen=True, slots=True)
-class TurnMemory:
+class MessageMemory:
     """One message of a stored turn."""
 
     plane: ClassVar = RecallPlane.TRANSCRIPT
@@ -94,13 +94,13 @@ class SkillMemory:
     skill: skills.Skill
 
 
-Memory = TurnMemory | FactMemory | SkillMemory | KeptMemory
+Memory = MessageMemory | FactMemory | SkillMemory | KeptMemory
 
 
 def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
     """Return how a memory looks, with how fresh it is at `now`."""
     match memory:
-        case TurnMemory():
+        case MessageMemory():
             return turn_hit(TurnId(memory.ref.key), memory.turn, memory.part)
         case FactMemory():
             return fact_hit(memory.fact, now=now)
@@ -108,6 +108,13 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
             return skill_hit(memory.skill)
         case KeptMemory():
             return memory.found(now=now)
+
+
+def readable_hit(memory: Memory, now: Instant, /) -> RecallHit:
+    """Return the hit of a memory, without a text that may not be read."""
+    hit = hit_of(memory, now)
+    is_closed = isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)
+    return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
 async def find_memory(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
@@ -154,11 +161,11 @@ def _stored_memory(document: Document) -> Memory:
         case collection if collection in HOMES:
             return kept_memory(document)
         case _:
-            return TurnMemory(ref, revision, transcript.Turn.from_bytes(document.body), 0)
+            return MessageMemory(ref, revision, transcript.Turn.from_bytes(document.body), 0)
 
 
 def _part_of(memory: Memory, part: int) -> Memory | None:
-    if not isinstance(memory, TurnMemory):
+    if not isinstance(memory, MessageMemory):
         return memory
     return replace(memory, part=part) if part < len(memory.turn.messages) else None
 
@@ -166,7 +173,7 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
 def parts_of(document: Document, /) -> Sequence[Memory]:
     """Return the memories that a document holds: of a turn its messages, in their order."""
     memory = _stored_memory(document)
-    if not isinstance(memory, TurnMemory):
+    if not isinstance(memory, MessageMemory):
         return (memory,)
     return [replace(memory, part=part) for part in range(len(memory.turn.messages))]
 
@@ -175,13 +182,13 @@ def is_gone(memory: Memory, now: Instant, /) -> bool:
     """Return whether a stored memory is gone: an erased message, or one whose time to live is over."""
     if isinstance(memory, KeptMemory):
         return is_expired(memory.value, now)
-    return isinstance(memory, TurnMemory) and memory.part in memory.turn.erased
+    return isinstance(memory, MessageMemory) and memory.part in memory.turn.erased
 
 
 async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:
     """Return the memory with this id. Raises NotFound, also for a message that may not be read."""
     memory = await find_memory(ctx, scope, memory_id)
-    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
+    is_closed = isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)
     if memory is None or is_closed:
         raise NotFound(what="memory", name=memory_id)
     return memory
@@ -218,7 +225,7 @@ def is_private(memory: Memory, /) -> bool:
     match memory:
         case FactMemory(fact=fact):
             return fact.privacy is FactPrivacy.PRIVATE
-        case TurnMemory(turn=turn):
+        case MessageMemory(turn=turn):
             return turn.is_private
         case KeptMemory(home=home, value=value):
             return home.privacy(value) is FactPrivacy.PRIVATE or home.is_private(value)
@@ -316,11 +323,7 @@ async def _by_journal(
 ) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
     size = min(most_often, _STORED_PAGE)
     while entries := await ctx.store.journal(space, after=after, limit=size):
-        stored = [
-            entry
-            for entry in entries
-            if entry.action is JournalAction.WRITE and entry.ref.collection == transcript.TURNS
-        ]
+        stored = [entry for entry in entries if entry.ref.collection == transcript.TURNS and _stores_turn(entry)]
         documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
         for entry, document in zip(stored, documents, strict=True):
             if document is not None:
@@ -328,6 +331,11 @@ async def _by_journal(
             elif await _is_missing(ctx, space, entry):
                 yield DocumentMark(entry.sequence, entry.ref.key), None
         after, size = entries[-1].sequence, _STORED_PAGE
+
+
+def _stores_turn(entry: JournalEntry) -> bool:
+    """Return whether a turn was stored by `entry`, or put into the journal again by a repair, without its digest."""
+    return entry.action is JournalAction.WRITE or (entry.action is JournalAction.MAINTENANCE and not entry.digest)
 
 
 async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry) -> bool:

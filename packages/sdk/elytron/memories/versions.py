@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from elytron.context import OperationContext
-from elytron.memories.lookup import Memory, TurnMemory, find_stored
+from elytron.memories.lookup import Memory, MessageMemory, find_stored
 from elytron_core.ids import TurnId
 from elytron_core.planes.transcript import EDIT_OF, TURNS, Turn, tag_of
 from elytron_core.ports.store import scan_documents
@@ -14,12 +14,12 @@ _MARK = EDIT_OF.encode()
 
 async def message_versions(
     ctx: OperationContext, scope: Scope, memories: Iterable[Memory | None], /
-) -> dict[str, list[TurnMemory]]:
+) -> dict[str, list[MessageMemory]]:
     """Return by id all versions of each message among `memories`, oldest first.
 
     An edit hides what it replaces and stands behind it in the same conversation.
     """
-    messages = [memory for memory in memories if isinstance(memory, TurnMemory)]
+    messages = [memory for memory in memories if isinstance(memory, MessageMemory)]
     first = {message.id: await _first_version(ctx, scope, message) for message in messages}
     versions = {memory.id: [memory] for memory in first.values()}
     by_id = {memory.id: memory for memory in first.values()}
@@ -36,7 +36,7 @@ async def message_versions(
             name = str(turn.metadata.get(EDIT_OF))
             earlier = by_id.get(name)
             if earlier is not None and earlier.part in earlier.turn.forgotten:
-                by_id[document.ref.key] = version = TurnMemory(document.ref, document.revision, turn, 0)
+                by_id[document.ref.key] = version = MessageMemory(document.ref, document.revision, turn, 0)
                 versions[name].append(version)
                 versions[version.id] = versions[name]
     return {name: versions[memory.id] for name, memory in first.items()}
@@ -44,7 +44,7 @@ async def message_versions(
 
 async def latest_versions(
     ctx: OperationContext, scope: Scope, memories: Mapping[str, Memory | None], /
-) -> tuple[dict[str, Memory | None], Collection[list[TurnMemory]]]:
+) -> tuple[dict[str, Memory | None], Collection[list[MessageMemory]]]:
     """Return `memories` with each message in the version that is shown or was last, and all versions of each message.
 
     There may be two last ones: the edit of a message, and what was said at a corrected time.
@@ -53,16 +53,17 @@ async def latest_versions(
     for family in versions.values():
         family.sort(key=lambda each: each.part not in each.turn.forgotten)
     latest = {
-        name: versions[memory.id][-1] if isinstance(memory, TurnMemory) else memory for name, memory in memories.items()
+        name: versions[memory.id][-1] if isinstance(memory, MessageMemory) else memory
+        for name, memory in memories.items()
     }
     return latest, versions.values()
 
 
-async def _first_version(ctx: OperationContext, scope: Scope, memory: TurnMemory) -> TurnMemory:
+async def _first_version(ctx: OperationContext, scope: Scope, memory: MessageMemory) -> MessageMemory:
     """Return what was said first; a turn that claims to replace a message which is shown replaces none."""
     while isinstance(name := memory.turn.metadata.get(EDIT_OF), str) and name < memory.ref.key:
         earlier = (await find_stored(ctx, scope, (name,)))[name]
-        if not isinstance(earlier, TurnMemory) or earlier.part not in earlier.turn.forgotten:
+        if not isinstance(earlier, MessageMemory) or earlier.part not in earlier.turn.forgotten:
             break
         if tag_of(TurnId(earlier.ref.key)) != tag_of(TurnId(memory.ref.key)):
             break

@@ -28,8 +28,8 @@ from elytron.memories.lookup import (
     DocumentMark,
     FactMemory,
     Memory,
+    MessageMemory,
     SkillMemory,
-    TurnMemory,
     documents_as_stored,
     find_all,
     find_memory,
@@ -39,6 +39,7 @@ from elytron.memories.lookup import (
     may_disclose,
     must_find,
     parts_of,
+    readable_hit,
     require_disclosed,
 )
 from elytron.memories.tombstones import bury_facts, exhume_facts
@@ -139,7 +140,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
 async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
     """Put a new content in the place of a fact or message; history has both. Raises NotFound, InvalidInput."""
     scope = ctx.scope_of(request)
-    if isinstance(await must_find(ctx, scope, request.id), TurnMemory):
+    if isinstance(await must_find(ctx, scope, request.id), MessageMemory):
         report, edited = await edit_message(ctx, scope, request)
         hidden_messages = (edited,) if report.planes else ()
         return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden_messages, ())})
@@ -177,7 +178,7 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 
 
 async def _derived_memories(
-    ctx: OperationContext, scope: Scope, messages: Iterable[TurnMemory], changed: Collection[DocumentRef]
+    ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed: Collection[DocumentRef]
 ) -> tuple[str, ...]:
     """Return the memories that rest on `messages`, which are hidden now, and are recalled still."""
     names = {message.id for message in messages}
@@ -200,7 +201,7 @@ def _audit_events(
     for decision in decisions:
         memory = found[decision.id]
         if memory is not None and decision.outcome is ControlOutcome.CHANGED:
-            part = memory.part if isinstance(memory, TurnMemory) else None
+            part = memory.part if isinstance(memory, MessageMemory) else None
             events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
     return events
 
@@ -288,7 +289,7 @@ def _hidden_value(
 ) -> Value | None:
     """Return the document with the memory hidden, None if it is already."""
     match memory:
-        case TurnMemory():
+        case MessageMemory():
             return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
@@ -306,7 +307,7 @@ def _hidden_value(
 def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
     """Return the document with the memory shown again, None if it is not hidden."""
     match memory:
-        case TurnMemory():
+        case MessageMemory():
             return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
@@ -321,7 +322,7 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
 
 
 def _with_forgotten(
-    memory: TurnMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
+    memory: MessageMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
 ) -> Value:
     """Return the turn with this message's mark set, upon what the same request did to its other messages."""
     pending, _ = changed.get(memory.ref, (memory.turn, 0))
@@ -365,24 +366,27 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
-    scope = ctx.scope_of(request)
-    if request.order is ListOrder.LATEST:
-        return await _latest_list(ctx, scope.space, request)
+    space = ctx.scope_of(request).space
+    listed = _latest_list if request.order is ListOrder.LATEST else _stored_list
+    return (await listed(ctx, space, request)).model_copy(update={"losses": await ctx.losses.of(space)})
+
+
+async def _stored_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
     items: list[RecallHit] = []
     cursors: list[str] = []
     lost = lost_before = 0
-    async for cursor, hit in _walk_memories(ctx, scope.space, request):
+    async for cursor, hit in _walk_memories(ctx, space, request):
         if hit is None:
             lost += 1
             continue
         if len(items) == request.limit:
-            told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
-            return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
-        items.append(cited_hit(hit, scope.space))
+            page = MemoryListReport(space=space, items=tuple(items), lost=lost_before)
+            return page.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
+        items.append(cited_hit(hit, space))
         cursors.append(cursor)
         # Lost ones behind the last item are counted by the next page.
         lost_before = lost
-    return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
+    return MemoryListReport(space=space, items=tuple(items), lost=lost)
 
 
 async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
@@ -406,7 +410,7 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
         case FactMemory(fact=fact):
             told = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
             return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
-        case TurnMemory(turn=turn, part=part):
+        case MessageMemory(turn=turn, part=part):
             items = _of_message(request.id, turn, part)
         case SkillMemory(skill=skill):
             items = _of_skill(request.id, skill)
@@ -423,18 +427,20 @@ async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryLis
         raise InvalidInput(field="cursor", problem="is not supported with the order 'latest', which has a single page")
     collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
     now = ctx.clock.now()
-
-    def listed(document: Document) -> list[RecallHit]:
-        return [hit for _, hit in _document_hits(document, request, now)]
-
-    found = await latest_memories(ctx, space, listed, collections=collections, limit=request.limit)
+    found = await latest_memories(
+        ctx,
+        space,
+        lambda document: [hit for _, hit in _document_hits(document, request, now)],
+        collections=collections,
+        limit=request.limit,
+    )
     return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in found))
 
 
 def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
     """Return the memories of a document that `request` asks for, each with its part."""
     asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
-    hits = [(part, _memory_hit(memory, now)) for part, memory in asked]
+    hits = [(part, readable_hit(memory, now)) for part, memory in asked]
     if request.include_private:
         return hits
     return [(part, hit) for part, hit in hits if hit.privacy is not FactPrivacy.PRIVATE]
@@ -448,13 +454,6 @@ def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
             return is_meant(memory, request.filters) and not is_gone(memory, now)
         case _:
             assert_never(request.hidden)
-
-
-def _memory_hit(memory: Memory, now: Instant) -> RecallHit:
-    """Return the hit of a memory, without a text that may not be read."""
-    hit = hit_of(memory, now)
-    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
-    return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
 async def _walk_memories(
@@ -500,7 +499,7 @@ def _parse_cursor(cursor: str | None) -> tuple[int, DocumentMark | None, int]:
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
     """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
     memory = await find_memory(ctx, scope, memory_id)
-    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.TextRedaction.RAW_AVAILABLE:
+    if isinstance(memory, MessageMemory) and memory.turn.redaction is not transcript.TextRedaction.RAW_AVAILABLE:
         return memory
     return await must_find(ctx, scope, memory_id)
 

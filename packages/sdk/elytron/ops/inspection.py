@@ -1,14 +1,14 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
+import asyncio
+import logging
 import re
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
@@ -17,17 +17,17 @@ from elytron.documents.stored_values import ChangeSet
 from elytron.erasure.erasure_mark import is_mark_damaged
 from elytron.intake import admit_texts
 from elytron.jobs.queue import work_of
-from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
 from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.contents import SpaceReading
 from elytron.memories.links import meant_conversation, with_last
 from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import (
     ConversationSummary,
     DamageItem,
-    HeadStanding,
     LedgerMessage,
     LedgerOrder,
     LedgerTurn,
@@ -52,27 +52,23 @@ from elytron_core.errors import (
     InvalidInput,
     SealBroken,
     SealError,
-    SpaceIncomplete,
-    SpaceLocked,
     StoreCorrupt,
     StoreError,
 )
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
-from elytron_core.planes import embedding, tools, transcript
-from elytron_core.planes import skills as planes_skills
-from elytron_core.planes.space import COLLECTIONS, AuditAction, SpaceRecord
+from elytron_core.planes import transcript
+from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.policy import host
 from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
-from elytron_core.ports import store
-from elytron_core.ports.store import CheckReport, DamageKind, Document, JournalAction
+from elytron_core.ports.store import Document, JournalAction
+from elytron_core.ports.store_checks import CheckReport, DamageKind
+from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import Scope
 
-if TYPE_CHECKING:
-    from elytron_index.space_index import SpaceIndex
-
+logger = logging.getLogger(__name__)
 
 _NEEDS: dict[DistributionPart, tuple[str, ...]] = {
     DistributionPart.CLI: ("elytron_cli",),
@@ -115,7 +111,8 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     report = await ctx.store.repair() if repair else await ctx.store.check()
     # Checked again, since a repair says only what it found.
-    store_check = shown_check(report, space, repaired=repair and (report.ok or (await ctx.store.check()).ok))
+    repaired = repair and (report.ok or (await ctx.store.check()).ok)
+    store_check = shown_check(report, space, repaired=repaired, losses=len(await ctx.losses.read()))
     if not await is_mark_damaged(ctx, space, repair=repair):
         return store_check
     damage = DamageItem(
@@ -124,10 +121,10 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     return store_check.model_copy(update={"ok": False, "problems": (*store_check.problems, damage)})
 
 
-def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> StoreCheck:
-    """Return a store's report as the owner of `space` may see it."""
+def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool, losses: int = 0) -> StoreCheck:
+    """Return a store's report as the owner of `space` may see it; with a loss that stands it is not `ok`."""
     return StoreCheck(
-        ok=report.ok,
+        ok=report.ok and not losses,
         documents=report.documents,
         entries=report.entries,
         blobs=report.blobs,
@@ -141,6 +138,7 @@ def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> St
         ),
         clipped=report.clipped,
         repaired=repaired,
+        losses=losses,
     )
 
 
@@ -149,172 +147,94 @@ _CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this
 
 
 async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Say what the space holds, with its fingerprints; a space never written to is reported as such.
+    """Say what the space holds; a space never written to is reported as such.
 
-    Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
-    counts what could be read and leaves the fingerprints empty. So it does of a space that its user's secret closed,
-    which is no damage; without `check` that raises SpaceLocked.
+    With `check`, `fingerprints` or `head` the whole space is read. What is damaged of what is read raises StoreCorrupt
+    or SealBroken; with `check` the report says so instead, counts what could be read and leaves the fingerprints
+    empty. So it does of a space that its user's secret closed, which is no damage; without `check` that raises
+    SpaceLocked.
     """
     scope = ctx.scope_of(request)
-    if request.repair and not request.check:
-        raise InvalidInput(field="repair", problem="requires check: pass both")
+    _require_fitting(request)
+    ctx.losses.forget()
+    listed, acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ((), 0)
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
-    seen = _SpaceReading(kept=kept, is_checked=request.check)
-    alias = await _read_whole(ctx, scope, seen)
-    known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
-    conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
-    firsts = [head.first_at for head in conversations if head.first_at is not None]
-    lasts = [head.last_at for head in conversations if head.last_at is not None]
+    is_whole = request.check or request.fingerprints or kept is not None
+    seen = SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
+    await seen.read(ctx, scope.space)
+    alias = transcript.AliasTrust.TRUSTED if seen.is_closed else (await meant_conversation(ctx, scope)).trust
+    if alias is not transcript.AliasTrust.TRUSTED:
+        seen.conversations.clear()
+    conversations, (first_at, last_at) = seen.by_time, seen.times
+    work, jobs = await _work_of(ctx, scope.space, seen)
     return MemoryInspectionReport(
         space=scope.space,
         exists=seen.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=seen.events.sequence,
+        sequence=seen.sequence,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
         alias=alias,
-        conversations=tuple(
-            ConversationSummary.model_validate(head, from_attributes=True)
-            for head in conversations[:CONVERSATIONS_SHOWN]
-        ),
+        conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
-        first_at=min(firsts, default=None),
-        last_at=max(lasts, default=None),
+        first_at=first_at,
+        last_at=last_at,
         indexed_units=seen.units,
         index_bytes=seen.index_bytes,
-        state_fingerprint="" if seen.damaged else seen.state.hexdigest(),
-        event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
-        head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
+        state_fingerprint=seen.state,
+        event_fingerprint=seen.events,
+        head=seen.head,
         head_standing=seen.standing,
+        losses=listed or await ctx.losses.of(scope.space),
+        acknowledged=acknowledged,
         store_check=store_check,
-        journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
+        journal_account=seen.account,
         compared_model=seen.compared,
         unembedded_units=seen.unembedded,
         stale_units=seen.stale,
         embedded_units=seen.embedded,
         runtime_skills=count_skills(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
-        work=seen.work,
-        jobs=seen.jobs,
+        work=work,
+        jobs=jobs,
         lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
         agent_tools=count_tools(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
-async def _read_whole(ctx: OperationContext, scope: Scope, seen: "_SpaceReading") -> transcript.AliasTrust:
-    """Read the space, up to damage if it is checked; return whether its chat is its own."""
+def _require_fitting(request: MemoryInspectionRequest) -> None:
+    if request.repair and not request.check:
+        raise InvalidInput(field="repair", problem="requires check: pass both")
+    if request.repair and request.acknowledge:
+        raise InvalidInput(field="acknowledge", problem="does not go with repair: read what is lost first")
+
+
+def _summary_of(head: transcript.Conversation) -> ConversationSummary:
+    return ConversationSummary.model_validate(head, from_attributes=True)
+
+
+async def _work_of(ctx: OperationContext, space: SpaceId, seen: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:
+    """Return the health of the space's jobs and their number by state; of jobs that are damaged, none if checked."""
     try:
-        await seen.read(ctx, scope)
+        return (WorkHealth.IDLE, {}) if seen.is_closed or not seen.exists else await work_of(ctx, space)
     except (StoreCorrupt, SealBroken):
         if not seen.is_checked:
             raise
-        seen.damaged = True
-    except (SpaceLocked, SpaceIncomplete):
-        if not seen.is_checked:
-            raise
-        # Nothing of it is read, and no damage: the store's own check is all that can be said.
-        seen.exists, seen.damaged = True, True
-        return transcript.AliasTrust.TRUSTED
-    return (await meant_conversation(ctx, scope)).trust
+        return WorkHealth.IDLE, {}
 
 
-@dataclass(slots=True)
-class _SpaceReading:
-    """Result of reading a whole space so far."""
-
-    kept: JournalHead | None = None
-    is_checked: bool = False
-    exists: bool = False
-    damaged: bool = False
-    chain: HeadChain | None = None
-    account: DigestAccount | None = None
-    counts: Counter[str] = field(default_factory=Counter[str])
-    state: StateFingerprint = field(default_factory=StateFingerprint)
-    conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
-    events: EventFingerprint = field(default_factory=EventFingerprint)
-    units: int = 0
-    index_bytes: int = 0
-    work: WorkHealth = WorkHealth.IDLE
-    jobs: dict[str, int] = field(default_factory=dict[str, int])
-    compared: str | None = None
-    unembedded: int = 0
-    stale: int = 0
-    embedded: dict[str, int] = field(default_factory=dict[str, int])
-    models: dict[str, str] = field(default_factory=dict[str, str])
-    """The names of models, by their tags."""
-    skills: list[planes_skills.Skill] = field(default_factory=list[planes_skills.Skill])
-    registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
-        default_factory=dict[str, tools.AgentToolRegistrySnapshot]
-    )
-    experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
-
-    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
-        record = await ctx.spaces.find(scope.space)
-        self.exists = record is not None
-        if record is not None:
-            self.chain = HeadChain(record, self.kept)
-            self.account = DigestAccount(record) if self.is_checked else None
-        async for entry in store.scan_entries(ctx.store, scope.space):
-            self.events.add(entry)
-            if self.chain is not None:
-                self.chain.add(entry)
-            if self.account is not None:
-                self.account.tell(entry)
-        async for document in space_documents(ctx.store, scope.space):
-            self.counts[document.ref.collection] += 1
-            self.state.add(document)
-            self._take(document)
-            if self.account is not None:
-                self.account.meet(document)
-        if self.account is not None:
-            async for entry in store.scan_entries(ctx.store, scope.space, after=self.events.sequence):
-                self.account.retell(entry)
-        if record is not None:
-            self.work, self.jobs = await work_of(ctx, scope.space)
-            index = await ctx.folds.current(scope.space)
-            self.units, self.index_bytes = index.units, index.size_bytes
-            self._count_vectors(ctx, record, index)
-
-    def _count_vectors(self, ctx: OperationContext, record: SpaceRecord, index: "SpaceIndex") -> None:
-        wanted = ctx.encoders.wanted
-        model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
-        if model:
-            self.unembedded, self.stale = index.unembedded(model), index.stale(model)
-        self.embedded = {self.models[tag]: units for tag, units in index.models().items() if tag in self.models}
-
-    @property
-    def standing(self) -> HeadStanding | None:
-        """Relation of the space to the requested head; None if none was, or it cannot be read."""
-        if self.kept is None or self.damaged:
-            return None
-        return self.chain.standing if self.chain is not None else HeadStanding.ABSENT
-
-    def _take(self, document: Document) -> None:
-        """Keep what the report says more of than that there is one."""
-        match document.ref.collection:
-            case transcript.CONVERSATIONS:
-                head = transcript.Conversation.from_bytes(document.body)
-                if head.turns:  # else it keeps the count of its numbers alone
-                    self.conversations.append(head)
-            case embedding.EMBEDDING:
-                self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
-            case embedding.VECTORS:
-                tag = document.ref.key.rpartition(".")[2]
-                if tag not in self.models:
-                    self.models[tag] = embedding.VectorSet.from_bytes(document.body).model
-            case planes_skills.SKILLS:
-                self.skills.append(planes_skills.Skill.from_bytes(document.body))
-            case tools.REGISTRIES:
-                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
-                self.registries[snapshot.registry_id] = snapshot
-            case tools.EXPERIENCES:
-                self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
-            case _:
-                pass
+async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tuple[SpaceLoss, ...], int]:
+    """Acknowledge the losses of the space; return them, and how many were acknowledged."""
+    losses = await ctx.losses.of(space)
+    # Up to the latest of those listed, by the clock that recorded it: one that grows meanwhile is later, and stays.
+    count = await ctx.losses.acknowledge(space, at=max(loss.at for loss in losses)) if losses else 0
+    if count:
+        logger.info("%s acknowledged %d losses of a space", ctx.caller, count)
+    return losses, count
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
@@ -458,17 +378,23 @@ async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRec
 
 
 async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
-    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing."""
+    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing.
+
+    However many spaces were used, this takes about `limits.CLOSE_WAIT_S`: further indexes are made again from journals,
+    and further uses are forgotten.
+    """
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
+    time = asyncio.get_running_loop().time
+    until = time() + limits.CLOSE_WAIT_S
     # First, since work in the background writes to the store.
     for stop in ctx.closers:
         await stop()
     await ctx.encoders.close()
-    await keep_all_uses(ctx)
+    await keep_all_uses(ctx, within_s=(until - time()) / 3)
     try:
-        written = await ctx.folds.checkpoint()
+        written = await ctx.folds.checkpoint(within_s=until - time())
     except (StoreError, SealError):
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
         written = 0
@@ -486,6 +412,7 @@ async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) ->
     more = len(found) > request.limit
     return MemorySpacesReport(
         spaces=tuple([await _space_summary(ctx, space) for space in page]),
+        losses=await ctx.losses.read() if request.cursor is None else (),
         next_cursor=page[-1] if more else None,
         has_more=more,
     )

@@ -87,6 +87,8 @@ async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step
 async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
     """Leave one journal entry for each run without content. Raises Conflict if another call compacts it meanwhile."""
     space = ctx.scope_of(request).space
+    # An index that has not read what is compacted would be made again from the start.
+    await ctx.folds.settle_erasure(space)
     removed = await compact_space(ctx.store, space)
     record = await ctx.spaces.find(space)
     sequence = (await ctx.folds.current(space)).watermark if record is not None else 0

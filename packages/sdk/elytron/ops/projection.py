@@ -8,20 +8,16 @@ from itertools import chain
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
 from elytron.memories.links import meant_conversation, with_last
-from elytron.recall.filters import message_passes, wants_plane
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.retrieval import GatheredHits, gather_hits
+from elytron.recall.space_reader import SpaceReader, open_reader
 from elytron.standing_items import (
-    ConversationWork,
     PrivateItems,
+    StandingItems,
     hint_of_skill,
     hint_of_tool,
-    mount_of,
     private_of,
-    standing_facts,
-    standing_skills,
-    wishes_of,
-    work_of,
+    standing_items,
 )
 from elytron.state.spaces import REF
 from elytron_core import limits
@@ -36,9 +32,7 @@ from elytron_core.contracts.projection import (
 from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPlane
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
-from elytron_core.ids import TurnId
 from elytron_core.model import VouchedMaker
-from elytron_core.planes import transcript
 from elytron_core.policy import host
 from elytron_core.policy.projection import builder
 from elytron_core.policy.projection.sections import (
@@ -46,13 +40,12 @@ from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MIN,
     RECALLED_SPARE,
     RecalledItem,
-    RecentMessage,
     StandingFact,
     recalled_chars,
 )
 from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
-from elytron_core.profiles import ModeAction, ModeInput
+from elytron_core.profiles import MemoryPressure, ModeAction, ModeInput
 from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places
 
@@ -94,39 +87,39 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
 async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
     within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
-    facts = await standing_facts(ctx, scope, request, key)
+    reader = await open_reader(ctx, scope.space)
+    standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, scope, request, max(wanted, 1) + len(facts), room=max_len)
-    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
-    private = await private_of(ctx, within, request, gathered.private, is_trusted=conversation.is_trusted)
-    work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
-    pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
+    gathered = await _gather_recalled(ctx, reader, scope, request, max(wanted, 1) + len(standing.facts), room=max_len)
+    beside = await hints_beside(ctx, reader, request)
+    private = private_of(standing.private, request, gathered.private)
     built = builder.build_projection(
         builder.ProjectionInputs(
             max_chars=max_len,
-            pressure=pressure,
+            pressure=_pressure_of(request),
             room_percent=host.room_percent(request.host_room),
-            mount=await mount_of(ctx, scope, request),
+            mount=standing.mount,
             private=private.items,
             withheld=private.withheld,
-            wishes=await wishes_of(ctx, scope, request, key),
-            standing=work.items,
-            has_work=work.has_work,
-            facts=facts,
-            skills=await standing_skills(ctx, scope, request),
+            wishes=standing.wishes,
+            standing=standing.work.items,
+            has_work=standing.work.has_work,
+            facts=standing.facts,
+            skills=standing.skills,
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
-            recent=await _recent_messages(ctx, within, request) if conversation.is_trusted else (),
+            recent=standing.recent,
             recalled=await _recalled_items(gathered, room=max_len),
-            recall_note=_recall_note(gathered),
+            recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
             recalled_by_time=gathered.retells,
             recall_limit=wanted,
-            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
+            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.of(scope.space),
+            line_label=request.line_label or "",
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    await _note_shown(ctx, scope, gathered, facts, built)
+    await _note_shown(ctx, scope, gathered, standing.facts, built)
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),
@@ -134,7 +127,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         requested_chars=request.max_chars,
         budget=built.budget,
         stable_chars=built.stable_chars,
-        pressure=pressure,
+        pressure=_pressure_of(request),
         sections=built.sections,
         truncated=built.truncated,
         limited_by=(*by_bound, *built.limited_by),
@@ -151,6 +144,11 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         tool_experience_status=beside.tool_status,
         gate=gathered.gate,
     )
+
+
+def _pressure_of(request: MemoryProjectionRequest) -> MemoryPressure:
+    mode = request.mode_input
+    return host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
 
 
 async def _note_shown(
@@ -212,30 +210,26 @@ def _not_admitted(
     )
 
 
-def _recall_note(gathered: GatheredHits) -> str:
-    """Return what is said of what was recalled."""
-    is_doubtful = gathered.outcome is RecallOutcome.DOUBTFUL
-    return "these may not answer the query: the detail asked for may be missing" if is_doubtful else ""
-
-
-def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
-    """Return the planes of which private memories are gathered."""
-    return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else ()
-
-
 async def _gather_recalled(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, count: int, *, room: int
+    ctx: OperationContext,
+    reader: SpaceReader | None,
+    scope: Scope,
+    request: MemoryProjectionRequest,
+    count: int,
+    *,
+    room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
     return await gather_hits(
         ctx,
+        reader,
         scope,
         request.query,
         request.filters,
         limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
         room=room,
         gate=request.recall_gate,
-        private=_with_private(request),
+        private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
 
 
@@ -278,32 +272,3 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
         if room < -RECALLED_SPARE:
             break
     return tuple(items)
-
-
-async def _recent_messages(
-    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[RecentMessage, ...]:
-    """Return the conversation's last messages that pass the filters, oldest first."""
-    record = await ctx.spaces.find(scope.space)
-    limit = request.recent_messages_limit
-    if record is None or limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
-        return ()
-    tag = record.conversation_tag(scope.conversation_key)
-    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
-    is_private_shown = request.private_context is PrivateContext.ALLOWED
-    messages: list[RecentMessage] = []
-    for document in reversed(documents):
-        turn = ctx.folds.readings.turn(scope.space, document).turn
-        messages += [
-            RecentMessage(
-                id=transcript.message_id(TurnId(document.ref.key), part),
-                role=message.role,
-                text=message.text,
-                speaker=message.speaker,
-                at=transcript.said_at(turn, message),
-                is_outside=turn.trust_of(part) is TrustLevel.OUTSIDE,
-            )
-            for part, message in enumerate(turn.messages)
-            if message_passes(turn, part, request.filters, include_private=is_private_shown)
-        ]
-    return tuple(messages[-limit:])

@@ -6,11 +6,12 @@ from typing import NamedTuple
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
 from elytron.memories.links import meant_conversation, with_last
-from elytron.memories.lookup import FactMemory, TurnMemory, find_memory, is_private
+from elytron.memories.lookup import FactMemory, MessageMemory, find_memory, is_private
 from elytron.recall.filters import asked_planes, passes_filters
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.order import PlacedMemory, rerank_hits
 from elytron.recall.retrieval import GatheredHits, gather_hits, with_neighbours
+from elytron.recall.space_reader import open_reader
 from elytron_core import limits
 from elytron_core.contracts.recall import (
     AbsenceReason,
@@ -39,8 +40,10 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     scope = await with_last(ctx, ctx.scope_of(request))
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
+    reader = await open_reader(ctx, scope.space)
     gathered = await gather_hits(
         ctx,
+        reader,
         scope,
         request.query,
         request.filters,
@@ -60,18 +63,19 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     extent = _extent_of(request, gathered)
     page = tuple(cited_hit(hit, scope.space) for hit in extent.page(ordered[offset:], end - offset))
     hits = _hits_within(page, extent.max_tokens) if extent.max_tokens is not None else page
-    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
+    beside = await hints_beside(ctx, reader, request)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     is_paged = not extent.is_open and gathered.gate is None
     has_more = bool(hits) and is_paged and scored > len(shown) < limits.RECALL_MAX
     beyond = (scored if request.min_score else gathered.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
+    losses = await ctx.losses.of(scope.space)
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
         outcome=outcome,
-        reason=reason,
+        reason=NothingReason.LOST if losses and reason is NothingReason.EMPTY_SPACE else reason,
         hits=await _nearby_hits(ctx, scope, request, extent.ordered(hits)),
         considered=gathered.considered,
         intent=gathered.intent.value,
@@ -88,6 +92,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         unembedded=gathered.unembedded,
         alias=gathered.alias,
         gate=gathered.gate,
+        losses=losses,
     )
 
 
@@ -212,7 +217,7 @@ async def _unplaced_reason(
     ctx: OperationContext, scope: Scope, memory_id: str, filters: RecallFilters, *, include_private: bool
 ) -> AbsenceReason:
     memory = await find_memory(ctx, scope, memory_id)
-    if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
+    if memory is None or (isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)):
         return AbsenceReason.UNKNOWN
     # The answer for a private memory is that for a missing one.
     if is_private(memory) and not include_private:

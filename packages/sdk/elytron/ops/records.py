@@ -9,6 +9,7 @@ from elytron.documents.stored_values import ChangeSet, value_at, values_at
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.recall.retrieval import gather_hits
+from elytron.recall.space_reader import open_reader
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.records import is_disclosed, item_of, put_records, record_ref, records_below, require_version
 from elytron_core import limits
@@ -183,6 +184,7 @@ async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearch
     end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
     gathered = await gather_hits(
         ctx,
+        await open_reader(ctx, scope.space),
         scope,
         request.query,
         RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),

@@ -84,7 +84,7 @@ async def commit_turn(
     )
     plan: Plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
     if companions:
-        plan = partial(plan_beside, plan, companions)
+        plan = partial(plan_beside, ctx, scope.space, plan, companions)
     written = await commit_write(ctx, scope.space, asked, plan)
     (decision,) = written.decisions
     if decision.id is not None and not request.dry_run:

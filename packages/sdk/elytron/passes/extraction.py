@@ -1,7 +1,7 @@
 """Lasting facts and procedures, drawn from turns by the model or by rules; admission judges every one."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, value_at
-from elytron.memories.tombstones import read_learning
+from elytron.memories.tombstones import LEARNING, read_learning
 from elytron.passes.governance import (
     NEEDS_MODEL,
     KnownTurn,
@@ -51,7 +51,7 @@ from elytron_core.policy.extraction.model_facts import (
     summary_data,
 )
 from elytron_core.policy.extraction.rule_facts import FactReader
-from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -106,40 +106,42 @@ class TurnReading:
     extraction: Callable[[transcript.Turn], ExtractionMethod]
     """The method for a turn."""
     outcome: PassOutcome | None = None
-    _is_paused: bool = False
-    _known: tuple[MaintainedTurns, int] = (MaintainedTurns(), 0)
 
-    async def read(self, record: SpaceRecord, /) -> None:
-        """Read which turns are processed, and whether learning is paused."""
-        learning, _ = await read_learning(self.ctx, self.scope.space)
-        self._is_paused = is_paused(learning)
-        known, revision = await value_at(self.ctx.store, self.scope.space, self._ref(record), MaintainedTurns)
-        self._known = known or MaintainedTurns(), revision
+    def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:
+        """Return where it stands which turns are processed, and whether learning is paused."""
+        return LEARNING, DocumentRef(MAINTAINED, record.conversation_tag(self.scope.conversation_key))
 
-    def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
+    def changes(
+        self,
+        record: SpaceRecord,
+        there: Mapping[DocumentRef, Document],
+        turn_id: TurnId | None,
+        turn: transcript.Turn | None,
+        /,
+    ) -> ChangeSet:
         """Return the mark of the turn, if rules have nothing to propose for it."""
-        made, (known, revision) = ChangeSet(record), self._known
+        made, (rules_ref, ref) = ChangeSet(record), self.refs(record)
+        rules, stored = there.get(rules_ref), there.get(ref)
+        paused = rules is not None and is_paused(facts.LearningRules.from_bytes(rules.body))
+        maintained = MaintainedTurns.from_bytes(stored.body) if stored is not None else MaintainedTurns()
         self.outcome = None
         extraction = self.extraction(turn) if turn is not None else ExtractionMethod.OFF
         if turn is None or turn_id is None or extraction not in {ExtractionMethod.AUTO, ExtractionMethod.RULES}:
             return made
         gate = model_facts.gate_for_rules(turn)
-        is_open = gate is ReadingGate.OPEN and not self._is_paused
+        is_open = gate is ReadingGate.OPEN and not paused
         if is_open and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
             return made
-        waits = not self._is_paused and _waits_for_model(self.ctx, extraction, turn)
-        after = known.put_off(turn.sequence) if waits else known.plus(turn.sequence)
-        made.put(self._ref(record), after, expects=revision, action=JournalAction.MAINTENANCE)
+        waits = not paused and _waits_for_model(self.ctx, extraction, turn)
+        after = maintained.put_off(turn.sequence) if waits else maintained.plus(turn.sequence)
+        made.put(ref, after, expects=stored.revision if stored is not None else 0, action=JournalAction.MAINTENANCE)
         counts = {"read" if gate is ReadingGate.OPEN else gate.value: 1}
         self.outcome = (
             skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
-            if self._is_paused
+            if paused
             else ended_outcome(MaintenancePass.EXTRACTION, counts, changed=0)
         )
         return made
-
-    def _ref(self, record: SpaceRecord) -> DocumentRef:
-        return DocumentRef(MAINTAINED, record.conversation_tag(self.scope.conversation_key))
 
 
 async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:

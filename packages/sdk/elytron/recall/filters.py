@@ -11,7 +11,7 @@ from elytron.documents.planes import (
     is_forgotten,
 )
 from elytron.indexing.units import PRIVATE_TALK, home_of, namespace_tag
-from elytron.memories.lookup import SHOWN, FactMemory, Memory, SkillMemory, TurnMemory
+from elytron.memories.lookup import SHOWN, FactMemory, Memory, MessageMemory, SkillMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.evidence import TrustLevel
@@ -26,7 +26,8 @@ _UNASKED = tuple(plane for plane in RecallPlane if plane not in ASKED)
 
 def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
     """Return whether `filters` leave anything of `plane`."""
-    if plane not in asked_planes(filters):
+    is_unasked = plane in ASKED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
+    if is_unasked:
         return False
     of_turns = (
         filters.agents,
@@ -101,7 +102,7 @@ def index_filters(
 def passes_filters(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a memory may be shown under `filters`, if it is not private or its caller asks for what is."""
     match memory:
-        case TurnMemory():
+        case MessageMemory():
             return message_passes(memory.turn, memory.part, filters, include_private=True)
         case FactMemory():
             return fact_passes(memory.fact, filters, now)
@@ -115,7 +116,7 @@ def passes_filters(memory: Memory, filters: RecallFilters, now: Instant, /) -> b
 def is_meant(memory: Memory, filters: RecallFilters, /) -> bool:
     """Return whether `filters` select a memory, shown or hidden, in any state."""
     match memory:
-        case TurnMemory():
+        case MessageMemory():
             return _message_is_meant(memory.turn, memory.part, filters)
         case FactMemory():
             return _fact_is_meant(memory.fact, filters)

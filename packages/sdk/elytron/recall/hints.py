@@ -6,6 +6,7 @@ from functools import cache
 
 from elytron.context import OperationContext
 from elytron.recall.filters import wants_plane
+from elytron.recall.space_reader import SpaceReader
 from elytron.state.directories import NO_TOOLS
 from elytron.writes.skills import touch_skills
 from elytron_core import limits
@@ -39,19 +40,12 @@ class StandingHints:
     tool_status: ToolExperienceStatus
 
 
-async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> StandingHints:
-    """Return the agent skills that fit the query, and what is known of the tools it names.
-
-    `sequence` is the journal position that the recall saw.
-    """
-    query = request.query
-    record = await ctx.spaces.find(scope.space)
-    tools = NO_TOOLS
-    if record is not None:
-        tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
+async def hints_beside(ctx: OperationContext, reader: SpaceReader | None, request: Asking, /) -> StandingHints:
+    """Return the agent skills that fit the query, and what is known of the tools it names."""
+    tools = await reader.tools() if reader is not None else NO_TOOLS
     refs = request.tool_registry_refs
     selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
-    skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
+    skills = await _agent_skills(ctx, request.query, request.filters) if ctx.skill_dirs.has_any else ()
     return StandingHints(skills, selected.hints, selected.status)
 
 

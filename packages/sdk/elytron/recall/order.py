@@ -148,20 +148,11 @@ class RankedMemory(NamedTuple):
     key: str
     part: int
     found: RecallHit | UnitCandidate | ScoredFact
-
-    @property
-    def plane(self) -> RecallPlane:
-        match self.found:
-            case RecallHit():
-                return self.found.plane
-            case ScoredFact():
-                return RecallPlane.LONG_TERM
-            case UnitCandidate():
-                return RecallPlane.TRANSCRIPT
+    plane: RecallPlane
 
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
-in_place: Callable[[tuple[float, int, int, str, int, UnitCandidate | ScoredFact]], RankedMemory] = partial(
+in_place: Callable[[tuple[float, int, int, str, int, UnitCandidate | ScoredFact, RecallPlane]], RankedMemory] = partial(
     _new, RankedMemory
 )
 """Makes a `RankedMemory` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
@@ -180,6 +171,7 @@ def ranked_facts(
                 item.fact.id,
                 0,
                 item,
+                RecallPlane.LONG_TERM,
             )
         )
         for item in facts
@@ -189,7 +181,17 @@ def ranked_facts(
 def turns_of(found: FoundCandidates, /) -> list[RankedMemory]:
     """Return the turns found, each with its score."""
     return [
-        in_place((score, item.unit.at, item.unit.sequence, item.unit.ref.key, item.unit.part, item))
+        in_place(
+            (
+                score,
+                item.unit.at,
+                item.unit.sequence,
+                item.unit.ref.key,
+                item.unit.part,
+                item,
+                RecallPlane.TRANSCRIPT,
+            )
+        )
         for score, item in zip(answer_scores(found), found.found, strict=True)
     ]
 
@@ -200,7 +202,7 @@ def in_own_order(ranked: Sequence[RankedMemory], /) -> list[RankedMemory]:
 
 
 def _rank_key(item: RankedMemory) -> tuple[float, int, int, str, int]:
-    score, at, sequence, key, part, _ = item
+    score, at, sequence, key, part, *_ = item
     return -score, -at, -sequence, key, part
 
 

@@ -32,6 +32,7 @@ from elytron.recall.order import (
     slot_of,
     turns_of,
 )
+from elytron.recall.space_reader import SpaceReader
 from elytron.transcript import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -159,6 +160,7 @@ class _SearchBounds(NamedTuple):
 
 async def gather_hits(
     ctx: OperationContext,
+    reader: SpaceReader | None,
     scope: Scope,
     query: str,
     filters: RecallFilters,
@@ -172,10 +174,9 @@ async def gather_hits(
     private: Container[RecallPlane] = (),
 ) -> GatheredHits:
     """Return up to `limit` hits that `gate` lets through, as fit into `room` characters; `depth` of the order too."""
-    record = await ctx.spaces.find(scope.space)
-    if record is None:
+    if reader is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
-    index = await ctx.folds.current(scope.space)
+    record, index = reader.record, reader.index
     if similarity.is_blank(query):
         return GatheredHits(NothingReason.EMPTY_QUERY, sequence=index.watermark)
     now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
@@ -442,7 +443,7 @@ async def _rank_facts(
         for said in facts
         if said.fact.id not in others
     ]
-    return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit) for hit in hits]
+    return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit, hit.plane) for hit in hits]
 
 
 def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
@@ -478,7 +479,9 @@ async def _rank_skills(
         for skill in skills
         if skill.is_recallable and topic_key(skill.topic) not in topics
     }
-    return [RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit) for skill, hit in hits.items()]
+    return [
+        RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit, hit.plane) for skill, hit in hits.items()
+    ]
 
 
 async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates, now: Instant) -> list[RankedMemory]:
@@ -496,7 +499,7 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates
         told = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
-        ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit))
+        ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit, hit.plane))
     return ranked
 
 

@@ -152,7 +152,7 @@ _EVERYDAY: Family = (
     Operation("project", projection.MemoryProjectionRequest, lambda: ops.projection.build_projection,
               "Build the bounded memory block for a model."),
     Operation("inspect", inspection.MemoryInspectionRequest, lambda: flows.maintenance_inspection,
-              "Report a space's contents.", operator_fields=frozenset({"check", "repair"})),
+              "Report a space's contents.", operator_fields=frozenset({"check", "repair", "acknowledge"})),
     Operation("replay", inspection.MemoryReplayRequest, lambda: ops.inspection.replay_turns,
               "Read the turns of a conversation in order."),
     Operation("export", archive.MemorySpaceExportRequest, lambda: ops.archive.export_space,

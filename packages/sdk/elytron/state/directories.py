@@ -25,7 +25,6 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
     EXPERIENCES,
     ID_WORD,
@@ -300,34 +299,3 @@ async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
 def experience_id(document: Document, /) -> str:
     """Return the memory id of a stored experience."""
     return f"{ID_WORD}:{document.ref.key}"
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldRegistry:
-    record: SpaceRecord
-    sequence: int
-    tools: ToolState
-
-
-class ToolShelves:
-    """Tools of spaces, remembered until the journal grows, so that a recall costs no reads for them."""
-
-    KEPT = 256
-
-    def __init__(self) -> None:
-        self._held: dict[SpaceId, _HeldRegistry] = {}
-
-    def forget(self, space: SpaceId, /) -> None:
-        """Let go of the tools of `space`."""
-        self._held.pop(space, None)
-
-    async def at(self, store: Store, space: SpaceId, record: SpaceRecord, /, *, sequence: int) -> ToolState:
-        """Return the tools of `space` in its state at `sequence`, or later."""
-        held = self._held.get(space)
-        if held is not None and held.sequence == sequence and held.record.secret == record.secret:
-            return held.tools
-        tools = await tools_of(store, space)
-        if len(self._held) >= self.KEPT:
-            self._held.clear()
-        self._held[space] = _HeldRegistry(record, sequence, tools)
-        return tools

@@ -82,6 +82,8 @@ class SpaceRecords:
         self._known: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
         self._erasing: Counter[SpaceId] = Counter()
         self._ending: dict[SpaceId, asyncio.Event] = {}
+        self._met: dict[SpaceId, Instant] = {}
+        """When marks of other processes were met in spaces that were looked at before."""
         self.ender: Callable[[SpaceId], Awaitable[None]] | None = None
         """Ends the erasures of a space that were cut short."""
 
@@ -93,7 +95,8 @@ class SpaceRecords:
         if space in self._ending and _ENDS.get() != space:
             await self._ending[space].wait()
         known = self._known.get(space)
-        if known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S):
+        is_fresh = known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S)
+        if known is not None and is_fresh and not self._is_overdue(space):
             return known.record
         document, erasing = await self._store.get(space, (REF, ERASING))
         if document is None:
@@ -105,10 +108,24 @@ class SpaceRecords:
         else:
             record = SpaceRecord.from_bytes(document.body)
         self._known[space] = _KnownRecord(record, document.body, monotonic())
-        # Only at the first look: later marks are of processes that live.
-        if known is None and erasing is not None and space not in self._erasing and _ENDS.get() != space:
-            await self._end(space)
+        if erasing is None:
+            self._met.pop(space, None)
+        elif space not in self._erasing and _ENDS.get() != space:
+            # A mark that comes later may be of a process that lives: it has its time.
+            if known is None or self._is_overdue(space):
+                await self._end(space)
+            else:
+                self._met.setdefault(space, self._clock.now())
         return record
+
+    def meet_mark(self, space: SpaceId, /) -> None:
+        """Note that another process may have begun or ended an erasure: in a while, the mark is looked for."""
+        self._met[space] = self._clock.now()
+
+    def _is_overdue(self, space: SpaceId) -> bool:
+        """Return whether a mark was met so long ago that its process is taken to be dead."""
+        met = self._met.get(space)
+        return met is not None and self._clock.now() - met >= limits.ERASING_MS
 
     @contextmanager
     def erasing(self, space: SpaceId, /) -> Generator[None]:
@@ -124,6 +141,7 @@ class SpaceRecords:
     async def _end(self, space: SpaceId) -> None:
         if self.ender is None:
             return
+        self._met.pop(space, None)
         over = self._ending[space] = asyncio.Event()
         token = _ENDS.set(space)
         try:
@@ -146,7 +164,7 @@ class SpaceRecords:
 
         Raises StoreCorrupt if it is not known what they were of. Other errors are for what reads the space then.
         """
-        if space in self._known and space not in self._ending:
+        if space in self._known and space not in self._ending and not self._is_overdue(space):
             return
         try:
             await self.find(space)
@@ -173,6 +191,7 @@ class SpaceRecords:
     def forget(self, space: SpaceId, /) -> None:
         """Read the record again at next use."""
         self._known.pop(space, None)
+        self._met.pop(space, None)
 
 
 def opening_changes(
@@ -392,7 +411,9 @@ class HeadCache:
             return kept
         found = await read_head(self._store, space, tag)
         if found is not None:
-            found = await self._whole(space, tag, found[0]), found[1]
+            # An erasure of the last turn took the names out.
+            head = found[0].model_copy(update=key._asdict())
+            found = await self._whole(space, tag, head), found[1]
         if (space, tag) in self._refused:
             self._refused.discard((space, tag))
             head, revision = found or (_fresh_head(key), 0)

@@ -63,7 +63,7 @@ _ENCRYPTED = 0x1
 """Bit of a member's flags in a zip."""
 # The earliest time that a zip knows: the time of writing is no part of an archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_SPOOL_BYTES = 16 * 1024 * 1024
+_SPOOL_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, opened_answer, sealed_answer
 from elytron.embedding.embed_pass import nudge_embedding
-from elytron.indexing.waiting_commits import FedCommit
+from elytron.indexing.waiting_commits import fed_commit
 from elytron.memories.links import link_written
 from elytron.state.spaces import GrownHead, opening_changes
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision, WriteOutcome
@@ -96,9 +96,9 @@ async def commit_write(
 
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
-    mark = number_entries(batch, after=committed.first - 1)[-1]
+    entries = number_entries(batch, after=committed.first - 1)
     if not planned.changes.deletes:  # what goes is left to the journal
-        ctx.folds.feed(batch.space, FedCommit(committed.first, mark, planned.changes.folded))
+        ctx.folds.feed(batch.space, fed_commit(entries, planned.changes.folded))
     nudge_embedding(ctx, batch.space)
 
 

@@ -3,7 +3,7 @@
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.memories.audit_trail import event_of, trail_ref
-from elytron.memories.lookup import TurnMemory, must_find
+from elytron.memories.lookup import MessageMemory, must_find
 from elytron.memories.versions import latest_versions
 from elytron.writes.commit import PlannedWrite, commit_write
 from elytron.writes.transcript import TurnRules, plan_turns
@@ -23,7 +23,7 @@ from elytron_core.scope import Scope
 
 async def edit_message(
     ctx: OperationContext, scope: Scope, request: MemoryCorrectRequest, /
-) -> tuple[MemoryControlReport, TurnMemory]:
+) -> tuple[MemoryControlReport, MessageMemory]:
     """Store an edit of a message, hide what it replaces in the same batch, and return the report and what is hidden.
 
     Raises NotFound; InvalidInput for a message that is hidden and was not edited, and for a blank text.
@@ -56,7 +56,7 @@ async def edit_message(
     return report, shown
 
 
-async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> TurnMemory:
+async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> MessageMemory:
     """Return the message with this id, or the latest edit that is shown in its place.
 
     Raises NotFound; InvalidInput for a message that was hidden and not edited.
@@ -64,14 +64,14 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> T
     memory = await must_find(ctx, scope, name)
     latest, _ = await latest_versions(ctx, scope, {name: memory})
     latest_version = latest[name]
-    assert isinstance(latest_version, TurnMemory)
+    assert isinstance(latest_version, MessageMemory)
     if not latest_version.turn.is_kept(latest_version.part):
         raise InvalidInput(field="id", problem=f"names a message that cannot be changed: {GONE[FactState.FORGOTTEN]}")
     return latest_version
 
 
 async def _plan_edit(
-    ctx: OperationContext, scope: Scope, memory: TurnMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
+    ctx: OperationContext, scope: Scope, memory: MessageMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the batch that hides a message and stores the edit: of its speaker, at its time. Raises InvalidInput.
 

@@ -444,10 +444,10 @@ async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
     ctx.fact_uses.drop(space, pending)
 
 
-async def keep_all_uses(ctx: OperationContext, /) -> None:
-    """Store what is remembered of each space, before the runtime ends; after the bound, of no further one."""
+async def keep_all_uses(ctx: OperationContext, /, *, within_s: float) -> None:
+    """Store what is remembered of each space, before the runtime ends; after that time, of no further one."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + limits.FACT_USES_CLOSE_WAIT_S
+    end = loop.time() + within_s
     for space in ctx.fact_uses.spaces():
         if loop.time() > end:
             return

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from elytron.context import OperationContext
-from elytron.documents.stored_values import ChangeSet
+from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.memories.links import put_alias, read_alias
 from elytron.state.spaces import GrownHead
 from elytron.writes.commit import Plan, PlannedWrite
@@ -29,7 +29,7 @@ from elytron_core.contracts.transcript import (
     WriteOutcome,
 )
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
-from elytron_core.ids import TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import VouchedMaker
 from elytron_core.planes import transcript
 from elytron_core.planes.candidates import AdmissionVerdict
@@ -39,7 +39,7 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
     attribute_key,
 )
-from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope, tag_forms
 from elytron_core.text import similarity
 
@@ -164,19 +164,31 @@ async def plan_turns(
 class TurnCompanion(Protocol):
     """Part of a batch that commits a turn."""
 
-    async def read(self, record: SpaceRecord, /) -> None:
-        """Read what its changes build on; again after each lost race."""
+    def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:
+        """Return the places of the documents on which its changes build."""
         ...
 
-    def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
-        """Return the further changes. `turn` is None unless it is new; without an id, there is no evidence."""
+    def changes(
+        self,
+        record: SpaceRecord,
+        there: Mapping[DocumentRef, Document],
+        turn_id: TurnId | None,
+        turn: transcript.Turn | None,
+        /,
+    ) -> ChangeSet:
+        """Return the further changes, with what is stored at those places.
+
+        `turn` is None unless it is new; without an id, there is no evidence.
+        """
         ...
 
 
-async def plan_beside(plan: Plan, companions: Sequence[TurnCompanion], record: SpaceRecord, /) -> PlannedWrite:
+async def plan_beside(
+    ctx: OperationContext, space: SpaceId, plan: Plan, companions: Sequence[TurnCompanion], record: SpaceRecord, /
+) -> PlannedWrite:
     """Return the planned write of one turn, with what `companions` commit beside it."""
-    for companion in companions:
-        await companion.read(record)
+    refs = [ref for companion in companions for ref in companion.refs(record)]
+    there = await documents_at(ctx.store, space, refs)
     planned = await plan(record)
     # No waiting from here on: the turn is planned on a head that others build on.
     (decision,) = planned.decisions
@@ -186,7 +198,7 @@ async def plan_beside(plan: Plan, companions: Sequence[TurnCompanion], record: S
     assert turn is None or isinstance(turn, transcript.Turn)
     beside = ChangeSet(record)
     for companion in companions:
-        beside.join(companion.changes(record, turn_id, turn))
+        beside.join(companion.changes(record, there, turn_id, turn))
     return replace(planned, beside=beside)
 
 

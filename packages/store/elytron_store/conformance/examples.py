@@ -10,6 +10,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    QUEUE,
     Batch,
     BatchKey,
     CommitReceipt,
@@ -22,11 +23,14 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
     Store,
+    queued_spaces,
 )
 
 AT = Instant(1_767_225_600_000)
 ADA = SpaceId("ada")
 BOB = SpaceId("bob")
+JOBS = DocumentRef(QUEUE, "0")
+"""The unfinished jobs of a space."""
 NOWHERE = SpaceId("nowhere")
 CaseT = TypeVar("CaseT")
 
@@ -107,6 +111,11 @@ async def sequences(store: Store, *, space: SpaceId = ADA) -> Sequence[int]:
 async def spaces(store: Store) -> set[SpaceId]:
     """Return all spaces the store lists."""
     return set(await store.spaces(limit=limits.SCAN_MAX))
+
+
+async def queued(store: Store) -> set[SpaceId]:
+    """Return the spaces that the store takes for ones with unfinished jobs."""
+    return {space async for space in queued_spaces(store)}
 
 
 async def refusals(calls: Mapping[CaseT, Callable[[], Awaitable[object]]]) -> dict[CaseT, type[ElytronError] | None]:

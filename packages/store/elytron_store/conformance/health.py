@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from elytron_core.errors import StoreClosed
-from elytron_core.ports.store import CheckReport, ErasureTarget, PutChange, Store
+from elytron_core.ports.store import ErasureTarget, PutChange, Store
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store.conformance.examples import (
     ADA,
     AT,

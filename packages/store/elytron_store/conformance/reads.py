@@ -1,4 +1,4 @@
-"""Claims on reading: order, bounds, paging and what is not there."""
+"""Claims on reading: order, bounds, paging, what is not there, and which spaces have unfinished jobs."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -7,11 +7,14 @@ from itertools import product
 import pytest
 
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, DocumentRef, JournalEntry, PutChange, Store
+from elytron_core.ports.store import DeleteChange, Document, DocumentRef, ErasureTarget, JournalEntry, PutChange, Store
 from elytron_store.conformance.examples import (
     ADA,
+    AT,
+    BOB,
+    JOBS,
     NOWHERE,
     Claims,
     batch,
@@ -20,6 +23,7 @@ from elytron_store.conformance.examples import (
     fact,
     journal,
     put,
+    queued,
     refusals,
     sequences,
     spaces,
@@ -185,3 +189,43 @@ class ReadClaims(Claims):
             calls = {limit: partial(read, limit=limit) for limit in (0, -1, most + 1)}
             wanted = {0: InvalidInput, -1: InvalidInput, most + 1: LimitExceeded}
             assert (page, await refusals(calls)) == (page, wanted)
+
+
+class QueueClaims(Claims):
+    """Claims on the index of spaces with unfinished jobs. A store without it takes every space for one."""
+
+    async def test_every_space_with_a_queue_is_listed(self, store: Store) -> None:
+        names = {SpaceId(f"space {number}") for number in range(9)}
+        for name in names:
+            await put(store, fact(1), space=name)
+        assert not await queued(store) or not store.capabilities.queue_index
+        busy = {SpaceId("space 2"), SpaceId("space 7"), SpaceId("a new one")}
+        for name in busy:
+            await store.commit(batch(PutChange(JOBS, b"", 0), PutChange(fact(2), b"", 0), space=name))
+        assert await queued(store) == (busy if store.capabilities.queue_index else names | busy)
+
+    async def test_a_space_whose_queue_was_replaced_is_listed_until_it_is_gone(self, store: Store) -> None:
+        await put(store, JOBS, b"one")
+        await put(store, JOBS, b"two", expects=1)
+        assert await queued(store) == {ADA}
+        await delete(store, JOBS, expects=2)
+        assert not await queued(store) or not store.capabilities.queue_index
+        await put(store, JOBS, b"three")
+        assert await queued(store) == {ADA}
+
+    async def test_a_refused_batch_takes_no_space_off_the_list(self, store: Store) -> None:
+        await put(store, JOBS)
+        changes = DeleteChange(JOBS, 1), PutChange(fact(1), b"", 7)
+        assert await refusals({"batch": lambda: store.commit(batch(*changes))}) == {"batch": Conflict}
+        assert await queued(store) == {ADA}
+
+    async def test_an_erasure_takes_its_space_off_the_list_and_no_other(self, store: Store) -> None:
+        for space in (ADA, BOB, NOWHERE):
+            await put(store, fact(1), space=space)
+            await put(store, JOBS, space=space)
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+        await store.erase(ErasureTarget(space=BOB, at=AT, refs=(fact(1),)))
+        assert await queued(store) == {BOB, NOWHERE}
+        await store.erase(ErasureTarget(space=BOB, at=AT, refs=(JOBS,)))
+        await queued(store)  # which may settle what the erasure left
+        assert await queued(store) == ({NOWHERE} if store.capabilities.queue_index else {BOB, NOWHERE})

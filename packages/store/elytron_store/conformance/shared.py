@@ -10,6 +10,7 @@ from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureR
 from elytron_store.conformance.examples import (
     ADA,
     AT,
+    JOBS,
     Claims,
     batch,
     blob,
@@ -19,6 +20,7 @@ from elytron_store.conformance.examples import (
     journal,
     one,
     put,
+    queued,
     sequences,
     spaces,
     write_blob,
@@ -70,6 +72,14 @@ class SecondHandleSuite(Claims):
         await put(store, fact(1), space=SpaceId("one"))
         await put(second, fact(1), space=SpaceId("two"))
         assert await spaces(store) == await spaces(second) == {SpaceId("one"), SpaceId("two")}
+
+    async def test_each_lists_the_spaces_with_jobs_of_the_other(self, store: Store, second: Store) -> None:
+        assert await queued(second) == set()
+        await put(store, JOBS, space=SpaceId("one"))
+        await put(second, JOBS, space=SpaceId("two"))
+        assert await queued(store) == await queued(second) == {SpaceId("one"), SpaceId("two")}
+        await delete(second, JOBS, expects=1, space=SpaceId("one"))
+        assert await queued(store) == await queued(second) >= {SpaceId("two")}
 
     async def test_blobs_are_seen_by_both(self, store: Store, second: Store) -> None:
         await write_blob(store, "aa", b"first")

@@ -7,6 +7,7 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
+from elytron_core.ids import SpaceId
 from elytron_core.ports.store import BatchKey, CommitReceipt, CompactedRun, Document, ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasurePromise
 from elytron_store.conformance.blobs import BlobClaims
@@ -18,6 +19,7 @@ from elytron_store.conformance.examples import (
     ADA,
     AT,
     BOB,
+    JOBS,
     Claims,
     batch,
     blob,
@@ -27,13 +29,14 @@ from elytron_store.conformance.examples import (
     journal,
     one,
     put,
+    queued,
     spaces,
     write_blob,
 )
 from elytron_store.conformance.health import HealthClaims
 from elytron_store.conformance.idempotency import IdempotencyClaims
 from elytron_store.conformance.isolation import IsolationClaims
-from elytron_store.conformance.reads import ReadClaims
+from elytron_store.conformance.reads import QueueClaims, ReadClaims
 
 Reopen = Callable[[], Awaitable[Store]]
 """Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""
@@ -136,6 +139,14 @@ class ReopenSuite(Claims):
         assert await spaces(again) == set()
         assert await again.commit(ONCE) == CommitReceipt(1, 1, answer=b"answer")
 
+    async def test_the_spaces_with_unfinished_jobs_are_listed_as_before(self, store: Store, reopen: Reopen) -> None:
+        for space in (ADA, BOB, SpaceId("cleo")):
+            await put(store, JOBS, space=space)
+        await delete(store, JOBS, expects=1, space=BOB)
+        before = await queued(store)
+        again = await reopen()
+        assert await queued(again) == before >= {ADA, SpaceId("cleo")}
+
     async def test_a_store_can_be_reopened_again_and_again(self, store: Store, reopen: Reopen) -> None:
         current = store
         for number in range(4):
@@ -147,6 +158,7 @@ class ReopenSuite(Claims):
 class StoreSuite(
     CommitClaims,
     ReadClaims,
+    QueueClaims,
     IsolationClaims,
     IdempotencyClaims,
     BlobClaims,

@@ -5,9 +5,13 @@ locks/store, locks/00 ... ff             held while opening; while a space with 
 spaces/<sha-256 of the space>/log        the space's commits
 spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
 spaces/<sha-256 of the space>/blobs/<key>.blob
+queued/<sha-256 of the space>            an empty file for each space that may have unfinished jobs
 incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
 trash/                                   erased spaces on their way out
 quarantine/<sha-256 of the space>/       what `repair` moved aside
+reserve                                  room for erasures, while the device is short of it
+records/<sha-256 of the space>           that the space has begun
+losses/<sha-256 of the space>            what `repair` could not save of it
 """
 
 import errno
@@ -22,6 +26,7 @@ from pathlib import Path
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
+from elytron_store.device_room import FULL
 from elytron_store.manifest import is_folder
 from elytron_store.private_files import private_opener
 
@@ -92,9 +97,13 @@ class StorePaths:
         self.manifest = root / "manifest.json"
         self.locks = root / "locks"
         self.spaces = root / "spaces"
+        self.queued = root / "queued"
         self.incoming = root / "incoming"
         self.trash = root / "trash"
         self.quarantine = root / "quarantine"
+        self.reserve = root / "reserve"
+        self.records = root / "records"
+        self.losses = root / "losses"
 
     def lock_of(self, name: str, /) -> Path:
         """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
@@ -102,6 +111,12 @@ class StorePaths:
 
     def log_of(self, name: str, /) -> Path:
         return self.spaces / name / _LOG
+
+    def record_of(self, name: str, /) -> Path:
+        return self.records / name
+
+    def loss_of(self, name: str, /) -> Path:
+        return self.losses / name
 
     def blobs_of(self, name: str, /) -> Path:
         return self.spaces / name / "blobs"
@@ -122,6 +137,12 @@ def make_folder(path: Path, /) -> None:
         sync_folder(path.parent)
 
 
+def leave_mark(path: Path, /) -> None:
+    """Leave an empty file at `path`, durable; its folder is there."""
+    create_file(path).close()
+    sync_folder(path.parent)
+
+
 def create_file(path: Path, /) -> FileIO:
     """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
     return FileIO(path, "w+", opener=private_opener)
@@ -137,8 +158,6 @@ def write_file(path: Path, data: bytes, /) -> None:
 
 
 ENGINE = "file"
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Error numbers of a device without room."""
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.file import blobs, disk
+from elytron_store.device_room import FULL, file_bytes
+from elytron_store.file import blobs, disk, records
 from elytron_store.file.disk import (
     ENGINE,
-    FULL,
     StorePaths,
     create_file,
     locked_file,
@@ -36,13 +36,37 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
     Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
     """
     with _folder_errors(where):
-        if _matching_manifest(where, profile=profile, sealed=sealed) is None:
+        stored = _matching_manifest(where, profile=profile, sealed=sealed)
+        if not _lists_queues(where, stored):
             where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked_file(where.locks / "store", wait_s=busy_wait_s):
                 # Looked at once more: another process may have made the store in the meantime.
-                if _matching_manifest(where, profile=profile, sealed=sealed) is None:
-                    disk.write_file(where.manifest, new_manifest(at=at, profile=profile, sealed=sealed).to_bytes())
+                stored = _matching_manifest(where, profile=profile, sealed=sealed)
+                if stored is None:
+                    stored = new_manifest(at=at, profile=profile, sealed=sealed)
+                    disk.write_file(where.manifest, stored.to_bytes())
+                if not _lists_queues(where, stored):
+                    _list_queues(where, stored)
         disk.make_folder(where.spaces)
+
+
+def _lists_queues(where: StorePaths, stored: StoreManifest | None) -> bool:
+    """Return whether every space with unfinished jobs has a mark. Builds before version 2 of manifests made none."""
+    return stored is not None and stored.schema_version >= manifest.SCHEMA_VERSION and is_folder(where.queued)
+
+
+def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
+    """Mark all spaces as ones that may have unfinished jobs: who looks for those takes the other marks away."""
+    filled = where.queued.with_name(f"{where.queued.name}{disk.NEW_SUFFIX}")
+    shutil.rmtree(filled, ignore_errors=True)
+    filled.mkdir(mode=0o700)
+    for space in where.spaces.iterdir() if is_folder(where.spaces) else ():
+        create_file(filled / space.name).close()
+    sync_folder(filled)
+    shutil.rmtree(where.queued, ignore_errors=True)
+    disk.move_durably(filled, where.queued)
+    # Last, so that what is cut short is done again.
+    disk.write_file(where.manifest, stored.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes())
 
 
 def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> None:
@@ -55,6 +79,7 @@ def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> No
             data = _read_manifest(where)
             if data is not None:
                 _write_manifest(where, manifest.read_manifest(data).model_copy(update={"opened_at": at}))
+        records.record_earlier(where, busy_wait_s=busy_wait_s)
         blobs.sweep_uploads(where, busy_wait_s=busy_wait_s)
         if is_folder(where.trash):
             shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
@@ -112,6 +137,11 @@ def _read_manifest(where: StorePaths) -> bytes | None:
         return None
 
 
+def largest_log(where: StorePaths, /) -> int:
+    """Return the bytes of the largest log of the store: an erasure may rewrite it."""
+    return max((file_bytes(where.log_of(path.name)) for path in where.spaces.iterdir()), default=0)
+
+
 def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     """Leave a copy of the store in the folder `source` in the new folder `target`, durable; return its manifest.
 
@@ -125,7 +155,7 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
         found = manifest.read_manifest(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)
-        names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
+        names = records.space_names(there)
     for name in names:
         with locked_file(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
@@ -135,6 +165,11 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
 
 
 def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
+    for place in (there.record_of(name), there.loss_of(name)):
+        if is_there(place):
+            make_folder(here.root / place.parent.name)
+            _copy_file(place, here.root / place.parent.name / name)
+            sync_folder(here.root / place.parent.name)
     log = there.log_of(name)
     if not is_there(log):
         return  # erased meanwhile

@@ -22,33 +22,27 @@ from elytron_core.ports.store import (
     erasure_entries,
 )
 from elytron_store import engine
-from elytron_store.engine import LedgerStage
 from elytron_store.file import disk
 from elytron_store.file.disk import move_durably, sync_file, write_all
-from elytron_store.file.log import (
+from elytron_store.file.frame import (
     ACKNOWLEDGED_AT,
     CHECKSUM_BYTES,
     HEADER_BYTES,
     SALT_BYTES,
-    BodySpan,
     FrameBlock,
     FrameRecord,
-    GenerationLog,
     KeptAnswer,
     KeptDocument,
     KeptEntry,
-    LogContents,
-    LogHole,
     encode_acknowledged,
     encode_frame,
     encode_header,
-    entries_of,
-    read_answer,
-    read_sealed,
     seal_answer,
     seal_document,
 )
+from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_answer, read_sealed
 from elytron_store.group_commit import Outcome
+from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _READ_BYTES = 4 * _FRAME_BODIES_BYTES
@@ -118,6 +112,8 @@ def recover_log(path: Path, /) -> None:
             if isinstance(found, LogHole) or not log.is_whole(found):
                 break
             end = found.end
+        if end < size and any(isinstance(found, LogHole) for found in log.frames(HEADER_BYTES, acknowledged)):
+            return  # bytes put into a damaged log moved its last frames behind that end: a repair finds them there
         whole = log.read(acknowledged, end - acknowledged)
     with FileIO(path, "r+") as file:
         file.truncate(end)

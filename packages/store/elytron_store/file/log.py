@@ -1,241 +1,36 @@
-"""The log of a space: its byte form, a header and one frame per commit, and its reading, with what damage leaves of it.
+"""The reading of a space's log, with what damage leaves of it, and the fold over its frames."""
 
-    header = static ∙ acknowledged ∙ acknowledged ∙ static      (each twice: one bad sector does not lose the log)
-    frame  = block ∙ block ∙ body*                               (the block twice, likewise)
-    block  = magic, copy, length of the record, length of the bodies, checksum ∙ record as JSON
-    body   = checksum ∙ bytes                                   (of a document, or of an idempotency record's answer)
-
-A block's checksum binds the generation's random salt and the frame's offset, so that nothing inside a body can pass
-for a block when a reader has to look for the next one behind damage.
-"""
-
-import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from elytron_core import limits
-from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
-from elytron_core.strict_json import frame_checksum
-from elytron_store.engine import AnsweredRequest, DocumentPage, HeldDocument, SpaceLedger, document_checksum
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry
+from elytron_store.engine import DocumentPage
 from elytron_store.file.disk import while_reading
+from elytron_store.file.frame import (
+    CHECKSUM_BYTES,
+    HEAD_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    FrameBlock,
+    KeptAnswer,
+    KeptDocument,
+    LogHeader,
+    block_bodies,
+    decode_block,
+    decode_header,
+    find_header,
+    open_answer,
+    open_document,
+    record_bytes,
+)
+from elytron_store.ledger import AnsweredRequest, HeldDocument, SpaceLedger
 from elytron_store.manifest import is_folder
-
-MAGIC = b"\xe1lyF"
-CHECKSUM_BYTES = 8
-SALT_BYTES = 16
-_HEAD = struct.Struct(">4sBIQ8s")
-_SEALED_BYTES = _HEAD.size - CHECKSUM_BYTES
-HEAD_BYTES = _HEAD.size
-
-_LOG_MAGIC = b"elytron\x01"
-# Fixed width (UTF-8 has up to four bytes a character), so that the marks behind it have a fixed offset.
-_NAME_BYTES = 4 * limits.SPACE_CHARS
-_STATIC = struct.Struct(f">8s{SALT_BYTES}sH{_NAME_BYTES}s")
-_STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
-_ACKNOWLEDGED = struct.Struct(">Q8s")
-ACKNOWLEDGED_AT = _STATIC_BYTES
-HEADER_BYTES = 2 * (_STATIC_BYTES + _ACKNOWLEDGED.size)
-"""Offset of the first frame of a log."""
-
-
-class KeptDocument(NamedTuple):
-    collection: str
-    key: str
-    revision: int
-    size: int
-
-
-class KeptEntry(NamedTuple):
-    at: Instant
-    action: JournalAction
-    collection: str
-    key: str
-    digest: str
-    covers: int = 1
-
-
-class KeptAnswer(NamedTuple):
-    key: str
-    digest: str
-    first: int
-    last: int
-    at: Instant
-    size: int
-
-
-class FrameRecord(BaseModel):
-    """Contents of a frame: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    documents: tuple[KeptDocument, ...] = ()
-    deletes: tuple[DocumentRef, ...] = ()
-    first: int = 0
-    entries: tuple[KeptEntry, ...] = ()
-    answers: tuple[KeptAnswer, ...] = ()
-
-    @property
-    def last(self) -> int:
-        """The last sequence of the entries, `first - 1` if there are none."""
-        return self.first - 1 + sum(kept.covers for kept in self.entries)
-
-    @property
-    def bodies_bytes(self) -> int:
-        return sum(CHECKSUM_BYTES + kept.size for kept in (*self.documents, *self.answers))
-
-
-@dataclass(frozen=True, slots=True)
-class LogHeader:
-    """A log's generation and space, how much of it is acknowledged, and whether all its copies agree."""
-
-    salt: bytes
-    space: SpaceId
-    acknowledged: int | None
-    sound: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FrameBlock:
-    """One copy of a frame's record. `offset` is where the frame begins, `bodies_at` where its bodies do."""
-
-    offset: int
-    copy: int
-    bodies_at: int
-    end: int
-    record: FrameRecord
-
-
-def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes:
-    """Return the bytes of a log's header."""
-    name = space.encode()
-    static = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
-    static += frame_checksum(static)
-    return static + encode_acknowledged(salt, acknowledged) + static
-
-
-def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
-    """Return the bytes to keep at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
-    return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
-
-
-@lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
-def decode_header(data: bytes, /) -> LogHeader | None:
-    """Return the header in `data`, or None if no copy of it is whole."""
-    middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
-    statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
-    whole = [static for static in statics if _is_whole_static(static)]
-    if not whole:
-        return None
-    _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
-    marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
-    # A mark follows the sync of its frames, so the larger of two is true; the other was torn.
-    known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
-    return LogHeader(
-        salt=salt,
-        space=SpaceId(name[:length].decode()),
-        acknowledged=max(known, default=None),
-        sound=len(whole) == len(known) == 2 and len(set(statics)) == len(set(known)) == 1,
-    )
-
-
-def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes, offset: int) -> bytes:
-    """Return the frame of `record` for `offset`. `bodies` are its sealed documents, then its sealed answers."""
-    text = record.model_dump_json(exclude_defaults=True).encode()
-    bodies_bytes = sum(len(body) for body in bodies)
-    assert bodies_bytes == record.bodies_bytes, "the bodies are not those of the record"
-    blocks = (_encode_block(text, copy, bodies_bytes, salt, offset) for copy in (0, 1))
-    return b"".join((*blocks, *bodies))
-
-
-def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
-    """Return a document's body as a frame holds it."""
-    return document_checksum(DocumentRef(kept.collection, kept.key), kept.revision, body) + body
-
-
-def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
-    """Return the body that `seal_document` sealed, or None if it is damaged."""
-    body = sealed[CHECKSUM_BYTES:]
-    return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
-
-
-def seal_answer(key: str, answer: bytes, /) -> bytes:
-    """Return an idempotency record's answer as a frame holds it."""
-    return frame_checksum(key.encode(), answer) + answer
-
-
-def open_answer(key: str, sealed: bytes, /) -> bytes | None:
-    """Return the answer that `seal_answer` sealed, or None if it is damaged."""
-    answer = sealed[CHECKSUM_BYTES:]
-    return answer if sealed[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
-
-
-def record_bytes(head: bytes, /) -> int | None:
-    """Return how long the record behind the block head `head` says to be, or None where this is no head."""
-    if len(head) < HEAD_BYTES:
-        return None
-    magic, copy, length, _, _ = _HEAD.unpack(head[:HEAD_BYTES])
-    return length if magic == MAGIC and copy in (0, 1) else None
-
-
-def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
-    """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
-    length = record_bytes(data)
-    if length is None or len(data) < HEAD_BYTES + length:
-        return None
-    _, copy, _, bodies_bytes, found = _HEAD.unpack(data[:HEAD_BYTES])
-    size = HEAD_BYTES + length
-    # A copy has its number, so that either one alone leads to the frame's beginning.
-    offset = at - copy * size
-    text = data[HEAD_BYTES:size]
-    if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
-        return None
-    try:
-        record = FrameRecord.model_validate_json(text)
-    except ValidationError:
-        return None
-    bodies_at = offset + 2 * size
-    return FrameBlock(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
-
-
-def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
-    """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
-    at = block.bodies_at
-    for kept in (*block.record.documents, *block.record.answers):
-        yield kept, at
-        at += CHECKSUM_BYTES + kept.size
-
-
-def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
-    sealed = _HEAD.pack(MAGIC, copy, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
-    return sealed + _block_checksum(salt, offset, sealed, text) + text
-
-
-def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
-    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
-
-
-def _is_whole_static(static: bytes) -> bool:
-    sealed, found = static[: _STATIC.size], static[_STATIC.size :]
-    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(sealed) == found
-
-
-def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
-    if len(mark) < _ACKNOWLEDGED.size:
-        return None
-    acknowledged, found = _ACKNOWLEDGED.unpack(mark)
-    return acknowledged if found == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None
-
 
 _GUESS_BYTES = 4096
 """Read at once where a block is expected: most are shorter."""
@@ -245,6 +40,10 @@ _SEARCH_BYTES = 1024 * 1024
 _HEADER_READS = 3
 """A mark that is being written at this moment may look damaged once."""
 _RECORD_BYTES_MAX = 64 * 1024 * 1024
+_SHIFT_BYTES = 4096
+"""Farthest that a frame is looked for away from its place, if the length of the log does not say how far it moved."""
+_REALIGNMENTS = 32
+"""Number of marks behind damage that are tried at other places, which costs a checksum for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,16 +65,22 @@ class ByteSource(Protocol):
 
 
 class GenerationLog:
-    """One generation of a space's log, open for reading. What it shows stays, even when a newer one replaces it."""
+    """One generation of a space's log, open for reading. What it shows stays, even when a newer one replaces it.
 
-    def __init__(self, file: ByteSource, header: LogHeader, /) -> None:
+    One that `realigns` also finds frames that were moved, by bytes put into the log before them or taken out of it. It
+    is for checks and repairs: a reader takes them for lost.
+    """
+
+    def __init__(self, file: ByteSource, header: LogHeader, /, *, realigns: bool = False) -> None:
         self.header = header
         self._file = file
+        self._shifts = [0]
+        self._tries = _REALIGNMENTS if realigns else 0
         # If both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.
         self.acknowledged = self.size() if header.acknowledged is None else header.acknowledged
 
     @classmethod
-    def open(cls, path: Path, /) -> Self | None:
+    def open(cls, path: Path, /, *, realigns: bool = False) -> Self | None:
         """Open the log at `path`, None if there is none. Raises StoreCorrupt if its header is lost."""
         with while_reading("a space's log"):
             try:
@@ -288,10 +93,12 @@ class GenerationLog:
                     ) from None
                 return None
             header = _read_header(file)
+            if header is None and realigns:
+                header = _find_header(file)
         if header is None:
             file.close()
             raise StoreCorrupt(what=f"the header of space folder {path.parent.name[:16]!r}")
-        return cls(file, header)
+        return cls(file, header, realigns=realigns)
 
     def close(self) -> None:
         self._file.close()
@@ -332,19 +139,28 @@ class GenerationLog:
 
     def frames(self, start: int, end: int, /) -> Iterator[FrameBlock | LogHole]:
         """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
-        at = start
+        at, written_end = start, 0
         window, window_at = b"", start
-        while at < end:
+        # The acknowledged end moves when it turns out that the last frames were moved.
+        beyond = self.acknowledged - end
+        while at < (end := self.acknowledged - beyond):
             if at + _GUESS_BYTES > window_at + len(window):
                 window, window_at = self.read(at, min(_WALK_BYTES, end - at)), at
             block = self._block_in(window[at - window_at : at - window_at + _GUESS_BYTES], at)
             if block is None or block.copy != 0 or block.end > end:
-                block = self._find_block(at + 1, end)
-            if block is None or block.end > end or block.offset < at:
+                block = self._find_block(at + 1, max(end, self.size()) if self._tries else end)
+                end = self.acknowledged - beyond
+            if block is None or block.end > end:
                 yield LogHole(at, end)
                 return
+            if block.offset - block.shift < written_end:  # a copy of bytes that came before
+                yield LogHole(at, max(at + 1, block.end))
+                at = max(at + 1, block.end)
+                continue
+            # Where bytes were taken out, a frame begins before the end that the one before it had.
             if block.offset > at:
                 yield LogHole(at, block.offset)
+            written_end = block.end - block.shift
             yield block
             at = block.end
 
@@ -372,7 +188,29 @@ class GenerationLog:
             return None
         if HEAD_BYTES + length > len(data):
             data = self.read(at, HEAD_BYTES + length)
-        return decode_block(data, salt=self.header.salt, at=at)
+        for shift in self._shifts:
+            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            if block is not None:
+                return block.moved(shift)
+        return None
+
+    def _realigned(self, at: int) -> FrameBlock | None:
+        """Return the block at `at` that was written for another place, which its checksum shows."""
+        data = self.read(at, _GUESS_BYTES)
+        length = record_bytes(data)
+        if not self._tries or length is None or HEAD_BYTES + length > len(data):
+            return None
+        self._tries -= 1
+        # What moved the end of the log moved the frames before it by as much, back to the damage.
+        at_end = self.size() - (self.header.acknowledged or self.size())
+        for shift in (at_end, *range(-_SHIFT_BYTES, _SHIFT_BYTES)):
+            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            if block is not None:
+                self._shifts.insert(0, shift)
+                if self.header.acknowledged is not None:
+                    self.acknowledged = self.header.acknowledged + shift
+                return block.moved(shift)
+        return None
 
     def _find_block(self, start: int, end: int) -> FrameBlock | None:
         """Return the first whole block at or behind `start`."""
@@ -381,7 +219,7 @@ class GenerationLog:
             window = self.read(at, min(_SEARCH_BYTES, end - at))
             place = window.find(MAGIC)
             while place >= 0:
-                block = self.block_at(at + place)
+                block = self.block_at(at + place) or self._realigned(at + place)
                 if block is not None:
                     return block
                 place = window.find(MAGIC, place + 1)
@@ -400,6 +238,11 @@ def _read_header(file: FileIO) -> LogHeader | None:
         if header is not None and header.acknowledged is not None:
             break
     return header
+
+
+def _find_header(file: FileIO) -> LogHeader | None:
+    file.seek(0)
+    return find_header(file.read(HEADER_BYTES + _SHIFT_BYTES) or b"")
 
 
 def is_sound(kept: KeptDocument | KeptAnswer, sealed: bytes, /) -> bool:

@@ -2,18 +2,21 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, DocumentRef, StoreProblem
-from elytron_store.engine import AnsweredRequest
-from elytron_store.file import blobs, disk, generation
+from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
+from elytron_store import engine
+from elytron_store.file import blobs, disk, generation, records
 from elytron_store.file.disk import (
     StorePaths,
     folder_name,
@@ -25,23 +28,17 @@ from elytron_store.file.disk import (
     while_writing,
 )
 from elytron_store.file.folder import new_manifest
+from elytron_store.file.frame import HEADER_BYTES, open_answer, open_document
 from elytron_store.file.generation import NewFrame
-from elytron_store.file.log import (
-    HEADER_BYTES,
-    BodySpan,
-    GenerationLog,
-    LogContents,
-    LogHole,
-    entries_of,
-    open_answer,
-    open_document,
-    read_sealed,
-)
+from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
+from elytron_store.ledger import AnsweredRequest
 from elytron_store.limits import BUSY_WAIT_S
-from elytron_store.manifest import is_folder, known_manifest
+from elytron_store.manifest import is_folder, is_there, known_manifest
 from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
 
 _STRETCH = "log."
+_NAMED_PIECES = 5
+"""Number of damaged pieces that a loss names; the report has all of them."""
 
 
 def keep_aside(where: StorePaths, name: str, label: str, data: bytes, /) -> None:
@@ -102,11 +99,15 @@ def folder_of(where: StorePaths, name: str, /) -> Path:
 
 
 class SpaceDamage(NamedTuple):
-    """One piece of damage; `content` says whether something is lost by it, or only a spare copy."""
+    """One piece of damage; `content` says whether something is moved aside, or only a spare copy is damaged.
+
+    A stored answer, which is no `memory`, goes aside and is no loss.
+    """
 
     damage: DamageKind
     what: str
     content: bool = True
+    memory: bool = True
 
 
 class BrokenDocument(NamedTuple):
@@ -126,33 +127,69 @@ class SpaceFindings:
     entries: int = 0
     blobs: int = 0
     troubles: list[SpaceDamage] = field(default_factory=list[SpaceDamage])
+    lost_entries: int = 0
+    missing: int = 0
+    """Number of documents that the journal names and the log does not have, where frames of it are lost."""
+    has_log: bool = True
+    has_end: bool = True
+    """Whether the last frame of the log can be read, behind which no entry is lost."""
+    loss: StoreLoss | None = None
+    """What a repair has recorded as lost."""
+
+    def lost_at(self, at: Instant, /, *, missing_before: int) -> StoreLoss | None:
+        """Return what a repair at `at` cannot save; `missing_before` documents were counted by an earlier one."""
+        lost = [trouble for trouble in self.troubles if trouble.content and trouble.memory]
+        if not lost:
+            return None
+        counts = Counter(trouble.damage for trouble in lost)
+        documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
+        is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
+        if is_spare:  # bytes put in between two frames, which are all there
+            return None
+        named = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
+        named += [f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]]
+        what = "; ".join(named[:_NAMED_PIECES])
+        return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, what)
 
     def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
         """Yield the troubles as a report names them."""
-        for damage, what, content in self.troubles:
+        for damage, what, content, _ in self.troubles:
             yield StoreProblem(damage=damage, space=self.space, what=what, quarantined=repaired and content)
 
 
-def findings_report(found: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /) -> CheckReport:
+def findings_report(
+    found: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /, *, losses: Sequence[StoreLoss] = ()
+) -> CheckReport:
     """Return the report over the findings of all spaces."""
     return CheckTally(
         spaces=len(found),
         documents=sum(each.documents for each in found),
         entries=sum(each.entries for each in found),
         blobs=sum(each.blobs for each in found),
-    ).report(problems)
+    ).report(problems, losses=losses)
 
 
 def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
     findings = SpaceFindings()
+    with while_reading("the record of a space"):
+        is_recorded = records.is_recorded(where, name)
+        try:
+            findings.space = records.recorded_space(where, name)
+        except StoreCorrupt as damaged:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damaged.what, content=False))
+    log = None
     try:
-        log = GenerationLog.open(where.log_of(name))
+        log = GenerationLog.open(where.log_of(name), realigns=True)
     except StoreCorrupt as lost:
         findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
     else:
-        if log is None:
+        if log is None and not is_recorded:
             return None
+        if log is None:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, "the log of a space that has begun"))
+    findings.has_log = log is not None
+    if log is not None:
         with log:
             findings.space = log.header.space
             examine_log(log, findings)
@@ -167,10 +204,11 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     return findings
 
 
-def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> SpaceFindings | None:
+def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
     """Move damaged pieces in the space folder `name` aside and rewrite the rest; return what was found.
 
-    A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept.
+    A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept, and what is
+    lost is recorded.
     """
     with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
         # First, since the torn frame of a dead writer is no damage.
@@ -178,17 +216,40 @@ def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> Spac
         findings = examine_space(where, name)
         if findings is None or not findings.troubles:
             return findings
-        if findings.space is None:
-            # Behind a lost header no frame can be recognised, so all of the space is moved aside.
-            aside = folder_of(where, name) / f"space.{os.urandom(8).hex()}"
-            move_durably(where.log_of(name).parent, aside)
+        missing = records.read_note(where, name).missing
+        findings.loss = findings.lost_at(at, missing_before=missing)
+        # First: broken off behind it, a repair counts what is lost twice, and not never.
+        if findings.loss is not None:
+            records.record_loss(where, name, findings.loss, missing=findings.loss.documents)
+        if not findings.has_log:
+            _replace_log(where, name, findings.space)
             return findings
         _mend_blobs(where, name)
-        log = GenerationLog.open(where.log_of(name))
+        log = GenerationLog.open(where.log_of(name), realigns=True)
         if log is not None:
             with log:
                 _mend_log(where, name, log)
+        if findings.space is not None:
+            records.drop_record(where, name)
+            records.record_space(where, findings.space)
         return findings
+
+
+def _replace_log(where: StorePaths, name: str, space: SpaceId | None) -> None:
+    """Move aside what is left of a log whose header is lost, behind which no frame can be recognised.
+
+    Under a known name the space goes on, empty but for its blobs, so that it is not taken for one that never was.
+    """
+    if space is None:
+        if is_folder(where.spaces / name):
+            move_durably(where.spaces / name, folder_of(where, name) / f"space.{os.urandom(8).hex()}")
+        records.drop_record(where, name)
+        return
+    _mend_blobs(where, name)
+    if is_there(where.log_of(name)):
+        keep_file(where, name, stretch_label(0, os.urandom(8)), where.log_of(name))
+    make_folder(where.spaces / name)
+    generation.write_new(where.log_of(name), space, (), instead_of=None)
 
 
 def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = False) -> CheckReport:
@@ -200,8 +261,8 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     """
     where = StorePaths(path)
     with while_reading("the store"):
-        names = sorted(place.name for place in where.spaces.iterdir()) if is_folder(where.spaces) else []
-    if not names:
+        names = records.space_names(where)
+    if not names and not is_folder(where.losses):
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
@@ -220,11 +281,11 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
                 disk.write_file(where.manifest, new_manifest(at=at, profile=None, sealed=is_sealed).to_bytes())
     found: list[SpaceFindings] = []
     for name in names:
-        each = repair_space(where, name, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
+        each = repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
         if each is not None:
             found.append(each)
             problems.extend(each.problems(repaired=repair))
-    return findings_report(found, problems)
+    return findings_report(found, problems, losses=[each.loss for each in found if each.loss is not None])
 
 
 def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
@@ -245,10 +306,11 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     contents = LogContents(log.header.salt)
     wanted = 1
     for found in log.frames(HEADER_BYTES, log.acknowledged):
+        findings.has_end = not isinstance(found, LogHole)
         if isinstance(found, LogHole):
-            troubles.append(
-                SpaceDamage(DamageKind.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}")
-            )
+            contents.holes.append(found)
+            what = f"{found.end - found.start} bytes of a log at {found.start}"
+            troubles.append(SpaceDamage(DamageKind.ENGINE, what))
             continue
         contents.apply(found)
         if not log.has_both_copies(found):
@@ -257,6 +319,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
             )
         for entry in entries_of(found):
             if entry.first != wanted:
+                findings.lost_entries += max(0, entry.first - wanted)
                 lost = f"journal entries {wanted} to {entry.first - 1}"
                 troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost, content=False))
             wanted = entry.sequence + 1
@@ -266,7 +329,19 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
         troubles.append(SpaceDamage(DamageKind.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
     for answered in _broken_answers(log, contents):
         request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
-        troubles.append(SpaceDamage(DamageKind.ENGINE, request))
+        troubles.append(SpaceDamage(DamageKind.ENGINE, request, memory=False))
+    if contents.holes:
+        findings.missing = _count_missing(log, contents)
+
+
+def _count_missing(log: GenerationLog, contents: LogContents) -> int:
+    """Return the number of documents that the journal names last as there, and that no frame has."""
+    named: dict[DocumentRef, bool] = {}
+    for found in log.frames(HEADER_BYTES, log.acknowledged):
+        for entry in () if isinstance(found, LogHole) else entries_of(found):
+            is_stored = entry.action is not JournalAction.DELETE
+            named[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
+    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in named.items())
 
 
 def _mend_blobs(where: StorePaths, name: str) -> None:
@@ -304,7 +379,9 @@ def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iter
         label = stretch_label(answered.answer.at, log.header.salt)
         pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)
-    return pieces, generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
+    refs = [ref for ref, _ in contents.ledger.items()] if contents.holes else []
+    rewrite = partial(engine.named_journal, refs=refs)
+    return pieces, generation.snapshot_frames(log, contents, without=frozenset(), rewrite=rewrite)
 
 
 def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:

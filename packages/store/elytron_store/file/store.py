@@ -9,17 +9,17 @@ import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreFailed
+from elytron_core.errors import ElytronError, StoreBusy, StoreClosed, StoreCorrupt, StoreFailed, StoreFull
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    QUEUE,
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -27,13 +27,14 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store import limits as store_limits
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, RoomReserve
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
-from elytron_store.file import blobs, disk, generation, repair
+from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
@@ -49,6 +50,7 @@ from elytron_store.file.disk import (
 )
 from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import GenerationLog, LogContents, LogView, read_document
+from elytron_store.file.repair import SpaceFindings
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.manifest import is_folder, is_there
 
@@ -60,22 +62,37 @@ class FileSpace:
     is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
     """
 
-    def __init__(self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float) -> None:
+    def __init__(
+        self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: RoomReserve | None = None
+    ) -> None:
         self.space = space
         self.name = disk.folder_name(space)
         self.wants_compaction = False
         self.has_failed = False
         self._where = where
+        self._reserve = reserve or RoomReserve(where.reserve, most=0, engine=ENGINE)
         self._path = where.log_of(self.name)
+        self._mark = where.queued / self.name
+        self._has_marked = False
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
         self._mutex = Lock()
         self._contents = LogContents(b"")
         self._settled = False
+        self._is_recorded = False
 
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
+        try:
+            self._reserve.hold_largest(self._contents.end)
+        except StoreFull as refusal:
+            return self._reserve.commit(batches, self._commit, refusal)
+        return self._reserve.commit(batches, self._commit, None)
+
+    def _commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         with self._writing("appending commits"), self._viewing() as view:
+            if any(put.ref.collection == QUEUE for batch in batches for put in batch.puts):
+                self._leave_mark()
             if view is None:
                 outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
                 if frames:
@@ -83,9 +100,15 @@ class FileSpace:
                 return outcomes
             # A lost frame may hold a newer revision or an answered request, so no precondition can be judged.
             view.contents.require_complete()
+            if not self._is_recorded:
+                # A process may have died between the first log and its record.
+                records.record_space(self._where, self.space)
+                self._is_recorded = True
             outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
                 self._append(view, frames)
+            if any(delete.ref.collection == QUEUE for batch in batches for delete in batch.deletes):
+                self._settle_mark(view)
             return outcomes
 
     def get(self, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
@@ -121,11 +144,34 @@ class FileSpace:
             # Without the lock, since a page may read much: places of frames are only ever added, the offset last.
             return [] if view is None else view.contents.journal(view.log, after=after, limit=limit)
 
+    def settle_queue(self) -> None:
+        """Take the mark of the space away if it has no unfinished jobs."""
+        if not self.count(QUEUE):
+            with self._writing("settling a mark"), self._viewing() as view:
+                self._settle_mark(view)
+
+    def _leave_mark(self) -> None:
+        # Ahead of the batches: a process that dies in between leaves a mark too many, and none too few. One that
+        # another process left may not be durable.
+        if not (self._has_marked and is_there(self._mark)):
+            disk.leave_mark(self._mark)
+            self._has_marked = True
+
+    def _settle_mark(self, view: LogView | None) -> None:
+        # Under the space's lock, so that no other writer is between its mark and its batch.
+        if view is None or not view.contents.count(QUEUE):
+            self._drop_mark()
+
+    def _drop_mark(self) -> None:
+        with suppress(OSError):  # behind what is stored: a mark too many does no harm
+            self._mark.unlink(missing_ok=True)
+
     def publish(self, writer: BlobWriter, key: str, /) -> None:
         """Leave the finished blob of `writer` as the blob `key` for good."""
         with self._writing("publishing a blob"):
-            if not is_there(self._path):
-                self._write_new((), instead_of=None)  # a space is known by its log
+            with self._viewing() as view:
+                if view is None:
+                    self._write_new((), instead_of=None)  # a space is known by its log
             disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
@@ -135,7 +181,7 @@ class FileSpace:
             # Unfinished uploads of dead processes may hold bytes of what is erased.
             blobs.sweep_uploads(self._where, busy_wait_s=self._busy_wait_s)
             if erasure.whole_space:
-                return self._erase_everything()
+                return self._reserve.use(self._erase_everything)
             with self._viewing() as view:
                 if view is not None:
                     view.contents.require_complete()
@@ -181,17 +227,31 @@ class FileSpace:
     def _write_new(self, frames: Iterable[NewFrame], *, instead_of: GenerationLog | None) -> None:
         disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
+        if instead_of is not None:
+            return
+        try:
+            records.record_space(self._where, self.space)
+        except OSError:
+            # Its first commit is refused, so nothing of it may stay.
+            self._path.unlink(missing_ok=True)
+            sync_folder(self._path.parent)
+            raise
 
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
-        scrub = generation.DigestScrub(frozenset(erasure.refs))
-        left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
-        self._write_new(left.frames, instead_of=None if view is None else view.log)
-        return ErasureReceipt(
-            documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
-        )
+        def rewrite() -> ErasureReceipt:
+            scrub = generation.DigestScrub(frozenset(erasure.refs))
+            left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
+            self._write_new(left.frames, instead_of=None if view is None else view.log)
+            return ErasureReceipt(
+                documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
+            )
+
+        return self._reserve.use(rewrite)
 
     def _erase_everything(self) -> ErasureReceipt:
         repair.clear_pieces(self._where, self.name)
+        # Before the folder: a recorded space without a log would be damage.
+        records.forget_space(self._where, self.name)
         folder = self._path.parent
         if not is_folder(folder):
             return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
@@ -207,6 +267,7 @@ class FileSpace:
         disk.make_folder(self._where.trash)
         gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
         move_durably(folder, gone)
+        self._drop_mark()
         shutil.rmtree(gone)
         sync_folder(self._where.trash)
         return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
@@ -237,6 +298,10 @@ class FileSpace:
     def _viewing(self) -> Generator[LogView | None]:
         """Open the log and take in what it acknowledged; None where the space has none."""
         log = GenerationLog.open(self._path)
+        if log is None and self._has_begun():
+            log = GenerationLog.open(self._path)  # it may have begun in between
+            if log is None:
+                raise StoreCorrupt(what=f"the log of space folder {self.name[:16]!r}")
         if log is None:
             yield None
             return
@@ -248,6 +313,10 @@ class FileSpace:
                 contents = self._contents
                 contents.catch_up(log)
             yield LogView(log, contents)
+
+    def _has_begun(self) -> bool:
+        with while_reading("the record of a space"):
+            return records.is_recorded(self._where, self.name)
 
     def _require_sound(self, doing: str) -> None:
         if self.has_failed:
@@ -285,11 +354,15 @@ _SPACES_HELD = 1_024
 class FileStore(Engine):
     """A store in a folder. Use it from one event loop; files are touched in worker threads only."""
 
-    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
+    )
 
-    def __init__(self, where: StorePaths, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, reserve: RoomReserve, /, *, clock: Clock, busy_wait_s: float) -> None:
         super().__init__()
         self._where = where
+        self._reserve = reserve
+        self._clock = clock
         self._busy_wait_s = busy_wait_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
         self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
@@ -303,15 +376,17 @@ class FileStore(Engine):
         profile: str | None = None,
         sealed: bool = False,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
+        bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
         """Open the store in `folder`, made new where the folder is absent or empty.
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
-        at = clock.now()
-        store = await cls.found(folder, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s)
+        store = await cls.found(
+            folder, clock=clock, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s, bounds=bounds
+        )
         try:
-            await store.note_opening(at)
+            await store.note_opening()
         except BaseException:
             await store.close()
             raise
@@ -322,10 +397,11 @@ class FileStore(Engine):
         cls,
         folder: Path,
         *,
-        at: Instant,
+        clock: Clock,
         profile: str | None = None,
         sealed: bool = False,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
+        bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
         """Open the store in `folder` as `open` does, but leave one that is there already as it is.
 
@@ -333,12 +409,17 @@ class FileStore(Engine):
         """
         where = StorePaths(folder)
         await asyncio.to_thread(
-            file_folder.prepare_folder, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+            file_folder.prepare_folder, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        return cls(where, busy_wait_s=busy_wait_s)
+        reserve = RoomReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
+        if reserve.may_be_short:
+            with suppress(StoreFull):  # what is written will be refused
+                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))
+        return cls(where, reserve, clock=clock, busy_wait_s=busy_wait_s)
 
-    async def note_opening(self, at: Instant, /) -> None:
-        """Have the store say that it was opened at `at`, and sweep out what died before."""
+    async def note_opening(self) -> None:
+        """Have the store say that it was opened now, and sweep out what died before."""
+        at = self._clock.now()
         await asyncio.to_thread(file_folder.note_opening, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
@@ -362,7 +443,14 @@ class FileStore(Engine):
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
-        return await self._run(self._list, after, limit)
+        return await self._run(self._list, self._where.spaces, after, limit)
+
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        spaces = await self._run(self._list, self._where.queued, after, limit)
+        for space in spaces:
+            with suppress(ElytronError):  # who reads the space gets the error
+                await self._run(self._space(space).settle_queue)
+        return spaces
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         known = self._space(space)
@@ -389,21 +477,33 @@ class FileStore(Engine):
         return await self._run(self._space(erasure.space).erase, erasure)
 
     async def _check(self) -> CheckReport:
-        names = await self._run(self._names)
-        found = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        found = await self._examine_all()
         return file_repair.findings_report(
             found, [problem for each in found for problem in each.problems(repaired=False)]
         )
 
     async def _repair(self) -> CheckReport:
-        problems: list[StoreProblem] = []
-        for name in await self._run(self._names):
-            found = await self._run(file_repair.repair_space, self._where, name, busy_wait_s=self._busy_wait_s)
-            if found is not None:
-                problems += found.problems(repaired=True)
-        names = await self._run(self._names)
-        left = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
-        return file_repair.findings_report(left, problems)
+        at, found = self._clock.now(), list[SpaceFindings]()
+        for name in await self._run(records.space_names, self._where):
+            each = await self._run(file_repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
+            if each is not None:
+                found.append(each)
+        left = await self._examine_all()
+        problems = [problem for each in found for problem in each.problems(repaired=True)]
+        losses = [each.loss for each in found if each.loss is not None]
+        return file_repair.findings_report(left, problems, losses=losses)
+
+    async def _examine_all(self) -> Sequence[SpaceFindings]:
+        names = await self._run(records.space_names, self._where)
+        return [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        return await self._run(records.read_losses, self._where, space)
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        self._require_open()
+        return await self._run(records.acknowledge_losses, self._where, space, at=at, busy_wait_s=self._busy_wait_s)
 
     async def close(self) -> None:
         self._closed = True
@@ -434,7 +534,7 @@ class FileStore(Engine):
     def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
         held = self._held.get(space)
         if held is None:
-            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s)
+            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
 
             def between() -> Work | None:
                 return fresh.compact if fresh.wants_compaction else None
@@ -453,14 +553,14 @@ class FileStore(Engine):
             if committer.is_idle and not known.has_failed:
                 del self._held[space]
 
-    def _names(self) -> list[str]:
+    def _names(self, folder: Path | None = None) -> list[str]:
         with while_reading("the folder of spaces"):
-            return sorted(path.name for path in self._where.spaces.iterdir())
+            return sorted(path.name for path in (folder or self._where.spaces).iterdir())
 
-    def _list(self, after: str, limit: int) -> list[SpaceId]:
+    def _list(self, folder: Path, after: str, limit: int) -> list[SpaceId]:
         behind = folder_name(after) if after else ""
         found: list[SpaceId] = []
-        for name in self._names():
+        for name in self._names(folder):
             if name > behind and len(found) < limit:
                 try:
                     log = GenerationLog.open(self._where.log_of(name))

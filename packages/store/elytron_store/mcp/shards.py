@@ -21,17 +21,9 @@ from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import DocumentRef
 from elytron_store import limits as store_limits
 from elytron_store.file import generation
+from elytron_store.file.frame import HEADER_BYTES, SALT_BYTES, LogHeader, decode_header, encode_header
 from elytron_store.file.generation import NewFrame
-from elytron_store.file.log import (
-    HEADER_BYTES,
-    SALT_BYTES,
-    GenerationLog,
-    LogContents,
-    LogHeader,
-    LogView,
-    decode_header,
-    encode_header,
-)
+from elytron_store.file.log import GenerationLog, LogContents, LogView
 from elytron_store.file.repair import is_named
 from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.tools import ToolFiles, WriteMode

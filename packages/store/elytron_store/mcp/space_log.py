@@ -15,13 +15,21 @@ from typing import NamedTuple, TypeVar
 
 from elytron_core.errors import Conflict, ElytronError, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, CommitReceipt, CompactedRun, DamageKind, ErasureReceipt, ErasureTarget
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    CompactedRun,
+    ErasureReceipt,
+    ErasureTarget,
+)
+from elytron_core.ports.store_checks import DamageKind
 from elytron_core.strict_json import frame_checksum, sha256_digest
 from elytron_store import engine, group_commit
 from elytron_store import limits as store_limits
 from elytron_store.engine import blob_pieces
 from elytron_store.file import generation, repair
-from elytron_store.file.log import CHECKSUM_BYTES, LogContents, LogView
+from elytron_store.file.frame import CHECKSUM_BYTES
+from elytron_store.file.log import LogContents, LogView
 from elytron_store.file.repair import SpaceDamage, SpaceFindings, examine_log, mended_log
 from elytron_store.group_commit import Outcome, Waiting
 from elytron_store.mcp.shards import RemotePieces, ShardLog, SharedContext

@@ -11,7 +11,6 @@ from elytron_core.errors import ElytronError, NotFound, StoreMissing
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -19,14 +18,15 @@ from elytron_core.ports.store import (
     ErasureReceipt,
     ErasureTarget,
     JournalEntry,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreProblem
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.engine import DocumentPage, Engine
 from elytron_store.file.disk import folder_name
-from elytron_store.file.log import HEADER_BYTES, LogView, decode_header, read_document
+from elytron_store.file.frame import HEADER_BYTES, decode_header
+from elytron_store.file.log import LogView, read_document
 from elytron_store.file.repair import SpaceFindings, findings_report
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 from elytron_store.mcp.lease import WriterLease

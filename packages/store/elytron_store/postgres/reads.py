@@ -10,18 +10,11 @@ from typing import NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import (
-    CheckReport,
-    CheckTally,
-    DamageKind,
-    Document,
-    DocumentRef,
-    JournalAction,
-    JournalEntry,
-    StoreProblem,
-)
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
+from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage
+from elytron_store.losses import LossNote, pending_losses, quarantined_losses
 from elytron_store.postgres import statements
 from elytron_store.postgres.blobs import WINDOW_PARTS, read_window
 from elytron_store.postgres.commits import entry_checksum, row_checksum
@@ -160,7 +153,46 @@ async def repair_partitions(
         await connection.execute(statements.ONE_STATE_TO_WRITE)
         tally = await _read_partitions(connection, partitions)
         problems = [await _quarantine_row(connection, found, at) for found in tally.found]
-    return tally.report(problems)
+        losses = quarantined_losses(problems, at)
+        owners = {found.problem.space: found.own for found in tally.found}
+        for loss in losses:
+            note = await _read_note(connection, owners[loss.space], loss.space or "")
+            await _write_note(connection, owners[loss.space], note.grown(loss, missing=loss.documents))
+    return tally.report(problems, losses=losses)
+
+
+async def read_losses(
+    connection: Connection, schema: str, own: PartitionStatements | None, space: SpaceId | None, /
+) -> Sequence[StoreLoss]:
+    """Return the losses that nobody has acknowledged, or that of `space`, whose partition is `own`."""
+    if own is None:
+        found = await connection.execute(statements.find_losses(schema), binary=True)
+    else:
+        found = await connection.execute(own.of(statements.FIND_LOSS), (space,), binary=True)
+    return pending_losses(body for (body,) in await found.fetchall())
+
+
+async def acknowledge_loss(connection: Connection, /, *, own: PartitionStatements, space: SpaceId, at: Instant) -> int:
+    """Remove the loss of `space` up to `at`; return whether there was one, as a number."""
+    async with connection.transaction():
+        note = await _read_note(connection, own, space)
+        if note.loss is None or note.loss.at > at:
+            return 0
+        await _write_note(connection, own, note.acknowledged())
+    return 1
+
+
+async def _read_note(connection: Connection, own: PartitionStatements, space: str) -> LossNote:
+    row = await (await connection.execute(own.of(statements.FIND_LOSS), (space,), binary=True)).fetchone()
+    return LossNote.read(None if row is None else row[0])
+
+
+async def _write_note(connection: Connection, own: PartitionStatements, note: LossNote) -> None:
+    space = note.space or ""
+    if note.loss is None and not note.missing:
+        await connection.execute(own.of(statements.FORGET_LOSS), (space,))
+    else:
+        await connection.execute(own.of(statements.RECORD_LOSS), (space, wide_number(note.at), note.to_bytes()))
 
 
 async def _read_partitions(connection: Connection, partitions: Sequence[PartitionStatements]) -> _StoreTally:

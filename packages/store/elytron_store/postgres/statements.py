@@ -10,7 +10,9 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Final
 
-SCHEMA_VERSION = 1
+from elytron_core.ports.store import QUEUE
+
+SCHEMA_VERSION = 2
 """The number of the steps in `tables`, and one."""
 PARTITIONS = 32
 """Of a new store; the number is written into it and never changes."""
@@ -257,6 +259,14 @@ INSERT INTO <quarantine> (space, number, at, damage, collection, key, revision, 
 SELECT space, (SELECT coalesce(max(number), 0) + 1 FROM <quarantine> AS q WHERE q.space = gone.space),
   %s, %s, '', key, 0, upload, '' FROM gone
 """
+# Number 0 of a space's quarantine is the record of its losses; those of no known space have the empty name.
+FIND_LOSS = "SELECT body FROM <quarantine> WHERE space = %s AND number = 0"
+FORGET_LOSS = "DELETE FROM <quarantine> WHERE space = %s AND number = 0"
+RECORD_LOSS = """
+INSERT INTO <quarantine> (space, number, at, damage, collection, key, revision, upload, body)
+VALUES (%s, 0, %s, 'loss', 'lost', '0', 0, 0, %s)
+ON CONFLICT (space, number) DO UPDATE SET at = excluded.at, body = excluded.body
+"""
 
 
 OWN_TRANSACTION = b"SELECT pg_current_xact_id()::text"
@@ -285,6 +295,19 @@ def rewrite_table(table: str, /) -> bytes:
 def spaces_page(schema: str, /) -> bytes:
     """Return the statement that lists spaces in the order of the bytes of their names."""
     return f"SELECT space FROM {schema}.heads WHERE space > %s ORDER BY space LIMIT %s".encode()  # noqa: S608 - ours
+
+
+def queued_page(schema: str, /) -> bytes:
+    """Return the statement that lists the spaces with unfinished jobs, in the same order."""
+    return (
+        f"SELECT DISTINCT space FROM {schema}.documents WHERE collection = '{QUEUE}' AND space > %s "  # noqa: S608 - ours
+        "ORDER BY space LIMIT %s"
+    ).encode()
+
+
+def find_losses(schema: str, /) -> bytes:
+    """Return the statement that finds the record of losses of every space."""
+    return f"SELECT body FROM {schema}.quarantine WHERE number = 0 ORDER BY space".encode()  # noqa: S608 - ours
 
 
 def find_manifest(schema: str, /) -> bytes:
@@ -349,6 +372,18 @@ def create_tables(schema: str, partitions: int, /) -> bytes:
         rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in names)  # noqa: S608 - our own names
         made.append(f"CREATE VIEW {schema}.{table} AS {rows}")
     return ";\n".join(made).encode()
+
+
+def index_queues(schema: str, partitions: int, /) -> bytes:
+    """Return the statements that index the spaces which have a queue: the step to schema 2.
+
+    The server changes the index with the documents, so no commit can leave it out.
+    """
+    tables = [table_name(schema, "documents", partition) for partition in range(partitions)]
+    return ";\n".join(
+        f"CREATE INDEX IF NOT EXISTS {table.rpartition('.')[2]}_queued ON {table} (space) WHERE collection = '{QUEUE}'"
+        for table in tables
+    ).encode()
 
 
 def create_functions(schema: str, partitions: int, /) -> bytes:

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import psycopg
@@ -14,7 +15,6 @@ from elytron_core.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -23,6 +23,7 @@ from elytron_core.ports.store import (
     ErasureTarget,
     JournalEntry,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
@@ -50,7 +51,7 @@ class PostgresStore(Engine):
     """
 
     capabilities = StoreCapabilities(
-        durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True, nodes=True
+        durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True, nodes=True, queue_index=True
     )
 
     def __init__(
@@ -146,9 +147,15 @@ class PostgresStore(Engine):
         )
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read_names(statements.spaces_page(self._address.schema), after, limit)
+
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read_names(statements.queued_page(self._address.schema), after, limit)
+
+    async def _read_names(self, statement: bytes, after: str, limit: int) -> Sequence[SpaceId]:
         async def page(connection: Connection) -> Sequence[SpaceId]:
-            found = await connection.execute(statements.spaces_page(self._address.schema), (after, limit))
-            return [SpaceId(space) for (space,) in await found.fetchall()]
+            rows = await connection.execute(statement, (after, limit))
+            return [SpaceId(space) for (space,) in await rows.fetchall()]
 
         return await self._connections.run(page, doing="reading")
 
@@ -185,6 +192,21 @@ class PostgresStore(Engine):
         return await self._connections.run(
             lambda connection: repair_partitions(connection, self._all(), at), doing="repairing"
         )
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        schema, own = self._address.schema, None if space is None else self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.read_losses(connection, schema, own, space), doing="reading"
+        )
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        named = [loss.space for loss in await self.losses()] if space is None else [space]
+        count = 0
+        for each in filter(None, named):
+            acknowledge = partial(reads.acknowledge_loss, own=self._own(each), space=each, at=at)
+            count += await self._connections.run(acknowledge, doing="acknowledging losses")
+        return count
 
     async def _probe(self) -> None:
         # A trial writes a megabyte, so it is made only after a commit found no room.

@@ -243,7 +243,7 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
 
 Step = Callable[[str, int], bytes]
 """Returns the statements that lead the tables of a schema, in a number of partitions, from one version to the next."""
-STEPS: tuple[Step, ...] = ()
+STEPS: tuple[Step, ...] = (statements.index_queues,)
 """Step `n` leads from version `n + 1` to `n + 2`; a new one is added behind, none is ever changed."""
 
 
@@ -302,7 +302,8 @@ async def _make_tables(connection: Connection, wanted: WantedTables) -> None:
         await _lock_making(connection, schema)
         if await _is_there(connection, statements.IS_TABLE, f"{schema}.manifest"):
             return  # another process made it meanwhile
-        await connection.execute(statements.create_tables(schema, layout.partitions))
+        for step in (statements.create_tables, *STEPS):
+            await connection.execute(step(schema, layout.partitions))
         await connection.execute(statements.keep_manifest(schema), (_STORE, made.to_bytes()))
         await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(layout)))
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from elytron_core import limits
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, SealError, StoreCorrupt
@@ -16,9 +17,6 @@ from elytron_core.ports import store
 from elytron_core.ports.store import (
     ERASURE_REF,
     Batch,
-    CheckReport,
-    CheckTally,
-    DamageKind,
     DeleteChange,
     Document,
     DocumentRef,
@@ -28,8 +26,8 @@ from elytron_core.ports.store import (
     JournalEntry,
     PutChange,
     Store,
-    StoreProblem,
 )
+from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
 from elytron_store.sealed.keyring import StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
     GUARD,
@@ -181,6 +179,7 @@ async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[Jou
             yield entry
 
 
+_Named = TypeVar("_Named", StoreProblem, StoreLoss)
 _NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
 Settle = Callable[[StoreKeyring, SpaceId, Document | None], Awaitable[bool]]
 """Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
@@ -244,7 +243,8 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
         entries=max(inner.entries - len(entries), 0),
         blobs=inner.blobs,
     )
-    return tally.report(problems, clipped=inner.clipped)
+    losses = [_in_the_callers_words(loss, seen) for loss in inner.losses]
+    return tally.report(problems, clipped=inner.clipped, losses=losses)
 
 
 @dataclass
@@ -323,5 +323,5 @@ async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Set
     return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=gone)
 
 
-def _in_the_callers_words(problem: StoreProblem, seen: _WalkFindings) -> StoreProblem:
+def _in_the_callers_words(problem: _Named, seen: _WalkFindings) -> _Named:
     return problem if problem.space is None else replace(problem, space=seen.names.get(problem.space))

@@ -1,16 +1,16 @@
 """The sealed store: a Store over a Store that sees ciphertext, keyed tags and ids; and new keys for what lives on."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from elytron_core import limits
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     Document,
     EntryDraft,
     ErasureTarget,
@@ -20,11 +20,13 @@ from elytron_core.ports.store import (
     Store,
     require_space,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import StoreCapabilities
 from elytron_store.sealed import inspection
 from elytron_store.sealed.keyring import NAMES_OWNER, StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
     GUARD,
+    INNER,
     KEYRING,
     NAMES,
     RECORD_WHAT,
@@ -170,6 +172,13 @@ class SealedStore(SealedSpaces):
             # A page may consist of destroyed spaces alone, which is not the end.
             mark = page[-1]
 
+    async def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+        """Yield the spaces by their real names; destroyed spaces are left out."""
+        async for inner in store.queued_spaces(self._inner):
+            for name in await self._keyring.names([inner] if inner != KEYRING else []):
+                if name is not None:
+                    yield name
+
     async def check(self) -> CheckReport:
         """Have the inner store checked, then open every record of the keyring and every document.
 
@@ -183,6 +192,21 @@ class SealedStore(SealedSpaces):
         report = await inspection.inspect_sealed(self._keyring, await self._inner.repair(), repair=True)
         self._vaults.clear()
         return report
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        """Return the inner store's losses under the real names of their spaces; one without keys has no name."""
+        inner = None if space is None else await self._keyring.mark(space)
+        found = await store.find_losses(self._inner, inner)
+        return [replace(loss, space=space or await self._real_name(loss.space)) for loss in found]
+
+    async def _real_name(self, inner: SpaceId | None) -> SpaceId | None:
+        if inner is None or not INNER.fullmatch(inner):
+            return None
+        return (await self._keyring.names([inner]))[0]
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        inner = None if space is None else await self._keyring.mark(space)
+        return await store.acknowledge_losses(self._inner, inner, at=at)
 
     async def probe(self) -> None:
         await self._inner.probe()

@@ -8,15 +8,15 @@ from elytron_core.clock import Instant
 from elytron_core.errors import SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.ports.store import (
-    CheckReport,
-    DamageKind,
     ErasureTarget,
     Store,
-    StoreProblem,
+    acknowledge_losses,
+    find_losses,
     scan_documents,
     scan_entries,
     scan_spaces,
 )
+from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreLoss, StoreProblem
 from elytron_store.secret.records import HOLD, INNER_PREFIX, SEAT, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
 
 
@@ -55,7 +55,41 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
         documents=max(report.documents - own, 0),
         entries=max(report.entries - entries, 0),
         problems=(*named, *problems),
+        losses=tuple(replace(loss, space=_owner_of(loss.space, owners)) for loss in report.losses),
     )
+
+
+async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence[StoreLoss]:
+    """Return the losses of the store `inner`, those of spaces under secrets named as callers name them."""
+    owners: dict[SpaceId, SpaceId] = {}
+    if space is None:
+        losses = await find_losses(inner)
+        if any((loss.space or "").startswith(INNER_PREFIX) for loss in losses):
+            owners = {each: owner async for owner in scan_spaces(inner) for each in await _inners_of(inner, owner)}
+    else:
+        owners = dict.fromkeys(await _inners_of(inner, space), space)
+        losses = [loss for each in (space, *owners) for loss in await find_losses(inner, each)]
+    merged: dict[SpaceId | None, StoreLoss] = {}
+    for loss in sorted(losses, key=lambda loss: loss.at):
+        owner = _owner_of(loss.space, owners)
+        named = replace(loss, space=owner)
+        merged[owner] = merged[owner].plus(named) if owner in merged else named
+    return list(merged.values())
+
+
+async def acknowledge_secret_losses(inner: Store, space: SpaceId | None, /, *, at: Instant) -> int:
+    """Acknowledge the losses of `space` and of what it has under a secret, or all; return how many spaces had some."""
+    named = () if space is None else await _inners_of(inner, space)
+    return max([await acknowledge_losses(inner, each, at=at) for each in (space, *named)])
+
+
+async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
+    """Return the inner spaces of `space`, none if it is plain or its seat is damaged."""
+    if not is_reserved(space):
+        with suppress(StoreCorrupt, SealBroken):
+            (document,) = await inner.get(space, (SEAT,))
+            return () if document is None else read_seat(document).inners
+    return ()
 
 
 async def redraw_spaces(inner: Store, collections: Sequence[str], /, *, at: Instant) -> None:

@@ -4,18 +4,19 @@ The caller is a context variable, which tasks inherit. A transport sets it to th
 code that forgets to do so runs as the process itself, for which a caller's session does not exist.
 """
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import KeyDestroyed, SpaceIncomplete, SpaceLocked
+from elytron_core.errors import KeyDestroyed, SealBroken, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, Store
+from elytron_core.lru_cache import LruCache
+from elytron_core.ports.store import Document, Store, scan_spaces
 from elytron_store import limits
-from elytron_store.secret.records import SEAT, SECRET_GUARD, SeatState, SecretSeat, read_seat
+from elytron_store.secret.records import INNER_PREFIX, SEAT, SECRET_GUARD, SeatState, SecretSeat, read_seat
 
 if TYPE_CHECKING:
     from elytron_store.sealed.cipher import DataKey
@@ -34,6 +35,7 @@ class SpaceCaller:
     """True for the server's own upkeep of spaces, which may use any caller's session and returns nothing to anyone."""
 
 
+_OWNERS_KEPT: Final = 65_536
 PROCESS: Final = SpaceCaller()
 SERVER: Final = SpaceCaller(is_server=True)
 _caller: ContextVar[SpaceCaller] = ContextVar("elytron_space_caller", default=PROCESS)
@@ -139,6 +141,8 @@ class SeatBook:
     def __init__(self, inner: Store, sessions: SecretSessions, /) -> None:
         self.inner = inner
         self._sessions = sessions
+        self._owners: LruCache[SpaceId, SpaceId | None] = LruCache(_OWNERS_KEPT)
+        """Spaces by the inner spaces of the seats that were read."""
 
     async def document(self, space: SpaceId, /) -> Document | None:
         """Return the stored seat of `space`, None if it is under no secret."""
@@ -148,7 +152,29 @@ class SeatBook:
     async def read(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
         """Return the seat of `space` and its revision, None if it is under no secret. Raises SealBroken."""
         document = await self.document(space)
-        return None if document is None else (read_seat(document), document.revision)
+        if document is None:
+            return None
+        seat = read_seat(document)
+        for inner in seat.inners:
+            self._owners[inner] = space
+        return seat, document.revision
+
+    async def owners(self, names: AsyncIterator[SpaceId], /) -> AsyncIterator[SpaceId]:
+        """Yield `names`, each inner space as the space that has it; what a sealing left behind is passed over."""
+        async for name in names:
+            if name.startswith(INNER_PREFIX) and name not in self._owners:
+                await self._read_all()
+                self._owners.setdefault(name, None)
+            owner = self._owners[name] if name.startswith(INNER_PREFIX) else name
+            if owner is not None:
+                yield owner
+
+    async def _read_all(self) -> None:
+        """Read all seats, which alone say whose an inner space is: for one that this process has not used."""
+        async for space in scan_spaces(self.inner):
+            if not space.startswith(INNER_PREFIX):
+                with suppress(SealBroken):
+                    await self.read(space)
 
     def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""

@@ -12,7 +12,6 @@ from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     DeleteChange,
@@ -25,9 +24,11 @@ from elytron_core.ports.store import (
     RequireRevision,
     Store,
     closed_stream,
+    queued_spaces,
     scan_documents,
     validate_batch,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_store.engine import PassingStore
 from elytron_store.secret.holds import erase_hold, held_until
 from elytron_store.secret.records import (
@@ -145,6 +146,10 @@ class SecretStore(PassingStore):
                 return names[:limit]
             after = page[-1]
 
+    def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
+        """Yield the spaces by their own names; an inner space by that of the space whose seat names it."""
+        return self.seats.owners(queued_spaces(self._inner))
+
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; what came late to a space that was sealed meanwhile is removed."""
         way = await self._way(space)
@@ -180,20 +185,19 @@ class SecretStore(PassingStore):
 
     async def check(self) -> CheckReport:
         """Have the store beneath checked; a locked space is no damage, and is not opened."""
-        return await self._reported(await self._inner.check())
+        return await _inspection_module().report_secrets(self._inner, await self._inner.check())
 
     async def repair(self) -> CheckReport:
         """Have the store beneath repaired. What is drawn again by itself is erased: no part of it is missing then."""
-        from elytron_store.secret.inspection import redraw_spaces
-
         report = await self._inner.repair()
-        await redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
-        return await self._reported(report)
+        await _inspection_module().redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
+        return await _inspection_module().report_secrets(self._inner, report)
 
-    async def _reported(self, report: CheckReport) -> CheckReport:
-        from elytron_store.secret.inspection import report_secrets
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        return await _inspection_module().find_secret_losses(self._inner, space)
 
-        return await report_secrets(self._inner, report)
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        return await _inspection_module().acknowledge_secret_losses(self._inner, space, at=at)
 
     async def close(self) -> None:
         """Let go of all keys and close the store beneath."""
@@ -354,6 +358,13 @@ class SecretStore(PassingStore):
                 continue
             return mark
         return None
+
+
+def _inspection_module():
+    """Return the module of checks, which is not imported where nothing is checked."""
+    from elytron_store.secret import inspection
+
+    return inspection
 
 
 def _guarded_batch(batch: Batch) -> Batch:

@@ -75,7 +75,7 @@ async def write_blob(
         # Also where the caller was cancelled: what was handed over is behind this in the same queue.
         if staged or len(window) == WINDOW_PARTS:
             with suppress(ElytronError):
-                await asyncio.shield(asyncio.ensure_future(run(_discard_upload, upload)))
+                await asyncio.shield(asyncio.ensure_future(run(discard_upload, upload)))
         raise
     return size
 
@@ -129,7 +129,7 @@ def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[b
     raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, schema.check_of(space, 0)))
 
 
-def _discard_upload(raw: Raw, upload: BlobUpload) -> None:
+def discard_upload(raw: Raw, upload: BlobUpload) -> None:
     """Take back an upload that was not finished, if it is there at all."""
     gone = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
     if gone.rowcount:

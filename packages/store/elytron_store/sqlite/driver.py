@@ -41,6 +41,7 @@ WAL_SAFE_FROM = (3, 51, 3)
 """SQLite 3.7.0 to 3.51.2 can corrupt a WAL that several connections share."""
 
 _STRICT_TABLES_FROM = (3, 37, 0)
+ENGINE = "sqlite"
 _BUSY = 5
 # Place of the format's read version in a file's header: 2 is a WAL.
 _WAL_AT = 19
@@ -75,7 +76,7 @@ class SqliteLibrary:
         """
         if _stands_still(path):
             mode = "immutable=1"
-        elif _has_wal_mode(path) and not is_there(_path_beside(path, "shm")):
+        elif _has_wal_mode(path) and not is_there(path_beside(path, "shm")):
             place = str(path)
             raise StoreUnavailable(
                 f"the store at {place!r} belongs to another user and is not open: copy it, or have its owner open it"
@@ -114,9 +115,7 @@ class FilePlace:
         except OSError:
             found = None
         if found is None or (found.st_dev, found.st_ino) != (self.device, self.number):
-            raise StoreFailed(
-                engine="sqlite", doing=f"committing, as its file {self.path.name!r} was moved or replaced"
-            )
+            raise StoreFailed(engine=ENGINE, doing=f"committing, as its file {self.path.name!r} was moved or replaced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
             if not is_busy(error):
                 raise
             if time.monotonic() >= until:
-                raise StoreBusy(engine="sqlite", waited_s=wait_s) from error
+                raise StoreBusy(engine=ENGINE, waited_s=wait_s) from error
         time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads waiters, guards nothing
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -207,9 +206,9 @@ def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
     """Return what a driver's `error` means to a caller; the driver's own text is left behind, it may quote content."""
     match _primary_code(error):
         case 5 | 6:  # busy, locked
-            return StoreBusy(engine="sqlite", waited_s=store_limits.BUSY_WAIT_S)
+            return StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
         case 13:  # full
-            return StoreFull(engine="sqlite")
+            return StoreFull(engine=ENGINE)
         case 11:  # corrupt
             return StoreCorrupt(what="the sqlite file")
         case 26:  # not a database
@@ -220,12 +219,12 @@ def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
         case 0:  # the driver's own: a text that is not UTF-8
             return StoreCorrupt(what="a text in the sqlite file")
         case _:
-            return StoreFailed(engine="sqlite", doing=doing)
+            return StoreFailed(engine=ENGINE, doing=doing)
 
 
 def _stands_still(path: Path) -> bool:
     """Return whether no process can write `path`, and no written data waits beside it."""
-    wal = _path_beside(path, "wal")
+    wal = path_beside(path, "wal")
     try:
         is_closed = not is_there(wal) or wal.stat().st_size == 0
         return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -242,7 +241,8 @@ def _has_wal_mode(path: Path) -> bool:
         raise StoreUnavailable(f"the store at {str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def _path_beside(path: Path, kind: str) -> Path:
+def path_beside(path: Path, kind: str, /) -> Path:
+    """Return the path of the file of that kind which belongs to the SQLite file at `path`."""
     return path.with_name(f"{path.name}-{kind}")
 
 

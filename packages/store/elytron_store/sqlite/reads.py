@@ -23,7 +23,7 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
+from elytron_core.ports.store import QUEUE, Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
 from elytron_store import engine
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage
@@ -47,6 +47,10 @@ _JOURNAL = (
 )
 _HEAD = "SELECT sequence FROM heads WHERE space = ?"
 _SPACES = "SELECT space FROM heads WHERE space > ? ORDER BY space LIMIT ?"
+_QUEUED = (
+    f"SELECT DISTINCT space FROM documents INDEXED BY queued WHERE collection = '{QUEUE}' "  # noqa: S608 - our own names
+    "AND space > ? ORDER BY space LIMIT ?"
+)
 
 
 def get_documents(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
@@ -146,10 +150,19 @@ def _is_cut(raw: Raw, space: SpaceId, end: int) -> bool:
 
 def spaces_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     """Return a page of the spaces, in the order of their names' UTF-8."""
-    found = [space for (space,) in raw.execute(_SPACES, (after, limit)).fetchall()]
-    if not all(isinstance(space, str) for space in found):
+    return _names_page(raw, _SPACES, after, limit)
+
+
+def queued_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
+    """Return a page of the spaces that have a queue, in the same order."""
+    return _names_page(raw, _QUEUED, after, limit)
+
+
+def _names_page(raw: Raw, statement: str, after: str, limit: int) -> Sequence[SpaceId]:
+    names = [space for (space,) in raw.execute(statement, (after, limit)).fetchall()]
+    if not all(isinstance(name, str) for name in names):
         raise StoreCorrupt(what="the list of spaces")
-    return found
+    return names
 
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
+    QUEUE,
     Batch,
     CompactedRun,
     Document,
@@ -198,8 +199,23 @@ def _copy_journal(raw: Raw) -> None:
         after = (found[-1][0], found[-1][1])
 
 
-STEPS: tuple[Step, ...] = (create_tables, rebuild_tables)
+QUEUE_INDEX = f"CREATE INDEX queued ON documents (space) WHERE collection = '{QUEUE}'"
+"""Index of the spaces with unfinished jobs. SQLite changes it with the documents, so no commit can leave it out."""
+
+
+def index_queues(raw: Raw, /) -> None:
+    """Index the spaces that have a queue: the step to schema 3."""
+    raw.execute(QUEUE_INDEX)
+
+
+STEPS: tuple[Step, ...] = (create_tables, rebuild_tables, index_queues)
 """Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
+
+
+def create_schema(raw: Raw, /) -> None:
+    """Make everything that an empty store has."""
+    create_tables(raw)
+    index_queues(raw)
 
 
 def page_bytes(raw: Raw, /) -> int:
@@ -246,7 +262,7 @@ def _schema_text(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
 @cache
 def _expected_schema() -> frozenset[tuple[str, str, str, str]]:
     with closing(sqlite_library().connect(":memory:", wait_s=0.0)) as raw:
-        create_tables(raw)
+        create_schema(raw)
         return _schema_text(raw)
 
 

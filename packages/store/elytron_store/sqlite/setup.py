@@ -14,12 +14,14 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, StoreProblem
+from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, file_bytes, free_bytes
 from elytron_store.engine import WriteDurability
+from elytron_store.losses import quarantined_losses
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
 from elytron_store.private_files import create_empty
-from elytron_store.sqlite import blobs, schema
+from elytron_store.sqlite import blobs, quarantine, schema
 from elytron_store.sqlite.driver import (
     ERRORS,
     FileAccess,
@@ -27,13 +29,15 @@ from elytron_store.sqlite.driver import (
     JournalMode,
     Raw,
     SqliteLibrary,
+    path_beside,
     read_snapshot,
     retry_while_held,
     sqlite_library,
     translate_error,
     write_transaction,
 )
-from elytron_store.sqlite.schema import PAD, PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
+from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
+from elytron_store.sqlite.wal_room import translate_write_error
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
@@ -51,6 +55,7 @@ class WantedStore:
     library: SqliteLibrary = field(default_factory=sqlite_library)
     steps: Sequence[Step] = STEPS
     busy_wait_s: float = store_limits.BUSY_WAIT_S
+    bounds: DeviceBounds = DEFAULT_BOUNDS
 
 
 def create_file(path: Path, /) -> None:
@@ -130,9 +135,10 @@ def prepare_file(raw: Raw, wanted: WantedStore, /) -> FileAccess:
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is WriteDurability.FULL else 'NORMAL'}")
     # Freed pages are overwritten: an erasure promises that no byte is left.
     raw.execute("PRAGMA secure_delete = ON")
-    raw.execute(f"PRAGMA journal_size_limit = {store_limits.WAL_BYTES}")
+    wal_bytes = _wal_limit(wanted)
+    raw.execute(f"PRAGMA journal_size_limit = {wal_bytes}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    raw.execute(f"PRAGMA wal_autocheckpoint = {store_limits.CHECKPOINT_BYTES // page_bytes(raw)}")
+    raw.execute(f"PRAGMA wal_autocheckpoint = {max(1, wal_bytes // page_bytes(raw))}")
     if version != len(wanted.steps):
         with write_transaction(raw, access):
             migrate_schema(raw, wanted.path, library=wanted.library, steps=wanted.steps)
@@ -154,8 +160,15 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
                 _keep_manifest(raw, read_manifest(row[0]).model_copy(update={"opened_at": at}))
             blobs.sweep_uploads(raw, at - store_limits.UPLOAD_KEEP_MS)
     except ERRORS as error:
-        if not isinstance(translate_error(error, doing="opening"), StoreFull):
+        if not isinstance(translate_write_error(error, access.place, doing="opening"), StoreFull):
             raise
+
+
+def _wal_limit(wanted: WantedStore) -> int:
+    """Return the bound of the WAL, by the room that the device has for this store's further files."""
+    free = free_bytes(wanted.path.parent)
+    beside = sum(file_bytes(path_beside(wanted.path, kind)) for kind in ("wal", "reserve"))
+    return wanted.bounds.wal_bytes if free is None else wanted.bounds.wal_limit(free + beside)
 
 
 def _look_up(raw: Raw, wanted: WantedStore) -> int:
@@ -240,8 +253,6 @@ _ENTRIES = (
 )
 _HEADS = 'SELECT space, sequence, "check" FROM heads'
 _BLOBS = 'SELECT space, key, upload, parts, size, "check" FROM blobs'
-_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM quarantine WHERE space = ?)"
-_KEEP = f"INSERT INTO quarantine VALUES (?, {_NUMBER}, ?, ?, ?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - ours
 
 
 class FoundDamage(NamedTuple):
@@ -269,8 +280,14 @@ def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport
     """Set damaged documents and blobs aside, in one transaction; report all damage found."""
     with write_transaction(raw, access):
         tally = _read_all(raw)
-        problems = [_set_aside(raw, found, at) for found in tally.found]
-    return tally.report(problems)
+        problems = [
+            found.problem if found.place is None else quarantine.set_aside(raw, found.problem, found.place, at)
+            for found in tally.found
+        ]
+        losses = quarantined_losses(problems, at)
+        for loss in losses:
+            quarantine.record_loss(raw, loss, missing=loss.documents)
+    return tally.report(problems, losses=losses)
 
 
 def _read_all(raw: Raw) -> _PassTally:
@@ -333,25 +350,3 @@ def _check_blobs(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
         tally.blobs += 1
         if blobs.is_blob_damaged(raw, space, key, (row[0], row[1], row[2], row[3])):
             yield FoundDamage(StoreProblem(DamageKind.BLOB, SpaceId(space), f"blob {key}"), (space, "", key))
-
-
-def _set_aside(raw: Raw, found: FoundDamage, at: Instant) -> StoreProblem:
-    """Move the row of `found` to the quarantine, if it has a place; return the problem with what was done."""
-    if found.place is None:
-        return found.problem
-    space, collection, key = found.place
-    if found.problem.damage is DamageKind.BLOB:
-        # The chunks stay; without the row no reader finds them.
-        row = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
-        kept = None if row is None else (0, row[0], b"")
-        table, where, place = "blobs", "space = ? AND key = ?", (space, key)
-    else:
-        where, place = "space = ? AND collection = ? AND key = ?", (space, collection, key)
-        row = raw.execute(f"SELECT revision, body FROM documents WHERE {where}", place).fetchone()  # noqa: S608 - ours
-        kept = None if row is None else (row[0], 0, row[1])
-        table = "documents"
-    if kept is None:
-        return found.problem  # reached by walking the table, not by its key: the tree itself is damaged
-    raw.execute(_KEEP, (space, space, at, found.problem.damage.value, collection, key, *kept))
-    raw.execute(f"DELETE FROM {table} WHERE {where}", place)  # noqa: S608 - our own names
-    return StoreProblem(found.problem.damage, found.problem.space, found.problem.what, quarantined=True)

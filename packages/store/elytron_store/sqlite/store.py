@@ -12,7 +12,6 @@ from elytron_core.errors import StoreFailed, StoreFull, StoreReadOnly, StoreUnav
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     Document,
@@ -21,15 +20,18 @@ from elytron_core.ports.store import (
     ErasureTarget,
     JournalEntry,
 )
+from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import DocumentPage, Engine, WriteDurability
-from elytron_store.sqlite import blobs, reads, schema, setup, writes
+from elytron_store.sqlite import blobs, quarantine, reads, schema, setup, writes
 from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
 from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
 from elytron_store.sqlite.setup import WantedStore, check_database, repair_database
+from elytron_store.sqlite.wal_room import WalRoom
 from elytron_store.sqlite.writes import WriteConnection
 
 T = TypeVar("T")
@@ -46,7 +48,9 @@ class SqliteStore(Engine):
     On a device without room what is stored can be read, and written again where room was made.
     """
 
-    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
+    )
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class SqliteStore(Engine):
         library: SqliteLibrary | None = None,
         steps: Sequence[Step] = STEPS,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
+        bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> Self:
         """Open the store at `path`, which is created with an empty store if its folder is there.
 
@@ -89,7 +94,7 @@ class SqliteStore(Engine):
         StoreUnavailable.
         """
         used = library or default_library()
-        wanted = setup.WantedStore(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
+        wanted = setup.WantedStore(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s, bounds)
         store = await cls.found(wanted, clock=clock)
         try:
             await store.note_opening(wanted.at)
@@ -123,7 +128,7 @@ class SqliteStore(Engine):
         """Have the store say that it was opened at `at`, and sweep out what died before; what is read is left."""
         if self._writer.takes_writes:
             await self._write(setup.note_opening, self._access, at)
-            await self._write(writes.purge_remains, self._access)
+            await self._remove(writes.purge_remains, self._access)
 
     @classmethod
     async def _opened(cls, wanted: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
@@ -142,7 +147,8 @@ class SqliteStore(Engine):
             if isinstance(error, ERRORS):
                 raise translate_error(error, doing=f"opening {str(path)!r}") from error
             raise
-        writer = WriteConnection(connection, clock=clock, access=access, refused=way.refused)
+        room = WalRoom(path, reserve_bytes=wanted.bounds.reserve_bytes)
+        writer = WriteConnection(connection, clock=clock, access=access, room=room, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
@@ -211,6 +217,9 @@ class SqliteStore(Engine):
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return await self._read(reads.spaces_page, after, limit)
 
+    async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return await self._read(reads.queued_page, after, limit)
+
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         return await blobs.write_blob(self._change, space, key, chunks, at=self._clock.now())
 
@@ -225,11 +234,11 @@ class SqliteStore(Engine):
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
         lie in the file: erase again.
         """
-        erased = await self._write(writes.erase_rows, self._access, erasure)
+        erased = await self._remove(writes.erase_rows, self._access, erasure)
         # Between the two: if the second fails, no erased document is answered from memory.
         if self._memo is not None:
             self._memo.forget()
-        await self._write(partial(writes.purge_file, whole_space=erasure.whole_space), self._access)
+        await self._remove(partial(writes.purge_file, whole_space=erasure.whole_space), self._access)
         return erased
 
     async def _check(self) -> CheckReport:
@@ -243,6 +252,14 @@ class SqliteStore(Engine):
         if self._memo is not None:
             self._memo.forget()
         return report
+
+    async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
+        self._require_open()
+        return await self._read(quarantine.read_losses, space)
+
+    async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
+        self._require_open()
+        return await self._write(quarantine.acknowledge_losses, self._access, space, at)
 
     async def close(self) -> None:
         if self._closed:
@@ -277,6 +294,12 @@ class SqliteStore(Engine):
         if self._memo is not None:
             self._memo.doubt()
         return await self._writer.run(function, *args)
+
+    async def _remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function` as `_write` does, with the room of the reserve where the device is full."""
+        if self._memo is not None:
+            self._memo.doubt()
+        return await self._writer.remove(function, *args)
 
     async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the write connection in a transaction of its own."""

@@ -10,6 +10,7 @@ and its batches are applied again one after the other, each checked first.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 from elytron_core import limits
@@ -41,9 +42,9 @@ from elytron_store import limits as store_limits
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
+    ENGINE,
     ERRORS,
     FileAccess,
-    HeldByOthers,
     Raw,
     StoreConnection,
     retry_while_held,
@@ -51,6 +52,7 @@ from elytron_store.sqlite.driver import (
     write_transaction,
 )
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
+from elytron_store.sqlite.wal_room import WalRoom, translate_write_error, truncate_wal
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
@@ -107,16 +109,6 @@ def purge_remains(raw: Raw, access: FileAccess, /) -> None:
             raise translate_error(error, doing="opening") from error
 
 
-def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
-    """Move everything into the database file and empty the WAL. Raises StoreBusy when readers do not let go of it."""
-
-    def checkpoint() -> None:
-        if raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise HeldByOthers
-
-    retry_while_held(checkpoint, wait_s=wait_s)
-
-
 def _rebuild_table(raw: Raw, name: str) -> None:
     """Rewrite the table `name`, row by row, and free its old pages, which overwrites them."""
     raw.execute(create_table(name, name=f"fresh_{name}"))
@@ -125,6 +117,8 @@ def _rebuild_table(raw: Raw, name: str) -> None:
     raw.execute(f"INSERT INTO fresh_{name} SELECT {columns} FROM {name}")  # noqa: S608 - our own names
     raw.execute(f"DROP TABLE {name}")
     raw.execute(f"ALTER TABLE fresh_{name} RENAME TO {name}")
+    if name == "documents":
+        schema.index_queues(raw)
 
 
 def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
@@ -404,8 +398,6 @@ def _stored_revision(raw: Raw, space: str, ref: DocumentRef) -> int:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_ENGINE = "sqlite"
-
 
 class WriteConnection:
     """The write connection, which the one who made it closes behind `finish`.
@@ -414,16 +406,24 @@ class WriteConnection:
     """
 
     def __init__(
-        self, connection: StoreConnection, /, *, clock: Clock, access: FileAccess, refused: StoreReadOnly | None = None
+        self,
+        connection: StoreConnection,
+        /,
+        *,
+        clock: Clock,
+        access: FileAccess,
+        room: WalRoom,
+        refused: StoreReadOnly | None = None,
     ) -> None:
         self.connection = connection
+        self._room = room
         self._clock = clock
         self._access = access
         self._answers = 0
         self._beside: set[object] = set()
         """Work of the thread beside commits."""
         self._failed: StoreFailed | StoreReadOnly | None = refused
-        self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=connection.give, between=self._between)
+        self._group = GroupCommitter(self._apply, engine=ENGINE, submit=connection.give, between=self._between)
 
     @property
     def takes_writes(self) -> bool:
@@ -452,11 +452,36 @@ class WriteConnection:
         self._beside.add(work)
         return await self.connection.run(call)
 
+    async def remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function` as `run` does; where the device is full, with the room of the WAL, then of the reserve."""
+
+        def call(raw: Raw) -> T:
+            def attempt() -> T:
+                try:
+                    return function(raw, *args)
+                except ERRORS as error:
+                    refused = translate_write_error(error, self._access.place, doing="erasing")
+                    if isinstance(refused, StoreFull):
+                        raise refused from error
+                    raise
+
+            try:
+                return attempt()
+            except StoreFull:
+                self._room.empty_for_erasing(raw, wait_s=self._access.busy_wait_s)
+            return self._room.reserve.use(attempt)
+
+        return await self.run(call)
+
     async def change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the write connection in a transaction of its own."""
         access = self._access
 
         def call(raw: Raw) -> T:
+            # What was staged of a blob is taken back on a full device too.
+            refusal = self._refusal(raw) if function is not blobs.discard_upload else None
+            if refusal is not None:
+                raise refusal
             with write_transaction(raw, access):
                 return function(raw, *args)
 
@@ -490,15 +515,30 @@ class WriteConnection:
         """Write a group; runs on the writer's thread."""
         raw = self.connection.require_raw()
         try:
-            outcomes = self._guard(lambda: apply_group(raw, self._access, batches), doing="committing")
+            outcomes = self._room.reserve.commit(batches, partial(self._apply_in_room, raw), self._refusal(raw))
         except ElytronError:
             raise
         # After any surprise it is unknown how much reached the device, so this handle writes no more.
         except Exception as error:
-            self._failed = StoreFailed(engine=_ENGINE, doing="committing")
+            self._failed = StoreFailed(engine=ENGINE, doing="committing")
             raise self._failed from error
         self._answers += sum(batch.idempotency is not None for batch in batches)
         return outcomes
+
+    def _apply_in_room(self, raw: Raw, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        """Write `batches`, once more where the WAL took the room that they need."""
+        write = partial(self._guard, lambda: apply_group(raw, self._access, batches), doing="committing")
+        try:
+            return write()
+        except StoreFull:
+            if all(batch.takes_back for batch in batches):
+                self._room.empty_for_erasing(raw, wait_s=0.0)
+            elif not self._room.empty_wal(raw):
+                raise
+        return write()
+
+    def _refusal(self, raw: Raw) -> StoreFull | None:
+        return None if self._failed is not None else self._room.refusal(raw)
 
     def _between(self) -> Work | None:
         if self._answers < store_limits.FORGET_EVERY:
@@ -517,7 +557,7 @@ class WriteConnection:
         try:
             return write()
         except ERRORS as error:
-            refused = translate_error(error, doing=doing)
+            refused = translate_write_error(error, self._access.place, doing=doing)
             if isinstance(refused, StoreFailed):
                 self._failed = refused
             raise refused from error

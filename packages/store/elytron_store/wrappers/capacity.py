@@ -15,7 +15,6 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
-    CheckReport,
     CommitReceipt,
     CompactedRun,
     DocumentRef,
@@ -27,6 +26,7 @@ from elytron_core.ports.store import (
     Store,
     validate_batch,
 )
+from elytron_core.ports.store_checks import CheckReport
 from elytron_core.profiles import StoreCapacity
 from elytron_store import limits as store_limits
 from elytron_store.engine import PassingStore

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from elytron_core import limits
 from elytron_core.errors import ElytronError, MissingExtra, NotFound, StoreCorrupt, StoreRefused, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, ErasureReceipt, ErasureTarget, Store
+from elytron_core.ports.store import ErasureReceipt, ErasureTarget, Store
+from elytron_core.ports.store_checks import CheckReport
 from elytron_store import limits as store_limits
 from elytron_store.engine import PassingStore, blob_pieces
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,44 +12,47 @@ from typing import Any, TypeVar
 import click
 
 import elytron
+from elytron_assistants.repository import repository_of
 from elytron_cli.agents.hooks import (
     CONTEXT_CHARS,
     HookEvent,
+    HookPlace,
     PromptServer,
     configure_hooks,
-    context_of,
-    projection_of,
+    last_turns,
+    prompt_context,
     read_event,
     require_transcript,
     scope_of,
     settings_file,
     start_resident,
-    turns_of,
+    typed_text,
 )
 from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
-from elytron_cli.agents.repository import repository_space
 from elytron_cli.app import FAILURE
-from elytron_cli.config import program_path
+from elytron_cli.config import RunSettings, program_path
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
-from elytron_cli.session import open_session, run_output, run_settings
+from elytron_cli.session import open_session, person_space, run_output, stated_settings
+from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
-from elytron_core.model import OperationRequest, Value
+from elytron_core.planes.transcript import TurnOrigin
 from elytron_store import WhenMissing
+from elytron_turn.memory import TurnMemory
 
-ReportT = TypeVar("ReportT", bound=Value)
+ResultT = TypeVar("ResultT")
 
 _RESIDENT = click.option(
     "--resident",
     is_flag=True,
     help="Keep a process with the open memory running between prompts, to answer in about 0.1 s.",
 )
-_PER_REPOSITORY = click.option(
-    "--per-repository", is_flag=True, help="Use a space for each repository; --space applies outside of them."
+_WAS_SHARED = (
+    "\nThe previous hooks shared one space between all repositories. Its memories remain there;"
+    " `elytron repo migrate` moves them."
 )
-_WAS_SHARED = "\nThe previous hooks shared one space between all repositories. Its memories remain there."
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 
@@ -73,8 +76,8 @@ def claude_code() -> None:
 def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     """Configure Claude Code to recall at each prompt and store each turn; other hooks are preserved.
 
-    Without --space, each repository has its own space, named after its origin or its folder. With --url, name the space
-    that the key opens.
+    Without --space, each repository has a memory of its own and one of the person beside it: `elytron repo` shows them.
+    With --url, name the space that the key opens.
     """
     _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()
@@ -95,19 +98,20 @@ def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], s
 
     Repositories share a space only if it was named. Raises InvalidInput for a server without a space.
     """
-    settings = run_settings()
+    settings = stated_settings()
     is_named = settings.space.origin != "default"
     if url is not None:
         if not is_named:
             raise InvalidInput(field="--space", problem="is missing: with --url, name the space that the key opens")
         return ["--url", url, "--space", settings.space.value], settings.space.value
     options = setting_options(settings)
+    if settings.is_per_repository:
+        return options, None
     if is_named:
         return options, settings.space.value
-    space = repository_space(project) if project is not None else None
-    if project is not None and space is None:
+    if project is not None and repository_of(project) is None:
         raise InvalidInput(field="--space", problem="is missing: several projects share this folder, so name a space")
-    return [*options, *(["--space", space] if space is not None else ["--per-repository"])], space
+    return [*options, PER_REPOSITORY], None
 
 
 def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
@@ -131,31 +135,31 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 @hooks_group.command("recall")
 @size_option(CONTEXT_CHARS, "Size of the block, in characters.")
 @_RESIDENT
-@_PER_REPOSITORY
 @_URL
 @common_options
 @_harmless_errors
-def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url: str | None) -> None:
+def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
     """Read a prompt event from standard input and print the relevant memories."""
     _require_local(url, resident=resident)
     event = _hook_event()
     if resident:
         start_resident(sys.argv[1:])
-    scope = scope_of(event, run_settings().space.value, per_repository=per_repository)
-    request = projection_of(event, scope, max_chars=max_chars)
-    if request is None:
+    if not typed_text(event.prompt):
         return
-    context = context_of(_call_memory(request, url=url, when_missing=WhenMissing.PRETEND))
+
+    async def recall(memory: TurnMemory) -> str | None:
+        return await prompt_context(memory, event, max_chars=max_chars)
+
+    context = _with_memory(recall, event, url=url, when_missing=WhenMissing.PRETEND)
     if context is not None:
         print(context)
 
 
 @hooks_group.command("resident")
 @size_option(CONTEXT_CHARS, "Size of the block, in characters.")
-@_PER_REPOSITORY
 @common_options
 @_harmless_errors
-def resident_command(*, max_chars: int, per_repository: bool) -> None:
+def resident_command(*, max_chars: int) -> None:
     """Keep the memory open and answer the prompts of `hooks recall --resident` with the same options.
 
     That command starts it automatically. It ends half an hour after the last prompt, or when the store is replaced.
@@ -163,12 +167,12 @@ def resident_command(*, max_chars: int, per_repository: bool) -> None:
     address = resident_address(sys.argv[1:])
     if address is None:
         raise InvalidInput(field="hooks resident", problem="needs local sockets, which are not available here")
-    found = run_settings()
+    settings, place = _hook_place()
 
     async def stay() -> None:
-        async with open_session(found, when_missing=WhenMissing.REFUSE) as session:
+        async with open_session(settings, when_missing=WhenMissing.REFUSE) as session:
             server = PromptServer(
-                session, found.space.value, found.store.value, max_chars=max_chars, per_repository=per_repository
+                session, place.space, settings.store.value, max_chars=max_chars, per_repository=place.per_repository
             )
             await server.serve(address, ready=lambda: print(f"listening on {address}", flush=True))
 
@@ -181,19 +185,22 @@ def _require_local(url: str | None, *, resident: bool) -> None:
 
 
 @hooks_group.command("keep")
-@_PER_REPOSITORY
 @_URL
 @common_options
 @_harmless_errors
-def keep_command(*, per_repository: bool, url: str | None) -> None:
+def keep_command(*, url: str | None) -> None:
     """Store the finished turn that a stop event on standard input names; repeats store nothing.
 
     Only the user's own text and the reply are stored, not what the program adds to messages.
     """
     event = _hook_event()
-    request = turns_of(event, scope_of(event, run_settings().space.value, per_repository=per_repository))
-    if request is not None:
-        _call_memory(request, url=url, when_missing=WhenMissing.MAKE)
+    if turns := last_turns(event):
+
+        async def store(memory: TurnMemory) -> None:
+            # As an import of the session: a turn that comes again is no conflict, and an erased one stays gone.
+            await memory.after(turns, origin=TurnOrigin.IMPORTED)
+
+        _with_memory(store, event, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
 
 
@@ -201,17 +208,34 @@ def _hook_event() -> HookEvent:
     return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
 
 
-def _call_memory(request: OperationRequest[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
-    found = run_settings()
+def _hook_place() -> tuple[RunSettings, HookPlace]:
+    """Return the settings of a hook and where its memory is. A file that the repository carries decides nothing."""
+    settings = stated_settings(with_file=False)
+    if settings.is_per_repository:
+        return settings, HookPlace(person_space(settings), per_repository=True)
+    return settings, HookPlace(settings.space.value)
 
-    async def work() -> ReportT:
-        if url is None:
-            async with open_session(found, when_missing=when_missing) as session:
-                return await session.call(request)
-        async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
-            return await memory.operate(request)
 
-    return asyncio.run(work())
+def _with_memory(
+    work: Callable[[TurnMemory], Coroutine[Any, Any, ResultT]],
+    event: HookEvent,
+    /,
+    *,
+    url: str | None,
+    when_missing: WhenMissing,
+) -> ResultT:
+    """Return what `work` returns with the memory of an event's folder, on this machine or at `url`."""
+    settings, place = _hook_place()
+
+    async def performed() -> ResultT:
+        if url is not None:
+            async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
+                return await work(TurnMemory(memory.operate, scope_of(event, place.server_space(event))))
+        async with open_session(settings, when_missing=when_missing) as session:
+            operate = await place.operate_of(session, event)
+            return await work(TurnMemory(operate, scope_of(event, place.space)))
+
+    return asyncio.run(performed())
 
 
 @click.group("rules", cls=PageGroup)

@@ -37,6 +37,7 @@ from elytron_cli.session import (
     require_own_store,
     run_output,
     run_settings,
+    stated_settings,
     without_core_dumps,
 )
 from elytron_cli.terminal.output import CommandOutput, safe_text
@@ -560,7 +561,7 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
 @common_options
 def config_command(*, host: McpHost, url: str | None, sets: tuple[ToolSet, ...]) -> None:
     """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
-    made = config_of(host, settings=run_settings(), url=url, sets=frozenset(sets))
+    made = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
     out = run_output()
     if out.as_json:
         out.report(made, lambda console, _: console.print(""))

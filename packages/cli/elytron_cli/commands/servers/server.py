@@ -83,6 +83,7 @@ class ProxyReport(Value):
     "--keep-partial", "partial", is_flag=True, help="Store answers that were cut off by length or by a filter."
 )
 @click.option("--finish", is_flag=True, help="Read and store whole answers even if the client disconnects.")
+@click.option("--durable", is_flag=True, help="Send the end of an answer only after its turn is stored.")
 @click.option("--stateless", is_flag=True, help="Do not store responses for `previous_response_id`.")
 @click.option("--resend", is_flag=True, help="Retry without sealed reasoning if a model server cannot read it.")
 @click.option("--audit", is_flag=True, help="Store the latest blocks sent to a model, as records.")

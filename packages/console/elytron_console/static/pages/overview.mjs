@@ -1,5 +1,5 @@
 // Overview: is everything well, and what happened today?
-import { Badge, Bars, Empty, Failure, Figure, OtherSpaces, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, millis, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
+import { Badge, Bars, Empty, Failure, Figure, Losses, OtherSpaces, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, millis, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
 
 const MINUTE = 60_000;
 
@@ -118,6 +118,7 @@ function SpaceFigures() {
     <${Panel} title=${html`Contents of the space <bdi>${space}</bdi>`} label="Contents of the space" aside=${html`${at ? `updated at ${clock(at)}` : ""}<button type="button" class="quiet" onClick=${reload}>Refresh</button>`}>
       <${Failure} error=${error} at=${data && at} />
       ${loading && !data && html`<${Waiting}>Counting…<//>`}
+      ${data && html`<${Losses} losses=${data.losses} />`}
       ${data && (data.exists && planes.length ? html`
         <div class="grid">
           <${Pairs} rows=${planes.map(([plane, number]) => [words(plane), html`<a href=${linkTo("memories", { plane })}>${count(number)}</a>`])} />
@@ -129,6 +130,6 @@ function SpaceFigures() {
             ["Jobs", `${words(data.work)}${Object.keys(data.jobs).length ? `: ${Object.entries(data.jobs).map(([state, number]) => `${number} ${words(state)}`).join(", ")}` : ""}`],
             ["Without a vector", data.compared_model ? count(data.unembedded_units) : "vectors are off"],
           ]} />
-        </div>` : html`<${Empty} title="The space is empty">What agents and programs store appears here. Try: elytron add "Ada likes green tea."<${OtherSpaces} /><//>`)}
+        </div>` : html`<${Empty} title=${data.losses?.length ? "Nothing is left in the space" : "The space is empty"}>What agents and programs store appears here. Try: elytron add "Ada likes green tea."<${OtherSpaces} /><//>`)}
     <//>`;
 }

@@ -1,5 +1,5 @@
 // Stores: where is the data, how much room is left, and is it intact?
-import { Badge, Button, Failure, Figure, LONG_MS, Meter, Page, Pairs, Panel, Table, Waiting, ask, bytes, count, html, linkTo, moment, plural, useAction, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Figure, LONG_MS, Losses, Meter, Page, Pairs, Panel, Table, Waiting, ask, bytes, count, html, linkTo, moment, plural, useAction, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 
 const ERASURES = { no_byte: "no byte remains in the files", of_tables: "no byte remains in the tables; each erasure reports what logs and replicas may still hold", of_server: "depends on the server that stores the bytes" };
 
@@ -46,6 +46,7 @@ function Check({ space }) {
   const operation = useOperation();
   const [told, setTold] = useState(null);
   const { busy, error, run } = useAction(async () => { const report = await operation("inspect", { check: true }, {}, { deadline: LONG_MS }); setTold({ report, at: Date.now() }); });
+  const acknowledging = useAction(async () => { const report = await operation("inspect", { acknowledge: true }); setTold({ report: { ...told.report, losses: [], store_check: { ...told.report.store_check, losses: Math.max(0, told.report.store_check.losses - report.acknowledged) } }, at: Date.now() }); });
   const check = told?.report.store_check;
   const account = told?.report.journal_account;
   const isWhole = check?.ok && !account?.altered && !account?.missing && !account?.unproven;
@@ -53,8 +54,9 @@ function Check({ space }) {
     <${Panel} title="Integrity check" aside=${told && html`checked at ${moment(told.at)}`}>
       <div class="form">
         <p class="soft">Reads every byte of the store and compares the contents of the space <bdi>${space}</bdi> with its journal. Nothing is changed. A large store takes a while.</p>
-        <div class="row"><${Button} busy=${busy} onClick=${run}>${busy ? "Checking…" : "Check now"}<//>${told && html`<${Badge} tone=${isWhole ? "good" : "bad"}>${isWhole ? "intact" : "damaged"}<//>`}</div>
-        <${Failure} error=${error} />
+        <div class="row"><${Button} busy=${busy} onClick=${run}>${busy ? "Checking…" : "Check now"}<//>${told && html`<${Badge} tone=${isWhole ? "good" : "bad"}>${isWhole ? "intact" : check?.losses && !check.problems.length ? "losses not acknowledged" : "damaged"}<//>`}</div>
+        <${Failure} error=${error ?? acknowledging.error} />
+        ${told?.report.losses?.length > 0 && html`<${Losses} losses=${told.report.losses} /><div class="row"><${Button} busy=${acknowledging.busy} onClick=${acknowledging.run}>Acknowledge the losses<//></div>`}
         ${told && html`
           <${Pairs} rows=${[
             ["Checked", `${plural(check?.documents ?? 0, "document")}, ${plural(check?.entries ?? 0, "journal entry", "journal entries")}, ${plural(check?.blobs ?? 0, "file")}`],

@@ -15,7 +15,7 @@ from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple, cast
 
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.projection.builder import DATA_POLICY, POLICY
 from elytron_core.policy.projection.sections import HEADINGS
 
 REPEATED: Final = "(what memory showed, repeated)"
@@ -176,8 +176,8 @@ class _BlockMarks:
 
     def ending(self, begun: int, /) -> int:
         """Return where the block that begins there ends."""
-        is_policy = self._text.startswith(POLICY, begun)
-        end = self._behind_memory(begun + len(POLICY)) if is_policy else begun
+        policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, begun)), "")
+        end = self._behind_memory(begun + len(policy)) if policy else begun
         opening = self._fence_at(begun)
         # What stands between the policy text and a fence is memory's too, or the fence is another block's.
         if opening is None or opening.start > end:

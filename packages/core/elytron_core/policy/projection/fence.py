@@ -1,6 +1,10 @@
-"""The fence `<memory-MARK>` around recalled text: the only place that writes and reads it."""
+"""The fence `<memory-MARK>` around recalled text, and tags of surfaces: the only place that writes and reads them."""
 
+import hashlib
+import json
 import re
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 TAG: Final = "<memory-"
@@ -11,6 +15,27 @@ FENCED: Final = re.compile(r"<memory-([0-9a-f]{8,64})>\n(.*?)\n</memory-\1>", re
 """A whole fence with its mark and body."""
 SHOWN: Final = "<memory-...>"
 """The fence as texts for a model name it."""
+
+
+class FenceTag(StrEnum):
+    """Tags that surfaces put around recalled text, in addition to the fence itself.
+
+    A surface takes its tag from here, so that no text inside can close it.
+    """
+
+    PROXY = "elytron-memory"
+    BLOCKS = "memory_blocks"
+    BLOCK = "block"
+
+
+_WRAPPED: Final = re.compile(rf"<{FenceTag.PROXY}\b[^>\n]{{0,40}}>.*?</{FenceTag.PROXY}>", re.DOTALL)
+_WRAPPED_END: Final = re.compile(rf"\A.*</{FenceTag.PROXY}>", re.DOTALL)
+_WRAPPED_BEGINNING: Final = re.compile(rf"<{FenceTag.PROXY}\b.*\Z", re.DOTALL)
+_MARK_CHARS: Final = 24
+_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+"""Escapes of what could close a fence around JSON."""
 
 
 def opening_of(mark: str, /) -> str:
@@ -30,4 +55,40 @@ def fence_text(body: str, mark: str, /) -> str:
 
 def fence_lines(text: str, /) -> list[str]:
     """Return the lines of `text` that begin as an opening or a closing does."""
-    return [line for line in text.split("\n") if line.startswith((TAG, closing_of("")[:-1]))]
+    beginnings = TAG, closing_of("")[:-1]
+    return [line for line in text.split("\n") if line.startswith(beginnings)]
+
+
+def fence_data(data: Mapping[str, object], /) -> str:
+    """Return `data` in a fence as one line of JSON, in which no character can close it.
+
+    The mark follows from the data, so that equal data gives equal bytes.
+    """
+    body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+    return fence_text(body, _data_mark(body))
+
+
+def is_fenced_data(text: str, /) -> bool:
+    """Return whether `text` is data in its fence, as `fence_data` makes it, and nothing else."""
+    match = FENCED.fullmatch(text)
+    return match is not None and match[1] == _data_mark(match[2])
+
+
+def _data_mark(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_CHARS]
+
+
+def wrap_block(block: str, /) -> str:
+    """Return a whole block in the proxy's tag, whose version defines its contents."""
+    return f'<{FenceTag.PROXY} version="1">\n{block.strip()}\n</{FenceTag.PROXY}>'
+
+
+def without_wrapped(text: str, /, *, is_answer: bool = False) -> str:
+    """Return `text` without blocks in the proxy's tag; of an answer, also without one that it breaks off in.
+
+    If an end is left over, the text before it is part of a block that a stored text closed too early: it goes as well.
+    """
+    if FenceTag.PROXY not in text:
+        return text
+    rest = _WRAPPED_END.sub("", _WRAPPED.sub("", text)).strip()
+    return _WRAPPED_BEGINNING.sub("", rest).strip() if is_answer else rest

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -19,6 +18,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessHint
+from elytron_core.policy.projection import fence
 from elytron_core.profiles import MemoryPressure
 from elytron_core.text.similarity import LOOKALIKES, bare_places, bare_text
 
@@ -38,22 +38,12 @@ ELLIPSIS: Final = "…"
 JOINERS: Final = "\u200c\u200d"  # kept: emoji and Persian need them
 
 
-class FenceTag(StrEnum):
-    """Tags that surfaces put around recalled text, beside the fence `<memory-...>` itself.
-
-    A surface takes its tag from here, so that no text inside can close it.
-    """
-
-    PROXY = "elytron-memory"
-    BLOCKS = "memory_blocks"
-    BLOCK = "block"
-
-
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAG_WITH_END = (
     r"(?=[^\s<>\u2039]{0,80}?[^\W\d])(?:[^\s<>\u2039]{1,80}|[^\W\d][\w:.-]{0,64}+\s+[\w:.-]+\s*=[^<>]{0,200})[\s/]*>"
 )
-_FENCE = re.compile(rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+(?:\||memory-|{_TAG_WITH_END}))", re.IGNORECASE)
+_NAMES = rf"(?:\||{fence.TAG[1:]}|{_TAG_WITH_END})"
+_FENCE = re.compile(rf"<(?=[^\W\d]|[!?]|\s*+/[\s/]*+[^\W\d]|[\s/\\]*+{_NAMES})", re.IGNORECASE)
 """Openings of whatever may be read as a tag in a bare text: a letter behind the bracket, or behind a slash; comments
 and instructions; a bar; and anything with a letter in it between two brackets. `a < b` and `<3` stay; `List<String>`
 does not, because no list of names tells it from a tag."""
@@ -113,11 +103,6 @@ def escape_links(text: str, /) -> str:
     return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape_line(text))
 
 
-def escape_shown(text: str, *, is_outside: bool) -> str:
-    """Return `text` escaped, and without links if it came from outside."""
-    return escape_links(text) if is_outside else escape_line(text)
-
-
 def _first_character(run: re.Match[str]) -> str:
     return run[0][0]
 
@@ -163,9 +148,15 @@ class SectionLine:
         told = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
             # More than `line_of` reads, so that its cut changes nothing here.
-            return escape_shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
+            escape = escape_links if self.is_outside else escape_line
+            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
         said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
         return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
+
+    def with_label(self, label: str) -> "SectionLine":
+        """Return the line with one more label, escaped already, before its own ones."""
+        own = self.head.removeprefix("- ").removeprefix("[")
+        return replace(self, head=f"- [{label} {own}" if own else f"- [{label}] ") if label else self
 
     def fitted(self, room: int) -> "SectionLine | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
@@ -195,7 +186,7 @@ def line_of(
     if parts:
         text = excerpt_text(text, parts)
     # White space and invisible characters go before the length counts, so more than the longest text is looked at.
-    escaped = escape_shown(text[: 4 * ITEM_CHARS_MAX], is_outside=is_outside)
+    escaped = (escape_links if is_outside else escape_line)(text[: 4 * ITEM_CHARS_MAX])
     is_clipped = len(escaped) > most or len(text) > 4 * ITEM_CHARS_MAX
     return SectionLine(
         id=memory,
@@ -224,11 +215,6 @@ def format_minute(at: Instant | None) -> str:
 def label_of(speaker: str) -> str:
     """Return a name as it is written in the brackets of a line."""
     return escape_line(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
-
-
-def visible_lines(lines: Iterable[SectionLine]) -> list[SectionLine]:
-    """Return the lines that show anything."""
-    return [line for line in lines if line.text.strip(JOINERS)]
 
 
 HEADINGS: Final = MappingProxyType(
@@ -320,6 +306,11 @@ class FilledSection:
         )
 
 
+def heading_of(name: SectionName, note: str = "", /) -> str:
+    """Return the line above a section, with a note on what stands below it."""
+    return f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
+
+
 def fill_section(
     name: SectionName,
     lines: Sequence[SectionLine],
@@ -332,8 +323,10 @@ def fill_section(
 
     With `places` of the memories, the lines that fit are in that order.
     """
+    if not lines:
+        return FilledSection(name=name, room=room)
     latest_first = name is SectionName.RECENT
-    heading = f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
+    heading = heading_of(name, note)
     left = room - len(heading) - 1
     kept: list[SectionLine] = []
     dropped: list[str] = []

@@ -1,0 +1,176 @@
+"""What Git's own files say of a repository: its shared directory, its origin, its first commit.
+
+Reading them costs less than starting the program, and variables of a git hook do not mislead it. The program is started
+only for a first commit that lies in a pack.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+READ_BYTES: Final = 1024 * 1024
+LOOSE_COMMITS: Final = 1_000
+"""Commits that are read one by one before the program is asked."""
+PROGRAM_S: Final = 1.0
+_USUAL_PORTS: Final = frozenset({22, 80, 443, 9418})
+_CASELESS_HOSTS: Final = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
+_SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(\S+)")
+"""`user@host:path`; a host of one letter is a drive of Windows."""
+_URL_LINE: Final = re.compile(r'url\s*=\s*"?([^"]*?)"?', re.IGNORECASE)
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_PROGRAM: Final = (
+    *("--no-replace-objects", "-c", "core.fsmonitor=false", "rev-list", "--first-parent", "--max-parents=0", "HEAD"),
+)
+
+
+class GitPlace(NamedTuple):
+    """A folder with a working copy, the git directory that its worktrees share, and whether it is a submodule."""
+
+    top: Path
+    common: Path
+    is_submodule: bool
+
+
+def git_place(folder: Path, /) -> GitPlace | None:
+    """Return the working copy whose top is `folder`; None if that is none."""
+    dot_git = folder / ".git"
+    if dot_git.is_dir():
+        return GitPlace(folder, dot_git.resolve(), is_submodule=False)
+    pointer = _read_text(dot_git)
+    if not pointer.startswith("gitdir:"):
+        return None
+    own = (folder / pointer.removeprefix("gitdir:").strip()).resolve()
+    # A worktree names the shared directory; a submodule has one of its own, inside that of its parent.
+    shared = _read_text(own / "commondir").strip()
+    if not shared:
+        return GitPlace(folder, own, is_submodule="modules" in own.parts)
+    return GitPlace(folder, (own / shared).resolve(), is_submodule=False)
+
+
+def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
+    """Return host and path of the remote `origin`; None without one on a network.
+
+    A relative address, as submodules have, is one beside `parent`, the origin of the repository around it.
+    """
+    url = _origin_url(common)
+    if parent is not None and url.startswith(("./", "../")):
+        host, _, path = parent.partition("/")
+        joined = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
+        return network_origin(f"https://{host}{joined}")
+    return network_origin(url)
+
+
+def network_origin(url: str, /) -> str | None:
+    """Return host and path of a remote repository, the same for each form of its address; None if it is no remote."""
+    if "://" in url:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            return None
+        if not host or parts.scheme == "file":
+            return None
+        host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", parts.path
+    elif (match := _SCP_FORM.fullmatch(url)) is not None:
+        host, path = match[1].lower(), match[2]
+    else:
+        return None
+    path = path.strip("/").removesuffix(".git").rstrip("/")
+    return f"{host}/{path.lower() if host in _CASELESS_HOSTS else path}"
+
+
+def root_commit(common: Path, /) -> str | None:
+    """Return the id of the commit that the history of `HEAD` began with; None if that cannot be read in time.
+
+    Empty without commits, and for a shallow clone, whose history begins elsewhere. Only first parents are followed: a
+    merged history, as of a subtree, is another repository's.
+    """
+    if (common / "shallow").exists():
+        return ""
+    commit = _head_commit(common)
+    for _ in range(LOOSE_COMMITS):
+        if not commit:
+            break
+        text = _loose_object(common, commit)
+        if text is None:
+            return _root_by_program(common)
+        parent = next((line for line in text.split("\n\n", 1)[0].splitlines() if line.startswith("parent ")), None)
+        if parent is None:
+            return commit
+        commit = parent.removeprefix("parent ").strip()
+    return _root_by_program(common) if commit or (common / "reftable").is_dir() else ""
+
+
+def _head_commit(common: Path) -> str:
+    """Return the id of the commit at `HEAD`; empty before the first commit."""
+    head = _read_text(common / "HEAD").strip()
+    if not head.startswith("ref:"):
+        return head if _COMMIT.fullmatch(head) else ""
+    name = head.removeprefix("ref:").strip()
+    loose = _read_text(common / name).strip()
+    packed = (line.partition(" ") for line in _read_text(common / "packed-refs").splitlines())
+    commit = loose or next((commit for commit, _, ref in packed if ref.strip() == name), "")
+    return commit if _COMMIT.fullmatch(commit) else ""
+
+
+def _loose_object(common: Path, commit: str) -> str | None:
+    """Return the text of a commit that has a file of its own; None if it lies in a pack."""
+    try:
+        with (common / "objects" / commit[:2] / commit[2:]).open("rb") as file:
+            data = zlib.decompressobj().decompress(file.read(READ_BYTES), READ_BYTES)
+    except (OSError, zlib.error):
+        return None
+    kind, _, body = data.partition(b"\0")
+    return body.decode("utf-8", "replace") if kind.startswith(b"commit ") else None
+
+
+def _root_by_program(common: Path) -> str | None:
+    program = shutil.which("git")
+    # Windows looks for programs in the current folder too, where a repository could offer its own.
+    if program is None or Path(program).resolve().is_relative_to(Path.cwd()):
+        return None
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    settings |= {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and no argument of the repository's
+            [program, "--git-dir", str(common), *_PROGRAM],
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROGRAM_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit = done.stdout.decode("ascii", "replace").strip()
+    return commit if _COMMIT.fullmatch(commit) else None
+
+
+def _origin_url(common: Path) -> str:
+    """Return the address of the remote `origin` in a repository's settings; empty if there is none."""
+    section = ""
+    for line in _read_text(common / "config").splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            name, _, rest = text.partition(" ")
+            section = f"{name.lower()} {rest}"
+        elif section == '[remote "origin"]' and (match := _URL_LINE.fullmatch(text)) is not None:
+            return match[1]
+    return ""
+
+
+def _read_text(file: Path) -> str:
+    """Return the text of a small file; empty if it cannot be read."""
+    try:
+        # A pipe in its place would be waited for.
+        if not file.is_file():
+            return ""
+        with file.open("rb") as opened:
+            return opened.read(READ_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,189 @@
+"""Which project a folder belongs to: one rule for hooks, imports, MCP servers and commands.
+
+Clones, worktrees and subfolders of a repository are one project, and so are copies with the same history. Everything is
+read from Git's files and from the path; no file that a repository carries decides.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from elytron_assistants.git_files import GitPlace, git_place, origin_of, root_commit
+from elytron_core import limits
+from elytron_core.model import Value
+
+START_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
+"""Variables in which assistants name the folder that a session started in; all end alike."""
+_HOST_FOLDERS: Final = (".claude", ".codex", ".cursor", ".gemini")
+"""Folders of assistants in the home folder: what lies there without Git is no project."""
+_SCRATCH: Final = "scratchpad"
+_MANIFESTS: Final = (
+    *("package.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod", "pom.xml", "build.gradle"),
+    *("build.gradle.kts", "composer.json", "Gemfile", "mix.exs", "pubspec.yaml", "deno.json", "Package.swift"),
+)
+"""Files that make a folder a package of its repository."""
+
+
+class ProjectSource(StrEnum):
+    """What a project's key was made of."""
+
+    PIN = "pin"
+    """The user's own assignment of a path."""
+    ORIGIN = "origin"
+    """The remote `origin`, without credentials."""
+    ROOT = "root_commit"
+    """The first commit, where no origin is on a network."""
+    PATH = "git_folder"
+    """The git directory: there are no commits, or their history is cut or cannot be read."""
+    FOLDER = "folder"
+    """A folder without Git."""
+
+
+class ProjectIdentity(Value):
+    """The project of a folder. `space` is its key and the name of its own space, a digest that tells nothing."""
+
+    space: str
+    source: ProjectSource
+    label: str
+    path: str
+    """The git directory that worktrees share, or the folder."""
+    root: str | None = None
+    """The first commit; empty if there is none, None if it could not be read, or was not because there is an origin."""
+    former: tuple[str, ...] = ()
+    """Keys that the folder had before it had commits, or under earlier versions, the latest first."""
+    package: str | None = None
+    """Path of the package in the repository that the folder is in."""
+    parent: "ProjectIdentity | None" = None
+    """The repository around a submodule."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags of what is stored from the folder."""
+        return () if self.package is None else (f"package:{self.package}"[: limits.NAME_CHARS].strip(),)
+
+
+def repository_of(
+    folder: Path, /, *, pins: Mapping[str, str] = MappingProxyType({}), cwd: Path | None = None
+) -> ProjectIdentity | None:
+    """Return the project that `folder` belongs to; None in places of the person: home, temporary and scratch folders.
+
+    A pin, which names a space for a path, counts first, the longest one. A folder that is gone counts as the nearest
+    one above it. The package is that of `cwd`, where this is another folder of the same working copy.
+    """
+    place = _existing_folder(folder)
+    pinned = max((path for path in pins if place.is_relative_to(path)), key=len, default=None)
+    if pinned is not None:
+        return ProjectIdentity(space=pins[pinned], source=ProjectSource.PIN, label=_label_of(Path(pinned)), path=pinned)
+    git = working_copy(place)
+    if git is not None:
+        return _git_repository(git, _existing_folder(cwd or folder), pins)
+    hosts = (Path.home().resolve() / name for name in _HOST_FOLDERS)
+    if place in _shared_folders() or _SCRATCH in place.parts or any(map(place.is_relative_to, hosts)):
+        return None
+    return ProjectIdentity(
+        space=space_name(f"path:{place}"), source=ProjectSource.FOLDER, label=_label_of(place), path=str(place)
+    )
+
+
+def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mapping[str, str]) -> Path | None:
+    """Return the folder that a session started in, which its host names; else `cwd`, which commands may have changed.
+
+    A start folder that is gone counts only where `cwd` is gone too. It does not count for a `cwd` elsewhere that is in
+    a repository: the variable may be that of another assistant, in whose terminal this one was started.
+    """
+    paths = (*roots[:1], *(environment.get(name, "") for name in START_VARIABLES), cwd)
+    folders = [Path(path) for path in paths if path and Path(path).is_absolute()]
+    if not folders:
+        return None
+    start, current = next((folder for folder in folders if folder.is_dir()), folders[0]), folders[-1]
+    is_elsewhere = current.is_dir() and not current.resolve().is_relative_to(start.resolve())
+    return current if is_elsewhere and working_copy(current.resolve()) is not None else start
+
+
+def working_copy(place: Path, /) -> GitPlace | None:
+    """Return the working copy that a folder, with links followed, lies in; None if that is none of a project."""
+    shared = _shared_folders()
+    tops = (each for each in (place, *place.parents) if each not in shared)
+    return next((git for top in tops if (git := git_place(top)) is not None), None)
+
+
+def space_name(identity: str, /) -> str:
+    """Return the name of the space for an identity: a digest, because others of the store see names of spaces."""
+    return f"project-{hashlib.blake2b(identity.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
+
+
+class _IdentityParts(NamedTuple):
+    text: str
+    source: ProjectSource
+    label: str
+    root: str | None = None
+    former: tuple[str, ...] = ()
+
+
+def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> ProjectIdentity:
+    parent = repository_of(git.top.parent, pins=pins) if git.is_submodule else None
+    identity = _identity_of(git)
+    return ProjectIdentity(
+        space=space_name(identity.text),
+        source=identity.source,
+        label=identity.label,
+        path=str(git.common),
+        root=identity.root,
+        former=identity.former,
+        package=_package_of(git.top, place),
+        parent=parent,
+    )
+
+
+def _identity_of(git: GitPlace) -> _IdentityParts:
+    origin = origin_of(git.common, parent=_parent_origin(git))
+    if origin is not None:
+        # Two names tell projects of one owner apart, and forks of one project.
+        label = "/".join(origin.split("/")[1:][-2:]) or origin
+        return _IdentityParts(f"git:{origin}", ProjectSource.ORIGIN, label[: limits.NAME_CHARS].strip())
+    root, label = root_commit(git.common), _label_of(git.common)
+    own, folder = f"path:{git.common}", space_name(f"path:{git.top}")
+    if root:
+        return _IdentityParts(f"root:{root}", ProjectSource.ROOT, label, root, (space_name(own), folder))
+    return _IdentityParts(own, ProjectSource.PATH, label, root, (folder,))
+
+
+def _parent_origin(git: GitPlace) -> str | None:
+    """Return the origin of the repository around a submodule; None for any other repository."""
+    if not git.is_submodule:
+        return None
+    around = working_copy(git.top.parent)
+    return origin_of(around.common, parent=_parent_origin(around)) if around is not None else None
+
+
+def _label_of(path: Path) -> str:
+    folder = path.parent if path.name == ".git" else path
+    return (folder.name.removesuffix(".git") or str(folder))[: limits.NAME_CHARS].strip()
+
+
+def _package_of(top: Path, place: Path) -> str | None:
+    """Return the nearest folder below `top` with a manifest, from `place` upwards; None if there is none."""
+    if not place.is_relative_to(top):
+        return None
+    inner: Iterable[Path] = (each for each in (place, *place.parents) if each != top and each.is_relative_to(top))
+    package = next((each for each in inner if any((each / name).is_file() for name in _MANIFESTS)), None)
+    return package.relative_to(top).as_posix() if package is not None else None
+
+
+def _shared_folders() -> frozenset[Path]:
+    """Return the places in which many projects lie; a repository at one of them is none of these projects."""
+    home, temporary = Path.home().resolve(), Path(tempfile.gettempdir()).resolve()
+    usual = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named, not used
+    return frozenset((home, temporary, Path(home.anchor), *(home / name for name in _HOST_FOLDERS), *usual))
+
+
+def _existing_folder(folder: Path) -> Path:
+    """Return the folder, or if it is gone the nearest one above it, with links followed."""
+    place = folder.absolute()
+    while not place.is_dir() and place != place.parent:
+        place = place.parent
+    return place.resolve()

@@ -1,0 +1,123 @@
+"""Sessions of Gemini CLI: a log of messages and changes to them, or in old versions one JSON document."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from elytron_assistants.foreign_json import ForeignObject
+from elytron_assistants.sessions import session_files
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
+from elytron_assistants.sessions.tool_marks import read_call, read_result, shortened_output
+from elytron_core.strict_json import Json
+
+_HOST: Final = AssistantHost.GEMINI
+_CHATS: Final = "chats"
+_SILENT: Final = frozenset({"info", "error", "warning"})
+
+Messages = list[ForeignObject]
+
+
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
+    """Yield the files of chats below the folder of projects; of one in both forms, the newer form.
+
+    A subagent's chat is in a folder that has the name of its parent.
+    """
+    folders = _project_folders(place.parent / "projects.json")
+    read = partial(_read_as_whole, folders)
+    folder_of = partial(_chat_folder, folders)
+    sources = list(session_files.file_sources(_HOST, place, tally, read, folder_of, suffixes=(".jsonl", ".json")))
+    rewritten = {source.path.with_suffix(".json") for source in sources if source.path.suffix == ".jsonl"}
+    for source in sources:
+        if source.path in rewritten:
+            tally.skipped[SkipCause.REPLACED] += 1
+        elif _CHATS in source.path.parts:
+            yield source
+
+
+def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> AssistantSession | None:
+    """Return a chat, as a whole: a later line may change any earlier message."""
+    head, messages, taken_back = _read_state(path, tally)
+    log, dead = SessionLog(tally), SessionLog(tally)
+    for target, items in ((log, messages), (dead, taken_back)):
+        for message in items:
+            _read_message(target, message, tally)
+    log.taken_back += dead.turns
+    is_subagent = head.text("kind") == "subagent" or path.parent.name != _CHATS
+    session = log.session(head.text("sessionId") or path.stem, _HOST, folder, title=head.text("summary") or None)
+    return replace(session, parent=path.parent.name) if is_subagent else session
+
+
+def _read_as_whole(
+    folders: Mapping[str, str], path: Path, _: session_files.SessionPosition | None, tally: ReadTally
+) -> AssistantSession | None:
+    return read_session(path, _chat_folder(folders, path), tally)
+
+
+def _chat_folder(folders: Mapping[str, str], path: Path) -> str | None:
+    return folders.get(path.parts[path.parts.index(_CHATS) - 1])
+
+
+def _project_folders(file: Path) -> Mapping[str, str]:
+    """Return the folder of each project id; old ids are digests of the folder."""
+    document = (session_files.read_document(file, ReadTally()) if file.is_file() else None) or ForeignObject({})
+    projects = document.part("projects").fields or document.fields
+    folders = {project: folder for folder, project in projects.items() if isinstance(project, str)}
+    return folders | {sha256(folder.encode("utf-8", "replace")).hexdigest(): folder for folder in projects}
+
+
+def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, Messages]:
+    """Return the head of a chat, its messages in their last state, and those that were taken back."""
+    if path.suffix == ".json":
+        document = session_files.read_document(path, tally) or ForeignObject({})
+        return document, [_slim_message(item) for item in document.parts("messages")], []
+    head: dict[str, Json] = {}
+    messages: dict[str, ForeignObject] = {}
+    taken_back: Messages = []
+    with session_files.open_regular(path) as file:
+        for _, line in session_files.read_objects(file, tally):
+            if "$set" in line.fields:
+                changes = line.part("$set")
+                if "messages" in changes.fields:
+                    items = enumerate(changes.parts("messages"))
+                    messages = {item.text("id") or f"#{place}": _slim_message(item) for place, item in items}
+                head |= changes.fields
+            elif "$rewindTo" in line.fields:
+                ids, target = list(messages), line.text("$rewindTo")
+                place = ids.index(target) if target in messages else len(ids)
+                taken_back += [messages.pop(each) for each in ids[place:]]
+            elif "type" in line.fields:
+                messages[line.text("id") or f"#{len(messages)}"] = _slim_message(line)
+            else:
+                head |= line.fields
+    return ForeignObject(head), list(messages.values()), taken_back
+
+
+def _slim_message(message: ForeignObject) -> ForeignObject:
+    """Return what is read of a message: of its tools' results the part that has their exit code."""
+    calls: list[Json] = []
+    for call in message.parts("toolCalls"):
+        responses = (part.part("functionResponse").part("response") for part in call.parts("result"))
+        output = "\n".join(response.text("output", "error") for response in responses)
+        calls.append({**call.only("id", "name", "args", "status").fields, "output": shortened_output(output)})
+    fields = message.only("id", "type", "timestamp", "content", "model").fields
+    return ForeignObject({**fields, "toolCalls": calls})
+
+
+def _read_message(log: SessionLog, message: ForeignObject, tally: ReadTally) -> None:
+    at = message.time("timestamp")
+    match message.text("type"):
+        case "user":
+            log.add_prompt(message.words("content"), message.text("id"), at=at)
+        case "gemini":
+            log.add_reply(message.words("content"), at=at, model=message.text("model"))
+            for call in message.parts("toolCalls"):
+                log.add_call(read_call(call.text("id"), call.text("name"), call.arguments("args")))
+                if status := call.text("status"):
+                    result = read_result(call.text("output"), is_error=status in {"error", "cancelled"})
+                    log.add_result(call.text("id"), result)
+        case kind:
+            tally.note_unknown(_HOST, kind, silent=_SILENT)

@@ -1,0 +1,138 @@
+"""Memory files of assistants: what a person wrote for them, and what they noted by themselves, as single notes."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from elytron_assistants.sessions.claude_code import session_folder
+from elytron_assistants.sessions.session_files import open_regular
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipCause
+from elytron_assistants.sessions.tool_marks import without_home
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+
+CHANNEL: Final = AssistantHost.MEMORY_FILES.value
+_FILE_BYTES: Final = 1024 * 1024
+_NOTE_CHARS: Final = 4_000
+_HAND_WRITTEN: Final = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")
+_IN_REPOSITORY: Final = (*_HAND_WRITTEN, "CLAUDE.local.md", ".claude/CLAUDE.md")
+_BULLET: Final = re.compile(r"(?:[-*+]|\d{1,3}[.)]) +(?=\S)")
+_HEADING: Final = re.compile(r"(#{1,6}) +(\S.*)")
+_FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_FOLDER: Final = re.compile(r"^[-*#\s]*(?:applies_to: *)?cwd *[:=] *`?([^\s`,;]+)")
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+class NoteOrigin(StrEnum):
+    """Whose words a memory file holds, which decides how far they are trusted."""
+
+    PERSON = "person"
+    """The person's own file, in their home."""
+    ASSISTANT = "assistant"
+    """What an assistant noted by itself."""
+    REPOSITORY = "repository"
+    """A file of the repository, which others may have written."""
+
+    @property
+    def role(self) -> EvidenceRole:
+        return {"person": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}.get(self.value, EvidenceRole.TOOL)
+
+    @property
+    def authority(self) -> EvidenceAuthority | None:
+        """The authority of a note; None leaves it to the role."""
+        authorities = {
+            "assistant": EvidenceAuthority.ARCHIVE_EVIDENCE,
+            "repository": EvidenceAuthority.EXTERNAL_CONTENT,
+        }
+        return authorities.get(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A memory file: its owner's folder, None for the person's own, and which assistant reads it."""
+
+    path: Path
+    origin: NoteOrigin
+    folder: str | None = None
+    is_sectioned: bool = False
+    """True if each section names its folder itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNote:
+    """One note of a memory file, with the line on which it begins."""
+
+    id: str
+    text: str
+    line: int
+    folder: str | None
+
+
+def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Path], /) -> Iterator[MemoryFile]:
+    """Yield the memory files that exist: the person's own in `homes`, those in `roots`, and what assistants noted."""
+    for home in homes:
+        yield from (MemoryFile(home / name, NoteOrigin.PERSON) for name in _HAND_WRITTEN if (home / name).is_file())
+        memories = home / "memories" / "MEMORY.md"
+        if memories.is_file():
+            yield MemoryFile(memories, NoteOrigin.ASSISTANT, folder="", is_sectioned=True)
+    for root in dict.fromkeys(roots):
+        rules = sorted((root / ".claude" / "rules").glob("*.md"))
+        for path in (*(root / name for name in _IN_REPOSITORY), *rules):
+            if path.is_file() and not path.is_symlink():
+                yield MemoryFile(path, NoteOrigin.REPOSITORY, str(root))
+    for path in sorted(projects.glob("*/memory/*.md")):
+        yield MemoryFile(path, NoteOrigin.ASSISTANT, _project_owner(path.parents[1]))
+
+
+def _project_owner(project: Path) -> str:
+    """Return the folder that the sessions beside an assistant's notes name; empty if there is none."""
+    sessions = (file for file in sorted(project.glob("*.jsonl")) if file.is_file() and not file.is_symlink())
+    return next((folder for file in sessions if (folder := session_folder(file))), "")
+
+
+def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
+    """Return the notes of a memory file: each bullet and paragraph with its heading; a topic file is one note."""
+    try:
+        with open_regular(file.path) as opened:
+            data = opened.read(_FILE_BYTES + 1)
+    except OSError:
+        tally.skipped[SkipCause.UNREADABLE] += 1
+        return []
+    tally.read_bytes += len(data)
+    if len(data) > _FILE_BYTES:
+        tally.skipped[SkipCause.TOO_LONG] += 1
+        return []
+    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), data.decode("utf-8-sig", "replace"))
+    is_topic = file.origin is NoteOrigin.ASSISTANT and file.path.name != "MEMORY.md"
+    blocks = [(1, _FRONT_MATTER.sub("", text), "")] if is_topic else _note_blocks(text)
+    notes: dict[str, MemoryNote] = {}
+    for line, block, named_folder in blocks:
+        if words := without_home(block)[:_NOTE_CHARS].strip():
+            digest = blake2b(f"{file.path}\n{words}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+            notes[digest] = MemoryNote(digest, words, line, named_folder if file.is_sectioned else file.folder)
+    return list(notes.values())
+
+
+def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the bullets and paragraphs with their first lines and the folder that their section names.
+
+    A heading begins the notes below it, one of the first level a section.
+    """
+    heading, folder, first_line = "", "", 0
+    block: list[str] = []
+    for number, line in enumerate((*text.splitlines(), ""), 1):
+        title = _HEADING.fullmatch(line.strip())
+        if block and (title or not line.strip() or _BULLET.match(line)):
+            words = "\n".join(block).strip()
+            yield first_line, f"{heading}: {words}" if heading else words, folder
+            block = []
+        if owner := _FOLDER.match(line):
+            folder = owner[1]
+        if title is not None:
+            heading, folder = title[2].strip(), "" if len(title[1]) == 1 else folder
+        elif line.strip() and not line.startswith("@"):
+            first_line = first_line if block else number
+            block.append(line if block else _BULLET.sub("", line, count=1))

@@ -1,0 +1,277 @@
+"""Files of other programs: opened without following links, read line by line, and read on where a run ended."""
+
+import hashlib
+import importlib
+import io
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from elytron_assistants.foreign_json import ForeignObject, parse_object
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+
+LINE_BYTES: Final = limits.IMPORT_LINE_BYTES
+"""A longer line is skipped without being held in memory."""
+DOCUMENT_BYTES: Final = 64 * 1024 * 1024
+"""The largest file that is one JSON document."""
+_DEPTH: Final = 8
+_ENTRIES: Final = 500_000
+"""Names in the folders of one assistant that are entry_count at."""
+_DIGESTED_BYTES: Final = 4096
+_BUSY_S: Final = 5
+_WAL_MODE: Final = 2
+"""At byte 18 of an SQLite file: it is written through a log beside it."""
+_ZSTD_MODULES: Final = ("compression.zstd", "backports.zstd", "zstandard")
+
+
+class SessionPosition(Value):
+    """How far a source was read. `prompts` are digests of its prompts, by which a fork's copies are recognised."""
+
+    size: int
+    changed: int
+    rules: int = 0
+    """Version of the list of what is dropped."""
+    offset: int = 0
+    digest: str = ""
+    """Digest of the bytes before `offset`."""
+    session: str = ""
+    """The session whose words were stored; empty if there were none to store."""
+    folder: str = ""
+    first_id: str = ""
+    prompts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Of a memory file: the ids of its notes."""
+    retired: tuple[str, ...] = ()
+    """Those that were in it before."""
+
+
+ReadFile = Callable[[Path, SessionPosition | None, ReadTally], AssistantSession | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSource:
+    """A file, or a session in a database, that can be read. `changed` is the time of its last change, in ns or ms."""
+
+    host: AssistantHost
+    path: Path
+    size: int
+    changed: int
+    read: Callable[[SessionPosition | None, ReadTally], AssistantSession | None]
+    key: str = ""
+    """Which session of its file it is, if the file holds several."""
+    peek: Callable[[], str | None] | None = None
+    """Returns the folder that it names, from its beginning."""
+
+    @property
+    def changed_ms(self) -> int:
+        """The time of its last change in milliseconds since 1970."""
+        return self.changed // 1_000_000 if self.changed > limits.LATEST_MS else self.changed
+
+
+def file_sources(
+    host: AssistantHost,
+    place: Path,
+    tally: ReadTally,
+    read: ReadFile,
+    peek: Callable[[Path], str | None],
+    /,
+    *,
+    suffixes: tuple[str, ...] = (".jsonl",),
+) -> Iterator[SessionSource]:
+    """Yield the files of sessions below a folder."""
+    for entry in walk_files(place, tally, suffixes=suffixes):
+        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
+        yield SessionSource(
+            host, path, status.st_size, status.st_mtime_ns, partial(read, path), peek=partial(peek, path)
+        )
+
+
+def whole_source(
+    host: AssistantHost,
+    file: Path,
+    size: int,
+    changed: int,
+    read: Callable[[ReadTally], AssistantSession | None],
+    /,
+    *,
+    key: str,
+    folder: str | None,
+) -> SessionSource:
+    """Return a session in a database. It is read as a whole, because any of its rows may change."""
+    return SessionSource(host, file, size, changed, lambda _, tally: read(tally), key=key, peek=lambda: folder)
+
+
+def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) -> Iterator[os.DirEntry[str]]:
+    """Yield the files below `folder` in the order of their names; links, pipes and devices are counted only."""
+    folders, entry_count = [(os.fspath(folder), 0)], 0
+    while folders:
+        place, depth = folders.pop()
+        try:
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        entry_count += len(entries)
+        if entry_count > _ENTRIES:
+            return
+        below: list[tuple[str, int]] = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below += [(entry.path, depth + 1)] if depth < _DEPTH else []
+            elif entry.name.endswith(suffixes):
+                if entry.is_file(follow_symlinks=False):
+                    yield entry
+                else:
+                    tally.skipped[SkipCause.LINK] += 1
+        folders += reversed(below)
+
+
+@contextmanager
+def open_regular(path: Path, /) -> Generator[BinaryIO]:
+    """Open a file that is neither a link nor a pipe nor a device. Raises OSError."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - by its descriptor
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("is not a regular file")
+        yield file
+
+
+@contextmanager
+def open_lines(path: Path, /) -> Generator[BinaryIO | None]:
+    """Open a file of lines, uncompressed where it ends in `.zst`; None where no module can do that. Raises OSError."""
+    with open_regular(path) as file:
+        if path.suffix != ".zst":
+            yield file
+            return
+        module = _zstd_module()
+        if module is None:
+            yield None
+            return
+        is_standard = hasattr(module, "ZstdFile")
+        plain = module.ZstdFile(file) if is_standard else module.ZstdDecompressor().stream_reader(file)
+        try:
+            with plain:
+                yield io.BufferedReader(plain)
+        except module.ZstdError as error:
+            raise OSError("is damaged") from error
+
+
+def _zstd_module() -> Any | None:
+    for name in _ZSTD_MODULES:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def resume_offset(file: BinaryIO, position: SessionPosition | None, /) -> int:
+    """Return the offset to read from: that of `position` if the bytes before it are still the same, else 0."""
+    if position is None or not position.offset or digest_before(file, position.offset) != position.digest:
+        return 0
+    return position.offset
+
+
+def digest_before(file: BinaryIO, offset: int, /) -> str:
+    """Return a digest of the bytes before `offset`, or of as many of them as tell two files apart."""
+    start = max(0, offset - _DIGESTED_BYTES)
+    file.seek(start)
+    return hashlib.blake2b(file.read(offset - start), digest_size=16).hexdigest()
+
+
+def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iterator[tuple[int, ForeignObject]]:
+    """Yield the JSON object on each line from the offset `start` on, with the line's offset.
+
+    Lines that are too long, or hold no object, are counted; a last line that is not written to its end yet is not.
+    """
+    if file.seekable():
+        file.seek(start)
+    offset = start
+    while not tally.is_stopped and (line := file.readline(LINE_BYTES)):
+        here, offset = offset, offset + len(line)
+        tally.add_bytes(len(line))
+        is_ended = line.endswith(b"\n")
+        if not is_ended and len(line) == LINE_BYTES:
+            while (rest := file.readline(LINE_BYTES)) and not rest.endswith(b"\n"):
+                offset += len(rest)
+                tally.add_bytes(len(rest))
+            offset += len(rest)
+            tally.skipped[SkipCause.TOO_LONG] += 1
+        elif line.strip():
+            value = parse_object(line)
+            if value is not None:
+                yield here, value
+            elif is_ended:
+                tally.skipped[SkipCause.DAMAGED] += 1
+
+
+def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
+    """Return the JSON object that a file is; None, and counted, if it is none or too large."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(DOCUMENT_BYTES + 1)
+    except OSError:
+        tally.skipped[SkipCause.UNREADABLE] += 1
+        return None
+    tally.add_bytes(len(data))
+    value = parse_object(data) if len(data) <= DOCUMENT_BYTES else None
+    if value is None:
+        tally.skipped[SkipCause.DAMAGED if len(data) <= DOCUMENT_BYTES else SkipCause.TOO_LONG] += 1
+    return value
+
+
+def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.Connection | None:
+    """Open another program's SQLite file for reading until `stack` closes; None, and counted, if that fails.
+
+    To read a closed database in WAL mode would leave the two files of its log beside it, so a copy of it is read.
+    """
+    try:
+        with open_regular(path) as file:
+            head = file.read(100)
+        if head[18:19] == bytes([_WAL_MODE]) and not Path(f"{path}-wal").exists():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-sessions-"))
+            path = Path(shutil.copyfile(path, Path(folder) / "copy.db"))
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, check_same_thread=False
+        )
+        stack.callback(connection.close)
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except (OSError, sqlite3.Error):
+        tally.skipped[SkipCause.UNREADABLE] += 1
+        return None
+    return connection
+
+
+def table_columns(connection: sqlite3.Connection, table: str, /) -> frozenset[str]:
+    """Return the columns of a table; none if there is no such table."""
+    return frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
+
+
+def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tuple[object, ...], ForeignObject]]:
+    """Yield the rows whose last column is a JSON object, with that; the others are counted."""
+    for *fields, data in rows:
+        if not isinstance(data, str | bytes):
+            tally.skipped[SkipCause.TOO_LONG] += 1
+            continue
+        tally.add_bytes(len(data))
+        if (value := parse_object(data)) is None:
+            tally.skipped[SkipCause.DAMAGED] += 1
+        else:
+            yield tuple(fields), value
+
+
+def changed_at(file: BinaryIO, /) -> Instant:
+    """Return the time of a file's last change."""
+    return Instant(os.fstat(file.fileno()).st_mtime_ns // 1_000_000)

@@ -1,0 +1,231 @@
+"""A session as every reader returns it, and the log in which a reader collects it turn by turn."""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+from elytron.importers.message_shape import optional_title
+from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, call_decisions, command_fixes
+from elytron_core.clock import Instant
+from elytron_core.evidence import EvidenceRole
+from elytron_core.text.program_parts import typed_text
+
+_KINDS, _KIND_CHARS = 200, 60
+"""Unknown types of records that are counted by name, and how long a name may be."""
+
+
+class AssistantHost(StrEnum):
+    """A coding assistant whose sessions can be read. Its word is the channel of what is stored."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+    CURSOR = "cursor"
+    MEMORY_FILES = "memory-files"
+    """Memory files of all of them."""
+
+
+class SkipCause(StrEnum):
+    """Why something on disk is not stored."""
+
+    PROGRAM = "program"
+    """Words in the person's role that a program wrote."""
+    REWOUND = "rewound"
+    """A prompt or reply that the person took back."""
+    FORK = "fork"
+    """A prompt or reply that a fork copied from another session."""
+    SIDE_CHAIN = "side_chain"
+    """An entry of a subagent inside another session."""
+    SUBAGENT = "subagent"
+    """A session of a subagent; the caller may ask for it."""
+    NO_FOLDER = "no_folder"
+    """A session, note or file that does not say which folder it belongs to."""
+    NO_WORDS = "no_words"
+    """A session in which nobody typed anything."""
+    OLDER = "older"
+    """A session that ended before the requested time."""
+    TOO_LONG = "too_long"
+    """A line, record or file beyond the size limit."""
+    DAMAGED = "damaged"
+    """A line or record that is not valid JSON."""
+    COMPRESSED = "compressed"
+    """A compressed file, and no module for zstd is installed."""
+    UNREADABLE = "unreadable"
+    """A file that cannot be opened, or a database without the expected tables."""
+    LINK = "link"
+    """A link, pipe or device in a folder of sessions."""
+    OLD_STORAGE = "old_storage"
+    """OpenCode's storage from before version 1.2, as single JSON files."""
+    REPLACED = "replaced"
+    """An older copy of a session that is there in a newer form too."""
+
+
+@dataclass(slots=True)
+class ReadTally:
+    """Counts of what was read, what was skipped and why, and which types of records no reader knows."""
+
+    read_bytes: int = 0
+    is_stopped: bool = False
+    """True once the run was cancelled: a thread that still reads ends."""
+    skipped: Counter[SkipCause] = field(default_factory=Counter[SkipCause])
+    unknown: Counter[str] = field(default_factory=Counter[str])
+
+    on_progress: Callable[[], None] | None = None
+
+    def add_bytes(self, count: int, /) -> None:
+        """Count what was read."""
+        before = self.read_bytes >> 20
+        self.read_bytes += count
+        if self.on_progress is not None and self.read_bytes >> 20 != before:
+            self.on_progress()
+
+    def note_unknown(self, host: AssistantHost, kind: object, /, *, silent: Container[str] = ()) -> None:
+        """Count a record of a type that the reader of `host` does not know; `silent` ones have nothing to store."""
+        name = f"{host.value}:{str(kind)[:_KIND_CHARS]}"
+        if str(kind) not in silent and (name in self.unknown or len(self.unknown) < _KINDS):
+            self.unknown[name] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntry:
+    """What one side said. `id` is the prompt's: a reply has that of the prompt that it answers, "" if there is none."""
+
+    role: EvidenceRole
+    text: str
+    id: str = ""
+    at: Instant | None = None
+    model: str = ""
+    marks: tuple[SessionMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantSession:
+    """One session: where it took place and what was said in it. `parent` is set for a subagent's session.
+
+    `resume_at` is the offset of its file from which a later run reads, and `is_rewound` says that the person took back
+    entries which an earlier run may have stored: `taken_back`.
+    """
+
+    id: str
+    host: AssistantHost
+    folder: str | None
+    entries: tuple[SessionEntry, ...]
+    branch: str | None = None
+    parent: str | None = None
+    fork_of: str | None = None
+    title: str | None = None
+    first_id: str = ""
+    resume_at: int = 0
+    taken_back: tuple[SessionEntry, ...] = ()
+    is_whole: bool = True
+    """False if only the end of its file was read."""
+
+    def with_reply(self, text: str, /) -> "AssistantSession":
+        """Return the session's last turn alone, with this reply; an empty text leaves the reply as it is."""
+        prompts = [place for place, entry in enumerate(self.entries) if entry.role is EvidenceRole.USER]
+        entries = list(self.entries[prompts[-1] :] if prompts else self.entries)
+        if text.strip():
+            reply = next((entry for entry in entries if entry.role is EvidenceRole.ASSISTANT), None)
+            usual = SessionEntry(EvidenceRole.ASSISTANT, "", entries[0].id if entries else "")
+            entries = [*(entry for entry in entries if entry is not reply), replace(reply or usual, text=text.strip())]
+        return replace(self, entries=tuple(entries))
+
+
+@dataclass(slots=True)
+class SessionTurn:
+    """A prompt with its reply and the tools that were used between them. `offset` is where it begins in its file."""
+
+    prompt: SessionEntry | None = None
+    reply: SessionEntry | None = None
+    reply_key: str = ""
+    calls: list[ToolRun] = field(default_factory=list[ToolRun])
+    offset: int = 0
+
+    @property
+    def entries(self) -> Iterator[SessionEntry]:
+        """Yield prompt and reply; the marks stand beside the reply, or without one beside the prompt."""
+        marks = tuple(mark for call in self.calls for mark in call.marks)
+        if self.prompt is not None:
+            # A web page that was read takes nothing from the person's own words.
+            inner_marks = tuple(mark for mark in marks if not mark.is_outside)
+            yield replace(self.prompt, marks=inner_marks if self.reply is None else ())
+        if self.reply is not None:
+            yield replace(self.reply, marks=marks)
+
+
+class SessionLog:
+    """Collects a session in its order: prompts, replies, tool calls and their results."""
+
+    def __init__(self, tally: ReadTally, /, *, calls: dict[str, ToolRun] | None = None) -> None:
+        self.turns: list[SessionTurn] = []
+        self.taken_back: list[SessionTurn] = []
+        self.calls: dict[str, ToolRun] = {} if calls is None else calls
+        self._tally = tally
+
+    def add_prompt(self, text: str, entry_id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
+        """Begin a turn with what the person typed of `text`; a text of programs only begins none."""
+        typed = typed_text(text)
+        if not typed:
+            self._tally.skipped[SkipCause.PROGRAM] += bool(text.strip())
+            return
+        self.turns.append(SessionTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
+
+    def add_reply(self, text: str, /, *, at: Instant | None = None, model: str = "", key: str = "") -> None:
+        """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
+        if not (text := text.strip()):
+            return
+        turn = self._turn()
+        if key and turn.reply_key == key and turn.reply is not None:
+            text = f"{turn.reply.text}\n{text}"
+        prompt_id = turn.prompt.id if turn.prompt is not None else ""
+        turn.reply, turn.reply_key = SessionEntry(EvidenceRole.ASSISTANT, text, prompt_id, at, model), key
+
+    def add_call(self, call: ToolRun, /) -> None:
+        """Note a tool's use in the current turn; a later state of the same one replaces the earlier."""
+        calls = self._turn().calls
+        earlier = self.calls.get(call.id) if call.id else None
+        if earlier in calls:
+            calls[calls.index(earlier)] = call
+        else:
+            calls.append(call)
+        if call.id:
+            self.calls[call.id] = call
+
+    def add_result(self, call_id: str, result: ToolEnding, /) -> None:
+        """Note how a tool's use ended."""
+        if (call := self.calls.get(call_id)) is not None:
+            call.finish(result)
+
+    def roll_back(self, count: int, /) -> None:
+        """Take back the last `count` turns."""
+        if count > 0:
+            self.taken_back += self.turns[-count:]
+            del self.turns[-count:]
+
+    def _turn(self) -> SessionTurn:
+        if not self.turns:
+            self.turns.append(SessionTurn())
+        return self.turns[-1]
+
+    def session(self, session_id: str, host: AssistantHost, folder: str | None, /, **fields: Any) -> AssistantSession:
+        """Return the session that was collected, with what fixed its failed commands beside what was said."""
+        digest = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        name = session_id if optional_title(session_id) == session_id else digest
+        taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
+        self._tally.skipped[SkipCause.REWOUND] += len(taken_back)
+        session = AssistantSession(name, host, folder, tuple(self._entries()), taken_back=taken_back)
+        return replace(session, **fields)
+
+    def _entries(self) -> Iterator[SessionEntry]:
+        fixes = command_fixes(turn.calls for turn in self.turns)
+        for place, turn in enumerate(self.turns):
+            entries = list(turn.entries)
+            yield from entries
+            at = entries[-1].at if entries else None
+            # Marks are not searched; these are what people look for.
+            for key, text in (fixes.get(place, {}) | call_decisions(turn.calls)).items():
+                yield SessionEntry(EvidenceRole.TOOL, text, key, at)

@@ -1,0 +1,75 @@
+"""Where assistants keep their sessions and memory files, by system and by the variables that move them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from elytron_assistants.sessions import claude_code, codex, cursor, gemini, opencode
+from elytron_assistants.sessions.session_files import SessionSource
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
+
+FindSessions = Callable[[Path, ReadTally, ExitStack], Iterator[SessionSource]]
+READERS: Final[Mapping[AssistantHost, FindSessions]] = {
+    AssistantHost.CLAUDE_CODE: claude_code.find_sessions,
+    AssistantHost.CODEX: codex.find_sessions,
+    AssistantHost.GEMINI: gemini.find_sessions,
+    AssistantHost.OPENCODE: opencode.find_sessions,
+    AssistantHost.CURSOR: cursor.find_sessions,
+}
+"""The reader of each assistant."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantPlaces:
+    """The folders and files of all assistants of one person."""
+
+    sessions: Mapping[AssistantHost, tuple[Path, ...]]
+    memory_homes: tuple[Path, ...]
+    """Folders with memory files of the person's own."""
+    claude_projects: Path
+    roots: tuple[Path, ...] = ()
+    """Repositories whose memory files are read, in place of those that sessions name."""
+
+    def at(self, host: AssistantHost, path: Path, /) -> "AssistantPlaces":
+        """Return these places with `path` in place of those of one assistant."""
+        if host is AssistantHost.MEMORY_FILES:
+            return replace(self, memory_homes=(), roots=(path,))
+        return replace(self, sessions={**self.sessions, host: (path,)})
+
+
+def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
+    """Return the places of the person with this home, as the variables of `environment` move them."""
+    from platformdirs import user_config_path, user_data_path
+
+    def moved(variable: str, usual: Path) -> Path:
+        path = environment.get(variable, "")
+        return Path(path).expanduser() if path else usual
+
+    claude = moved("CLAUDE_CONFIG_DIR", home / ".claude")
+    codex_home = moved("CODEX_HOME", home / ".codex")
+    gemini_home = moved("GEMINI_CLI_HOME", home) / ".gemini"
+    # OpenCode keeps to the folders of Linux on macOS too.
+    data = (moved("XDG_DATA_HOME", home / ".local" / "share") / "opencode", user_data_path("opencode", appauthor=False))
+    database = environment.get("OPENCODE_DB", "")
+    editor = user_config_path("Cursor", appauthor=False, roaming=True) / "User"
+    return AssistantPlaces(
+        sessions={
+            AssistantHost.CLAUDE_CODE: (claude / "projects",),
+            AssistantHost.CODEX: (codex_home / "sessions", codex_home / "archived_sessions"),
+            AssistantHost.GEMINI: (gemini_home / "tmp",),
+            AssistantHost.OPENCODE: (Path(database).expanduser(),) if database else tuple(dict.fromkeys(data)),
+            AssistantHost.CURSOR: (editor, moved("CURSOR_CONFIG_DIR", home / ".cursor") / "projects"),
+        },
+        memory_homes=(claude, codex_home, gemini_home),
+        claude_projects=claude / "projects",
+    )
+
+
+def find_sources(
+    host: AssistantHost, places: tuple[Path, ...], tally: ReadTally, stack: ExitStack, /
+) -> list[SessionSource]:
+    """Return the sessions of an assistant in `places`; databases stay open until `stack` closes."""
+    reader = READERS.get(host)
+    return [source for place in places for source in reader(place, tally, stack)] if reader is not None else []

@@ -1,0 +1,190 @@
+"""Marks of what an assistant did: files that it changed, commands with their exit codes, decisions of the person."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from elytron_assistants.foreign_json import ForeignObject
+
+TEXT_CHARS: Final = 300
+"""Characters of a command, path or decision that a mark keeps."""
+_FILES_NAMED: Final = 5
+_PATHS_KEPT, _CHOICES_KEPT, _FAILURES_KEPT = 64, 4, 32
+_COMMAND_TOOLS: Final = frozenset({
+    "bash", "shell", "exec_command", "local_shell", "local_shell_call", "run_shell_command", "run_terminal_cmd",
+})  # fmt: skip
+_EDIT_TOOLS: Final = frozenset({
+    "edit", "write", "multiedit", "notebookedit", "apply_patch", "replace", "write_file", "patch", "strreplace",
+    "delete", "edit_file",
+})  # fmt: skip
+_WEB_TOOLS: Final = frozenset({
+    "webfetch", "websearch", "web_fetch", "web_search", "web_search_call", "google_web_search",
+})  # fmt: skip
+_PLAN_TOOL, _QUESTION_TOOL = "exitplanmode", "askuserquestion"
+PATH_KEYS: Final = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file")
+_COMMAND_KEYS: Final = ("command", "cmd")
+_EXIT_CODE: Final = re.compile(r"(?:[Ee]xit(?:ed with)? code:?|\"exit_code\":) ?(-?\d{1,6})")
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*)$", re.MULTILINE)
+_CHOICE: Final = re.compile(r'"([^"\n]{1,300})"="([^"\n]{1,300})"')
+_HOME: Final = re.compile(r"(?:/home|/Users|(?:[A-Za-z]:)?\\Users)[/\\][^/\\\s\"':]+|/root(?=/)")
+_OUTPUT_CHARS: Final = 4_000
+"""Characters of a tool's output, at its beginning and at its end, in which its exit code is searched for."""
+
+
+class MarkKind(StrEnum):
+    """What a mark says."""
+
+    FILE = "file"
+    COMMAND = "command"
+    DECISION = "decision"
+    OUTSIDE = "outside"
+    """Content of third parties was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMark:
+    """One thing that was done beside what was said: never a tool's output."""
+
+    kind: MarkKind
+    tool: str
+    text: str = ""
+    exit_code: int | None = None
+
+    @property
+    def is_outside(self) -> bool:
+        """True if the words of third parties went into the turn."""
+        return self.kind is MarkKind.OUTSIDE
+
+    @property
+    def summary(self) -> str:
+        """The mark in words."""
+        return self.text if self.exit_code is None else f"{self.text} (exit code {self.exit_code})"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnding:
+    """How a tool's use ended: of its output only the exit code, and what the person chose, are kept."""
+
+    is_error: bool | None = None
+    exit_code: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ToolRun:
+    """A tool's use: of its arguments only the command, the paths of changed files and an approved plan are kept."""
+
+    id: str
+    name: str
+    command: str = ""
+    paths: tuple[str, ...] = ()
+    plan: str = ""
+    exit_code: int | None = None
+    result: ToolEnding = ToolEnding()
+
+    def finish(self, result: ToolEnding, /) -> None:
+        """Note how the use ended."""
+        self.result = result
+        if self.command and self.exit_code is None:
+            is_error = None if result.is_error is None else int(result.is_error)
+            self.exit_code = result.exit_code if result.exit_code is not None else is_error
+
+    @property
+    def changed_paths(self) -> tuple[str, ...]:
+        """The files that it changed; none if it failed."""
+        return () if self.result.is_error else self.paths
+
+    @property
+    def marks(self) -> tuple[SessionMark, ...]:
+        """What the use leaves beside the turn."""
+        word = self.name.lower()
+        if self.command:
+            return (SessionMark(MarkKind.COMMAND, self.name, self.command, self.exit_code),)
+        if word in _WEB_TOOLS or word.startswith("mcp__"):
+            return (SessionMark(MarkKind.OUTSIDE, self.name),)
+        plans = (f"Approved plan: {self.plan}",) if self.plan and self.result.is_error is False else ()
+        choices = self.result.choices if word == _QUESTION_TOOL else ()
+        decisions = tuple(SessionMark(MarkKind.DECISION, self.name, _short_text(text)) for text in (*plans, *choices))
+        return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.changed_paths)
+
+
+def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolRun:
+    """Return what is kept of a tool's use."""
+    call, word = ToolRun(call_id, name, exit_code=exit_code), name.lower()
+    if word in _COMMAND_TOOLS:
+        words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
+        call.command = _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
+    elif word in _EDIT_TOOLS:
+        patched: list[str] = _PATCHED.findall(arguments.text("input", "patch", "patchText"))
+        paths = (arguments.text(*PATH_KEYS), *patched[:_PATHS_KEPT])
+        call.paths = tuple(dict.fromkeys(_short_text(path) for path in paths if path.strip()))
+    elif word == _PLAN_TOOL:
+        call.plan = _short_text(arguments.text("plan"))
+    return call
+
+
+def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool = False) -> ToolEnding:
+    """Return what is kept of a tool's output; one that `is_plain` names no exit code by itself."""
+    text = shortened_output(output)
+    code = _EXIT_CODE.search(text) if not is_plain else None
+    choices = tuple(f"{question} {answer}" for question, answer in _CHOICE.findall(text))
+    return ToolEnding(is_error, int(code[1]) if code is not None else None, choices[:_CHOICES_KEPT])
+
+
+def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, str]]:
+    """Return, by the place of the turn and a key of the call, which failed commands passed later and what fixed them.
+
+    A fix is what happened between the failure and the same command's success: changed files, else the last command.
+    """
+    failures: dict[str, tuple[int, list[str], list[str]]] = {}
+    fixes: dict[int, dict[str, str]] = {}
+    for place, calls in enumerate(turns):
+        for number, call in enumerate(calls):
+            command = call.command
+            if command and call.exit_code == 0 and command in failures:
+                code, paths, commands = failures.pop(command)
+                if cause := _fix_cause(list(dict.fromkeys(paths)), commands):
+                    text = f"`{command}` failed with exit code {code} and passed after {cause}."
+                    fixes.setdefault(place, {})[f"fix:{call.id or f'{command}:{number}'}"] = text
+            for _, paths, commands in failures.values():
+                paths.extend(call.changed_paths)
+                commands.extend([command] if command and call.exit_code == 0 else [])
+            if command and call.exit_code:
+                failures.setdefault(command, (call.exit_code, [], []))
+                if len(failures) > _FAILURES_KEPT:
+                    del failures[next(iter(failures))]
+    return fixes
+
+
+def call_decisions(calls: Iterable[ToolRun], /) -> dict[str, str]:
+    """Return, by a key of the call, what the person decided when a tool asked them."""
+    return {
+        f"decision:{call.id}:{number}": f"Decided by the user: {mark.text}"
+        for call in calls
+        for number, mark in enumerate(call.marks)
+        if mark.kind is MarkKind.DECISION
+    }
+
+
+def _fix_cause(paths: list[str], commands: list[str]) -> str:
+    if paths:
+        more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
+        return f"changes to {', '.join(paths[:_FILES_NAMED])}{more}"
+    return f"`{commands[-1]}`" if commands else ""
+
+
+def shortened_output(text: str, /) -> str:
+    """Return the beginning and the end of a tool's output, where its exit code stands."""
+    return text if len(text) <= 2 * _OUTPUT_CHARS else f"{text[:_OUTPUT_CHARS]}\n{text[-_OUTPUT_CHARS:]}"
+
+
+def without_home(text: str, /) -> str:
+    """Return `text` with `~` in place of people's home folders, whose names are theirs."""
+    return _HOME.sub("~", text)
+
+
+def _short_text(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= TEXT_CHARS else f"{flat[: TEXT_CHARS - 1]}…"

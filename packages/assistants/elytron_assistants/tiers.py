@@ -1,0 +1,209 @@
+"""Two tiers of memory: a project's and the person's, read into one block and written from one turn.
+
+The person's tier gets what the user says about themselves, in their own words only. What names the project stays in the
+project.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeVar, cast
+
+from elytron.indexing.units import is_standing
+from elytron.runtime import MemoryRuntime
+from elytron_assistants.registry import ProjectMemory, note_project
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.evidence import EvidenceRole
+from elytron_core.model import OperationRequest, Value
+from elytron_core.planes.transcript import TurnOrigin
+from elytron_core.policy.extraction.rule_facts import own_sentences, read_stated_facts
+from elytron_core.policy.projection.builder import POLICY
+from elytron_core.scope import Scope
+from elytron_turn.memory import OperateCall
+
+PROJECT_PERCENT: Final = 70
+PARENT_PERCENT: Final = 20
+"""Of the project's share, what the repository around a submodule has."""
+SPARE_CHARS: Final = 80
+"""Less room than this for another line is not worth a read."""
+_SOURCE: Final = "project"
+"""Name of the metadata that says which project the person said something in."""
+_ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|me|my|mine|myself|Me|My|Mine|Myself)\b|我(?!们)|俺")
+_ADDRESSED: Final = re.compile(
+    r"\A\W*(?:please |always |never |from now on,? )*(?:answer|reply|respond|call me)\b", re.IGNORECASE
+)
+"""A wish for answers, which is about nobody's project."""
+_PROJECT_WORDS: Final = re.compile(
+    r"\b(?:we|us|our|ours|here|(?:mono)?repo(?:sitor(?:y|ies))?|projects?|code ?bases?|packages?|modules?|branch(?:es)?"
+    r"|workspaces?|services?|director(?:y|ies)|folders?|files?|tests?|builds?|deploy\w*|releases?|commits?|database)\b"
+    r"|我们|咱们|这里|这儿|仓库|项目|代码库|模块|分支|目录|文件",
+    re.IGNORECASE,
+)
+_CODE_WORDS: Final = re.compile(r"`|\w[._/\\-]\w*[._/\\]\w|\w+[_/\\.:]\w+|\w+\(\)|--\w")
+"""Paths, hosts, names in code and options: they are of a project."""
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class TieredMemory:
+    """The memory of a folder, called as a memory of one space is: blocks and turns concern all its tiers."""
+
+    def __init__(self, memory: MemoryRuntime, operate: OperateCall, place: ProjectMemory, /) -> None:
+        self._memory = memory
+        self._operate = operate
+        self._place = place
+
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request`: one that is neither a block nor a write is about the project."""
+        in_project = self._in_project(request)
+        if isinstance(request, MemoryProjectionRequest):
+            return cast("ReportT", await read_tiers(self._operate, request, self._place))
+        if isinstance(request, MemoryWriteRequest) and isinstance(request.write, TranscriptWrite):
+            return cast("ReportT", await write_tiers(self._memory, self._operate, request, self._place))
+        return await self._operate(in_project)
+
+    def _in_project(self, request: OperationRequest[ReportT]) -> OperationRequest[ReportT]:
+        scope = getattr(request, "scope", None)
+        if not isinstance(scope, Scope):
+            return request
+        return request.model_copy(update={"scope": scope.model_copy(update={"space": self._place.spaces[0]})})
+
+
+class ReadingTier(NamedTuple):
+    """A space that is read for a block, the word before its lines, and its share of the block."""
+
+    space: str
+    label: str
+    percent: int
+
+
+def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
+    """Return what is read for a folder, with shares that make 100 percent."""
+    if place.space is None:
+        return (ReadingTier(place.person, "person", 100),)
+    around = PARENT_PERCENT if place.parent is not None else 0
+    parent = (ReadingTier(place.parent, "parent project", around),) if place.parent is not None else ()
+    own = ReadingTier(place.space, "project", PROJECT_PERCENT - around)
+    return (own, *parent, ReadingTier(place.person, "person", 100 - PROJECT_PERCENT))
+
+
+async def read_tiers(
+    operate: OperateCall, request: MemoryProjectionRequest, place: ProjectMemory, /
+) -> MemoryProjectionReport:
+    """Return one block of at most the request's characters from all tiers of a folder.
+
+    What a tier does not use of its share goes to the first one that could use more.
+    """
+    tiers = reading_tiers(place)
+    whole = max(request.max_chars - (len(tiers) - 1), 0)
+    shares = [whole * tier.percent // 100 for tier in tiers]
+    reports: list[MemoryProjectionReport] = []
+    texts: list[str] = []
+
+    async def read(number: int, room: int) -> None:
+        # The rule stands once, before all, so that it takes no room of the tiers after the first.
+        rule = f"{POLICY}\n" if any(texts[:number]) else ""
+        report = await operate(_tier_request(request, tiers[number], place, room + len(rule)))
+        reports[number:] = [report, *reports[number + 1 :]]
+        texts[number:] = [report.system_memory_block.replace(rule, "", 1), *texts[number + 1 :]]
+
+    for number, share in enumerate(shares):
+        await read(number, share)
+    spare = whole - sum(map(len, texts))
+    for number, share in enumerate(shares):
+        if reports[number].truncated and (room := len(texts[number]) + spare) >= share + SPARE_CHARS:
+            await read(number, room)
+            break
+    first = next((report for report in reports if report.selected_ids), reports[0])
+    return first.model_copy(
+        update={
+            "system_memory_block": "\n".join(filter(None, texts)),
+            "requested_chars": request.max_chars,
+            "budget": request.max_chars,
+            "sections": tuple(section for report in reports for section in report.sections),
+            "truncated": any(report.truncated for report in reports),
+            "selected_ids": tuple(dict.fromkeys(name for report in reports for name in report.selected_ids)),
+            "candidate_ids": tuple(dict.fromkeys(name for report in reports for name in report.candidate_ids)),
+        }
+    )
+
+
+def _tier_request(
+    request: MemoryProjectionRequest, tier: ReadingTier, place: ProjectMemory, max_chars: int
+) -> MemoryProjectionRequest:
+    assert request.scope is not None
+    changes: dict[str, object] = {
+        "scope": request.scope.model_copy(update={"space": tier.space}),
+        "max_chars": max_chars,
+        "line_label": tier.label,
+    }
+    if place.space is not None and tier.space == place.person:
+        # What the person said in this project is in the project too.
+        other = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(place.space,))
+        changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other,)),))
+    return request.model_copy(update=changes)
+
+
+async def write_tiers(
+    memory: MemoryRuntime, operate: OperateCall, request: MemoryWriteRequest, place: ProjectMemory, /
+) -> MemoryWriteReport:
+    """Store turns in the project of a folder, and in the person's space what the user said of themselves in them.
+
+    Turns from places of the person go whole to the person's space. They are imports: one that comes again, perhaps from
+    another package or under another rule for sentences, is no conflict, and one that was erased stays gone.
+    """
+    assert request.scope is not None
+    assert isinstance(request.write, TranscriptWrite)
+    tags = place.repository.tags if place.repository is not None else ()
+    turns = tuple(turn.model_copy(update={"tags": (*turn.tags, *tags)}) for turn in request.write.turns)
+    write = request.write.model_copy(update={"turns": turns, "origin": TurnOrigin.IMPORTED})
+    update = {
+        "scope": request.scope.model_copy(
+            update={"space": place.spaces[0], "project": place.label or request.scope.project}
+        ),
+        "write": write,
+    }
+    report = await operate(request.model_copy(update=update))
+    if place.space is None:
+        return report
+    await note_project(memory, place)
+    own = tuple(_own_turns(memory, request.write.turns, place))
+    if own:
+        scope = request.scope.model_copy(update={"space": place.person, "project": None})
+        copies = write.model_copy(update={"turns": own})
+        await operate(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
+    return report
+
+
+def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: ProjectMemory) -> Iterator[TurnDraft]:
+    """Yield a turn for each one in which the user says something about themselves, with these sentences alone."""
+    for turn in turns:
+        messages = tuple(
+            message.model_copy(update={"text": text})
+            for message in turn.messages
+            if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
+        )
+        if messages:
+            metadata = {**turn.metadata, _SOURCE: str(place.space)}
+            yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata, host_refs=turn.host_refs)
+
+
+def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
+    """Return the sentences of a user's message that are about the person: lasting facts and wishes, in their words.
+
+    A sentence that names the project, its parts or the people in it is not among them.
+    """
+    names = "|".join(re.escape(part) for part in re.split(r"\W+", label) if len(part) > 2)
+    project_name = re.compile(rf"\b(?:{names or '(?!)'})\b", re.IGNORECASE)
+    statements = memory.context.models.statements
+    return " ".join(
+        sentence
+        for sentence in own_sentences(text)
+        if not sentence.endswith(("?", "？"))
+        and (_ONESELF.search(sentence) or _ADDRESSED.match(sentence))
+        and not _PROJECT_WORDS.search(sentence)
+        and not _CODE_WORDS.search(sentence.rstrip(".!。！ "))
+        and not project_name.search(sentence)
+        and (is_standing(statements, sentence) or read_stated_facts(sentence))
+    )

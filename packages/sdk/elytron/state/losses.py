@@ -1,0 +1,72 @@
+"""Losses of the store that nobody has acknowledged: what repairs could not save, by space.
+
+Whoever answers from a space that lost something says so, and never that the space is empty.
+"""
+
+import logging
+from time import monotonic
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Store, acknowledge_losses, find_losses
+from elytron_core.profiles import SpaceLoss
+
+logger = logging.getLogger(__name__)
+_FRESH_S: Final = 5.0
+"""Time for which losses that were read are not read again: only repairs and operators change them."""
+
+
+class StoreLosses:
+    """Reads the losses of a store, and logs once that there are some."""
+
+    def __init__(self, store: Store, /) -> None:
+        self._store = store
+        self._losses: tuple[SpaceLoss, ...] = ()
+        self._read_at: float | None = None
+        self._logged: tuple[SpaceLoss, ...] = ()
+
+    async def read(self) -> tuple[SpaceLoss, ...]:
+        """Return all losses, as the store has them now."""
+        losses = await find_losses(self._store)
+        self._losses = tuple(
+            SpaceLoss(
+                space=loss.space,
+                documents=loss.documents,
+                entries=loss.entries,
+                blobs=loss.blobs,
+                at=loss.at,
+                what=loss.what,
+            )
+            for loss in losses
+        )
+        self._read_at = monotonic()
+        if self._logged != self._losses:
+            self._logged = self._losses
+            if self._losses:
+                logger.warning(
+                    "damage took memories of this store: `elytron inspect` shows which, and --acknowledge ends this"
+                )
+        return self._losses
+
+    async def of(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
+        """Return the losses of `space`, and those of which it is unknown whose they were; read some seconds ago."""
+        if self._read_at is None or monotonic() - self._read_at > _FRESH_S:
+            await self.read()
+        return tuple(loss for loss in self._losses if loss.space in {None, space})
+
+    async def acknowledge(self, space: SpaceId, /, *, at: Instant) -> int:
+        """Acknowledge the losses of `space` that were listed by `at`; return how many there were.
+
+        Losses of which it is unknown whose they were go with the last of the others.
+        """
+        count = await acknowledge_losses(self._store, space, at=at)
+        left = await find_losses(self._store)
+        if all(loss.space is None for loss in left):
+            count += await acknowledge_losses(self._store, None, at=at)
+        self.forget()
+        return count
+
+    def forget(self) -> None:
+        """Read the losses again at their next use."""
+        self._read_at = None

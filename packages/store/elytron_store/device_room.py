@@ -1,0 +1,187 @@
+"""Room of a store on its device: bounds from its URL, and a reserve that only forgetting and erasing may use.
+
+An erasure rewrites an SQLite file, or the log of a space, before it can give the old bytes back. So a store holds that
+much room for it. While the device has plenty, nothing is done. When it gets short, a file of that size is allocated: it
+is removed when the room is needed, and allocated again by the next ordinary write, which is refused if that fails.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+
+from elytron_core.errors import StoreFull
+from elytron_core.ports.store import Batch
+from elytron_store import limits as store_limits
+from elytron_store.group_commit import Outcome
+from elytron_store.private_files import private_opener
+
+T = TypeVar("T")
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Error numbers of a device without room, of a quota, and of a limit on files."""
+_ROOMY: Final = 4
+"""Times the reserve that must be free for it to need no file."""
+_ERASURE_BYTES: Final = 64 * 1024
+"""Bytes that an erasure writes in addition to what it rewrites."""
+_LOOKS_SPARED: Final = 256
+"""Groups of commits that are at most written without looking at the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBounds:
+    """Bounds of a store's own use of its device: of SQLite's WAL, and of the reserve (0: none)."""
+
+    wal_bytes: int = store_limits.WAL_BYTES
+    reserve_bytes: int = store_limits.RESERVE_BYTES
+
+    def wal_limit(self, free: int, /) -> int:
+        """Return the size at which a WAL is moved into its file, on a device with `free` bytes."""
+        return min(self.wal_bytes, max(free // store_limits.WAL_SHARE, store_limits.WAL_LEAST_BYTES))
+
+
+DEFAULT_BOUNDS: Final = DeviceBounds()
+
+
+def free_bytes(folder: Path, /) -> int | None:
+    """Return the bytes that this user may still write in `folder`; None where the system does not tell."""
+    try:
+        state = os.statvfs(folder)
+        return state.f_bavail * state.f_frsize
+    except (OSError, AttributeError):
+        return None
+
+
+def file_bytes(path: Path, /) -> int:
+    """Return the size of the file at `path`, 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def may_grow(path: Path, /, *, to: int) -> bool:
+    """Return whether a file next to `path` may have `to` bytes; one is made for a moment, without taking the room."""
+    trial = path.with_name(f"{path.name}-trial")
+    try:
+        with open(trial, "wb", buffering=0, opener=private_opener) as file:
+            file.seek(to)
+            file.write(b"\0")
+    except OSError as error:
+        return error.errno not in FULL
+    finally:
+        with suppress(OSError):
+            trial.unlink(missing_ok=True)
+    return True
+
+
+class RoomReserve:
+    """Room that a store holds for its erasures, as the file at `path` when the device gets short; safe in threads."""
+
+    def __init__(self, path: Path, /, *, most: int, engine: str) -> None:
+        self._path = path
+        self._most = most
+        self._engine = engine
+        self._mutex = Lock()
+        self._largest = 0
+        self._looks_spared = 0
+
+    @property
+    def may_be_short(self) -> bool:
+        """True if the device is not so roomy that any reserve fits."""
+        free = free_bytes(self._path.parent)
+        return free is not None and free < _ROOMY * self._most
+
+    def hold_largest(self, rewritten: int, /) -> None:
+        """Hold room as `hold` does, for the largest that was named so far."""
+        with self._mutex:
+            self._largest = max(self._largest, rewritten)
+        self.hold(lambda: self._largest)
+
+    def hold(self, rewritten: Callable[[], int], /) -> None:
+        """Hold room for an erasure that writes so many bytes anew. Raises StoreFull where the device has less."""
+        with self._mutex:
+            if self._looks_spared:
+                self._looks_spared -= 1
+                return
+            free = free_bytes(self._path.parent)
+            if free is None or not self._most:
+                return
+            size = min(rewritten() + _ERASURE_BYTES, self._most)
+            margin = free - _ROOMY * size
+            if margin < 0:
+                self._fill(size)
+                return
+            # No further look until what is written meanwhile could have used up the margin.
+            self._looks_spared = min(margin // (2 * store_limits.GROUP_BYTES), _LOOKS_SPARED)
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def release(self) -> int:
+        """Give the room of the file back to the device; return how much that was."""
+        with self._mutex:
+            self._looks_spared = 0
+            size = file_bytes(self._path)
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            return size
+
+    def refill(self, size: int, /) -> None:
+        """Take `size` bytes again that were released a moment ago. Raises StoreFull."""
+        with self._mutex:
+            if size:
+                self._fill(size)
+
+    def use(self, write: Callable[[], T], /) -> T:
+        """Return the result of `write`, which is called again with the reserve's room where the device is full."""
+        try:
+            return write()
+        except (OSError, StoreFull) as error:
+            is_full = isinstance(error, StoreFull) or error.errno in FULL
+            if not is_full or not self.release():
+                raise
+        return write()
+
+    def commit(
+        self,
+        batches: Sequence[Batch],
+        write: Callable[[Sequence[Batch]], Sequence[Outcome]],
+        refusal: StoreFull | None,
+        /,
+    ) -> Sequence[Outcome]:
+        """Have `batches` written; where there is a `refusal`, only those that take something back."""
+        kept = [batch for batch in batches if batch.takes_back]
+        if refusal is None and len(kept) < len(batches):
+            try:
+                return write(batches)
+            except StoreFull as full:
+                refusal = full
+        outcomes = iter(self.use(lambda: write(kept)) if kept else ())
+        return [next(outcomes) if refusal is None or batch.takes_back else refusal for batch in batches]
+
+    def _fill(self, size: int) -> None:
+        try:
+            with open(self._path, "ab", buffering=0, opener=private_opener) as file:
+                begun = file_bytes(self._path)
+                if begun < size:
+                    _allocate_bytes(file.fileno(), begun, size - begun)
+                elif begun > size + _ERASURE_BYTES:
+                    file.truncate(size)
+        except OSError as error:
+            if error.errno in FULL:
+                raise StoreFull(engine=self._engine) from error
+            # A folder in which nothing can be made: the writes themselves will say so.
+
+
+def _allocate_bytes(descriptor: int, begin: int, size: int) -> None:
+    """Have `size` more bytes of a file on the device."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, begin, size)
+        return
+    block = bytes(_ERASURE_BYTES)
+    for start in range(0, size, len(block)):
+        os.write(descriptor, block[: size - start])

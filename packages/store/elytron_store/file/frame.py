@@ -1,0 +1,261 @@
+"""The byte form of a space's log: a header and one frame per commit.
+
+    header = static ∙ acknowledged ∙ acknowledged ∙ static      (each twice: one bad sector does not lose the log)
+    frame  = block ∙ block ∙ body*                               (the block twice, likewise)
+    block  = magic, copy, length of the record, length of the bodies, checksum ∙ record as JSON
+    body   = checksum ∙ bytes                                   (of a document, or of an idempotency record's answer)
+
+A block's checksum binds the generation's random salt and the frame's offset, so that nothing inside a body can pass
+for a block when a reader has to look for the next one behind damage.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.strict_json import frame_checksum
+from elytron_store.engine import document_checksum
+
+MAGIC = b"\xe1lyF"
+CHECKSUM_BYTES = 8
+SALT_BYTES = 16
+_HEAD = struct.Struct(">4sBIQ8s")
+_SEALED_BYTES = _HEAD.size - CHECKSUM_BYTES
+HEAD_BYTES = _HEAD.size
+
+_LOG_MAGIC = b"elytron\x01"
+# Fixed width (UTF-8 has up to four bytes a character), so that the marks behind it have a fixed offset.
+_NAME_BYTES = 4 * limits.SPACE_CHARS
+_STATIC = struct.Struct(f">8s{SALT_BYTES}sH{_NAME_BYTES}s")
+_STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
+_ACKNOWLEDGED = struct.Struct(">Q8s")
+ACKNOWLEDGED_AT = _STATIC_BYTES
+HEADER_BYTES = 2 * (_STATIC_BYTES + _ACKNOWLEDGED.size)
+"""Offset of the first frame of a log."""
+
+
+class KeptDocument(NamedTuple):
+    collection: str
+    key: str
+    revision: int
+    size: int
+
+
+class KeptEntry(NamedTuple):
+    at: Instant
+    action: JournalAction
+    collection: str
+    key: str
+    digest: str
+    covers: int = 1
+
+
+class KeptAnswer(NamedTuple):
+    key: str
+    digest: str
+    first: int
+    last: int
+    at: Instant
+    size: int
+
+
+class FrameRecord(BaseModel):
+    """Contents of a frame: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    documents: tuple[KeptDocument, ...] = ()
+    deletes: tuple[DocumentRef, ...] = ()
+    first: int = 0
+    entries: tuple[KeptEntry, ...] = ()
+    answers: tuple[KeptAnswer, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last sequence of the entries, `first - 1` if there are none."""
+        return self.first - 1 + sum(kept.covers for kept in self.entries)
+
+    @property
+    def bodies_bytes(self) -> int:
+        return sum(CHECKSUM_BYTES + kept.size for kept in (*self.documents, *self.answers))
+
+
+@dataclass(frozen=True, slots=True)
+class LogHeader:
+    """A log's generation and space, how much of it is acknowledged, and whether all its copies agree."""
+
+    salt: bytes
+    space: SpaceId
+    acknowledged: int | None
+    sound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBlock:
+    """One copy of a frame's record. `offset` is where the frame begins, `bodies_at` where its bodies do."""
+
+    offset: int
+    copy: int
+    bodies_at: int
+    end: int
+    record: FrameRecord
+    shift: int = 0
+    """By how many bytes the frame was moved away from the place that it was written for."""
+
+    def moved(self, shift: int, /) -> "FrameBlock":
+        """Return the block at the place to which it was moved."""
+        if not shift:
+            return self
+        places = (self.offset + shift, self.bodies_at + shift, self.end + shift)
+        return FrameBlock(places[0], self.copy, places[1], places[2], self.record, shift)
+
+
+def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes:
+    """Return the bytes of a log's header."""
+    name = space.encode()
+    static = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
+    static += frame_checksum(static)
+    return static + encode_acknowledged(salt, acknowledged) + static
+
+
+def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
+    """Return the bytes to keep at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
+    return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
+
+
+@lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
+def decode_header(data: bytes, /) -> LogHeader | None:
+    """Return the header in `data`, or None if no copy of it is whole."""
+    middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
+    statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
+    whole = [static for static in statics if _is_whole_static(static)]
+    if not whole:
+        return None
+    _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
+    marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
+    # A mark follows the sync of its frames, so the larger of two is true; the other was torn.
+    known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
+    return LogHeader(
+        salt=salt,
+        space=SpaceId(name[:length].decode()),
+        acknowledged=max(known, default=None),
+        sound=len(whole) == len(known) == 2 and len(set(statics)) == len(set(known)) == 1,
+    )
+
+
+def find_header(data: bytes, /) -> LogHeader | None:
+    """Return the header that `data` begins with though no copy is whole, or of which a copy is at another place.
+
+    Most of a copy is the room behind the name, whose bytes are known: what is left of both mostly proves one.
+    """
+    second_at = HEADER_BYTES - _STATIC_BYTES
+    places = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
+    copies = [data[place : place + _STATIC_BYTES] for place in dict.fromkeys((0, second_at, *places))]
+    copies = [copy for copy in copies if len(copy) == _STATIC_BYTES]
+    for salted, named, checked in product(copies, repeat=3):
+        _, salt, _, _ = _STATIC.unpack(salted[: _STATIC.size])
+        _, _, length, name = _STATIC.unpack(named[: _STATIC.size])
+        static = _STATIC.pack(_LOG_MAGIC, salt, length, name[:length])
+        if frame_checksum(static) == checked[_STATIC.size :]:
+            whole = static + checked[_STATIC.size :]
+            header = decode_header(whole + data[ACKNOWLEDGED_AT:HEADER_BYTES])
+            assert header is not None, "one copy is whole"
+            return replace(header, sound=False)
+    return None
+
+
+def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes, offset: int) -> bytes:
+    """Return the frame of `record` for `offset`. `bodies` are its sealed documents, then its sealed answers."""
+    text = record.model_dump_json(exclude_defaults=True).encode()
+    bodies_bytes = sum(len(body) for body in bodies)
+    assert bodies_bytes == record.bodies_bytes, "the bodies are not those of the record"
+    blocks = (_encode_block(text, copy, bodies_bytes, salt, offset) for copy in (0, 1))
+    return b"".join((*blocks, *bodies))
+
+
+def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
+    """Return a document's body as a frame holds it."""
+    return document_checksum(DocumentRef(kept.collection, kept.key), kept.revision, body) + body
+
+
+def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
+    """Return the body that `seal_document` sealed, or None if it is damaged."""
+    body = sealed[CHECKSUM_BYTES:]
+    return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
+
+
+def seal_answer(key: str, answer: bytes, /) -> bytes:
+    """Return an idempotency record's answer as a frame holds it."""
+    return frame_checksum(key.encode(), answer) + answer
+
+
+def open_answer(key: str, sealed: bytes, /) -> bytes | None:
+    """Return the answer that `seal_answer` sealed, or None if it is damaged."""
+    answer = sealed[CHECKSUM_BYTES:]
+    return answer if sealed[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
+
+
+def record_bytes(head: bytes, /) -> int | None:
+    """Return how long the record behind the block head `head` says to be, or None where this is no head."""
+    if len(head) < HEAD_BYTES:
+        return None
+    magic, copy, length, _, _ = _HEAD.unpack(head[:HEAD_BYTES])
+    return length if magic == MAGIC and copy in (0, 1) else None
+
+
+def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
+    """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
+    length = record_bytes(data)
+    if length is None or len(data) < HEAD_BYTES + length:
+        return None
+    _, copy, _, bodies_bytes, found = _HEAD.unpack(data[:HEAD_BYTES])
+    size = HEAD_BYTES + length
+    # A copy has its number, so that either one alone leads to the frame's beginning.
+    offset = at - copy * size
+    text = data[HEAD_BYTES:size]
+    if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
+        return None
+    try:
+        record = FrameRecord.model_validate_json(text)
+    except ValidationError:
+        return None
+    bodies_at = offset + 2 * size
+    return FrameBlock(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
+
+
+def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
+    """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
+    at = block.bodies_at
+    for kept in (*block.record.documents, *block.record.answers):
+        yield kept, at
+        at += CHECKSUM_BYTES + kept.size
+
+
+def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
+    sealed = _HEAD.pack(MAGIC, copy, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
+    return sealed + _block_checksum(salt, offset, sealed, text) + text
+
+
+def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
+    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
+
+
+def _is_whole_static(static: bytes) -> bool:
+    sealed, found = static[: _STATIC.size], static[_STATIC.size :]
+    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(sealed) == found
+
+
+def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
+    if len(mark) < _ACKNOWLEDGED.size:
+        return None
+    acknowledged, found = _ACKNOWLEDGED.unpack(mark)
+    return acknowledged if found == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None

@@ -1,0 +1,162 @@
+"""What a file store knows of its spaces beside their logs: which have begun, and what repairs could not save.
+
+    record = checksum ∙ name of the space      records/<sha-256 of the space>
+    loss   = a note as JSON                    losses/<sha-256 of the space>
+
+A record is written behind the first log of a space and before its first commit is acknowledged, and removed before the
+folder of an erased space: so a recorded space without a log was damaged, and one that died while it began was not.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from elytron_core.clock import Instant
+from elytron_core.errors import PermissionRefused, StoreBusy, StoreCorrupt, StoreFull
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store_checks import StoreLoss
+from elytron_core.strict_json import frame_checksum
+from elytron_store.file import disk
+from elytron_store.file.disk import (
+    FULL,
+    NEW_SUFFIX,
+    StorePaths,
+    folder_name,
+    locked_file,
+    sync_folder,
+    while_reading,
+    while_writing,
+    write_all,
+)
+from elytron_store.file.frame import CHECKSUM_BYTES
+from elytron_store.file.log import GenerationLog
+from elytron_store.losses import LossNote, pending_losses
+from elytron_store.manifest import is_folder, is_there
+
+
+def record_space(where: StorePaths, space: SpaceId, /) -> None:
+    """Leave the record of `space` for good, which has a log. Raises OSError."""
+    path = where.record_of(folder_name(space))
+    if not is_there(path):
+        disk.make_folder(where.records)
+        _write_record(path, space)
+        sync_folder(where.records)
+
+
+def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
+    """Record the spaces that earlier builds wrote, or that a process began when it died.
+
+    What cannot be recorded now is recorded by a later opening. Raises OSError.
+    """
+    recorded = set(_file_names(where.records))
+    names = [name for name in _file_names(where.spaces) if name not in recorded]
+    try:
+        for name in names:
+            # An erasure removes the record before the log: under the lock, none is written between the two.
+            with suppress(StoreBusy, StoreCorrupt), locked_file(where.lock_of(name), wait_s=busy_wait_s):
+                log = GenerationLog.open(where.log_of(name))
+                if log is not None:
+                    log.close()
+                    disk.make_folder(where.records)
+                    _write_record(where.record_of(name), log.header.space)
+        if names and is_folder(where.records):
+            sync_folder(where.records)
+    except (StoreFull, PermissionRefused):
+        return
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+
+
+def space_names(where: StorePaths, /) -> list[str]:
+    """Return the names of all spaces that have a folder or a record, in order. Raises OSError."""
+    return sorted({*_file_names(where.spaces), *_file_names(where.records)})
+
+
+def is_recorded(where: StorePaths, name: str, /) -> bool:
+    """Return whether the space with this folder name has begun."""
+    return is_there(where.record_of(name))
+
+
+def recorded_space(where: StorePaths, name: str, /) -> SpaceId | None:
+    """Return the name in a record, None if there is no record or it is empty. Raises StoreCorrupt."""
+    data = _read_file(where.record_of(name))
+    if not data:
+        return None
+    text = data[CHECKSUM_BYTES:]
+    if data[:CHECKSUM_BYTES] != frame_checksum(text):
+        raise StoreCorrupt(what="the record of a space")
+    return SpaceId(text.decode())
+
+
+def forget_space(where: StorePaths, name: str, /) -> None:
+    """Remove the record of a space and of its losses, for good. Raises OSError."""
+    drop_record(where, name)
+    _remove_file(where.loss_of(name))
+
+
+def drop_record(where: StorePaths, name: str, /) -> None:
+    """Remove the record of a space, for good. Raises OSError."""
+    _remove_file(where.record_of(name))
+
+
+def read_note(where: StorePaths, name: str, /) -> LossNote:
+    """Return the note of what the space with this folder name lost."""
+    return LossNote.read(_read_file(where.loss_of(name)))
+
+
+def record_loss(where: StorePaths, name: str, loss: StoreLoss, /, *, missing: int) -> None:
+    """Add `loss` to the note of its space; the journal still names `missing` of its documents. Raises OSError."""
+    disk.make_folder(where.losses)
+    disk.write_file(where.loss_of(name), read_note(where, name).grown(loss, missing=missing).to_bytes())
+
+
+def read_losses(where: StorePaths, space: SpaceId | None, /) -> Sequence[StoreLoss]:
+    """Return the losses that nobody has acknowledged, or that of `space` only."""
+    with while_reading("the record of losses"):
+        names = _file_names(where.losses) if space is None else [folder_name(space)]
+        return pending_losses(data for name in names if (data := _read_file(where.loss_of(name))) is not None)
+
+
+def acknowledge_losses(where: StorePaths, space: SpaceId | None, /, *, at: Instant, busy_wait_s: float) -> int:
+    """Remove the losses up to `at` of `space`, or all; return how many there were. Raises StoreBusy, StoreFull."""
+    count = 0
+    with while_writing("acknowledging losses"):
+        for name in _file_names(where.losses) if space is None else [folder_name(space)]:
+            with locked_file(where.lock_of(name), wait_s=busy_wait_s):
+                note = read_note(where, name)
+                if note.loss is None or note.loss.at > at:
+                    continue
+                count += 1
+                if note.missing:
+                    disk.write_file(where.loss_of(name), note.acknowledged().to_bytes())
+                else:
+                    _remove_file(where.loss_of(name))
+    return count
+
+
+def _write_record(path: Path, space: SpaceId) -> None:
+    # Its own bytes are not synced, for a second sync would double the time of a space's first commit: one that a power
+    # cut empties has lost the name of its space, and still says that it has begun.
+    name = space.encode()
+    with disk.create_file(path) as file:
+        write_all(file, frame_checksum(name) + name)
+
+
+def _remove_file(path: Path) -> None:
+    if is_there(path):
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def _file_names(folder: Path) -> list[str]:
+    if not is_folder(folder):
+        return []
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(NEW_SUFFIX))
+
+
+def _read_file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,250 @@
+"""The rows of a damaged database file, read page by page.
+
+Nothing of SQLite's own trees is needed, so a file without its header, cut short, overwritten in its middle or with
+bytes put into it gives up all rows whose bytes are whole. The format is https://www.sqlite.org/fileformat2.html.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from elytron_store.sqlite import schema
+
+_MAGIC = b"SQLite format 3\0"
+_INNER_INDEX, _INNER_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
+_WITH_ROWS = frozenset({_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE})
+"""Inner pages of tables have row ids only; those of indexes have rows."""
+_ROW_KINDS = frozenset(bytes([kind]) for kind in _WITH_ROWS)
+_PAGES_TRIED = 256
+"""Number of unread pages that are looked for at other places than their own."""
+_WAL_MAGIC = (0x377F0682, 0x377F0683)
+_WAL_HEADER, _WAL_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
+_PAGE_BYTES = range(512, 65_537)
+_WHOLE = (0, 1, 2, 3, 4, 6, 8)
+"""Bytes of a whole number by its serial type."""
+_BROKEN = (IndexError, ValueError, struct.error)
+"""Errors of reading bytes that are no row."""
+
+Cell = tuple[Any, ...]
+
+
+class DatabasePages:
+    """The pages of a database file, those that its WAL committed laid over them."""
+
+    def __init__(self, data: bytes | mmap.mmap, wal: bytes | mmap.mmap, /) -> None:
+        self._data, self._wal = data, wal
+        self._later: dict[int, int] = {}
+        self._has_header = data[:16] == _MAGIC
+        self.size = self._page_size()
+        self._lay_over()
+        # The last one may be cut.
+        self.count = max(-(-len(data) // self.size), *self._later, 0)
+        over = len(data) % self.size
+        self._shifts = (0, over, over - self.size) if over else (0,)
+        """By how many bytes pages may be away from their places, 0 first."""
+        whole = len(data) - self._header_number(28) * self.size
+        self._chain_shifts = (*self._shifts, *({whole} - set(self._shifts) if self._has_header else ()))
+        self._is_read = bytearray(self.count + 2)
+        self.is_marked = bytes(data[68:72]) == schema.APPLICATION_ID.to_bytes(4, "big")
+        """True if the header says that the file is a store."""
+
+    def rows(self) -> Iterator[Cell]:
+        """Yield every row of every table and index of which all bytes can be read, perhaps more than once.
+
+        Bytes that were put in or taken out move all pages behind them, so each page is looked for at each of the
+        places where it may be then: the caller knows a row by its checksum.
+        """
+        for shift in self._shifts:
+            yield from self._rows_moved(shift)
+        # A program that opened the damaged file may have cut it to whole pages, which takes the trace of a shift away.
+        unread = (number for number in range(2, self.count + 1) if not self._is_read[number])
+        for number in islice((number for number in unread if any(self._page(number, 0))), _PAGES_TRIED):
+            shift = None if self._is_read[number] else self._find_shift(number)
+            if shift is not None:
+                self._shifts += (shift,)
+                self._chain_shifts += (shift,)
+                for each in self._shifts:  # again, for a page that has cells at both places
+                    yield from self._rows_moved(each)
+
+    def unread_pages(self) -> int:
+        """Return the number of pages that should have content and of which nothing could be read; ask behind `rows`."""
+        if len(self._shifts) > 1:
+            return max(1, self._missing_pages())
+        free = self._header_number(36) if self._has_header else self._is_read.count(0)
+        unread = sum(not read for read in self._is_read[2 : self.count + 1])
+        return max(0, unread - free) + self._missing_pages()
+
+    def fold(self, file: int, /) -> None:
+        """Write the pages that the WAL holds into the open `file` itself, durably."""
+        for number, at in self._later.items():
+            os.pwrite(file, self._wal[at : at + self.size], (number - 1) * self.size)
+        os.fsync(file)
+
+    def _missing_pages(self) -> int:
+        """Return the number of pages that the file had according to its header and that are cut off."""
+        return max(0, self._header_number(28) - self.count) if self._has_header else 0
+
+    def _header_number(self, at: int) -> int:
+        return int.from_bytes(self._page(1, 0)[at : at + 4], "big")
+
+    def _page_size(self) -> int:
+        found = int.from_bytes(self._data[16:18], "big") if self._has_header else 0
+        # The field has two bytes, so the format writes 1 for the largest size.
+        found = 65_536 if found == 1 else found
+        return found if found in _PAGE_BYTES and found & (found - 1) == 0 else schema.PAGE_BYTES
+
+    def _lay_over(self) -> None:
+        """Find the last committed copy of each page that the WAL holds."""
+        if len(self._wal) < _WAL_HEADER.size:
+            return
+        magic, _, size, _, *salts, _, _ = _WAL_HEADER.unpack(self._wal[: _WAL_HEADER.size])
+        if magic not in _WAL_MAGIC or size != self.size:
+            return
+        open_frames: dict[int, int] = {}
+        step = _WAL_FRAME.size + size
+        for at in range(_WAL_HEADER.size, len(self._wal) - step + 1, step):
+            number, committed, *found, _, _ = _WAL_FRAME.unpack(self._wal[at : at + _WAL_FRAME.size])
+            # Frames of an earlier round follow, which the file still holds.
+            if found != salts:
+                return
+            open_frames[number] = at + _WAL_FRAME.size
+            # Frames behind the last commit mark are of a transaction that did not end.
+            if committed:
+                self._later |= open_frames
+                open_frames.clear()
+
+    def _page(self, number: int, shift: int) -> bytes:
+        later = self._later.get(number)
+        if later is not None:
+            return self._wal[later : later + self.size]
+        start = max(0, (number - 1) * self.size + shift)
+        return self._data[start : start + self.size].ljust(self.size, b"\0")
+
+    def _rows_moved(self, shift: int) -> Iterator[Cell]:
+        for number in range(2, self.count + 1):  # the first page has the schema only
+            yield from self._rows_on(number, shift)
+
+    def _find_shift(self, number: int) -> int | None:
+        """Return by how many bytes a page was moved at whose place is something else; None if it is not near."""
+        for shift in range(1 - self.size, self.size):
+            start = (number - 1) * self.size + shift
+            if start > 0 and self._data[start : start + 1] in _ROW_KINDS and shift not in self._shifts:
+                page = self._page(number, shift)
+                kind, cells = page[0], int.from_bytes(page[3:5], "big")
+                pointers = 12 if kind == _INNER_INDEX else 8
+                places = [int.from_bytes(page[at : at + 2], "big") for at in range(pointers, pointers + 2 * cells, 2)]
+                if len(places) > 1 and all(any(self._rows_at(page, at, kind)) for at in places if at < self.size):
+                    return shift
+        return None
+
+    def _rows_on(self, number: int, shift: int) -> Iterator[Cell]:
+        page = self._page(number, shift)
+        kind, cells = page[0], int.from_bytes(page[3:5], "big")
+        pointers = 12 if kind == _INNER_INDEX else 8
+        if kind == _INNER_TABLE:
+            self._is_read[number] = 1
+        if kind not in _WITH_ROWS or pointers + 2 * cells > self.size:
+            return
+        is_whole = True
+        for place in range(pointers, pointers + 2 * cells, 2):
+            at = int.from_bytes(page[place : place + 2], "big")
+            # Bytes put into this page move its cells, which are at its end, and not the pointers at its beginning.
+            views = [page, *(self._page(number, other) for other in self._shifts if other != shift)]
+            rows = [row for view in views for row in self._rows_at(view, at, kind)]
+            is_whole = is_whole and bool(rows)
+            yield from rows
+        self._is_read[number] |= is_whole
+
+    def _rows_at(self, page: bytes, at: int, kind: int) -> Iterator[Cell]:
+        """Yield the row whose cell begins at `at`, once for each place where its overflow pages may be."""
+        for shift in self._chain_shifts:
+            with suppress(*_BROKEN):
+                payload, has_overflow = self._payload(page, at, kind, shift)
+                yield _decode_row(payload)
+                if not has_overflow:
+                    return
+
+    def _payload(self, page: bytes, at: int, kind: int, shift: int) -> tuple[bytes, bool]:
+        """Return the bytes of the row whose cell begins at `at`, and whether some are on overflow pages."""
+        at += 4 if kind == _INNER_INDEX else 0
+        size, at = _read_varint(page, at)
+        if kind == _LEAF_TABLE:
+            # The file format defines how much of a row stays on its page.
+            _, at = _read_varint(page, at)
+        least = (self.size - 12) * 32 // 255 - 23
+        most = self.size - 35 if kind == _LEAF_TABLE else (self.size - 12) * 64 // 255 - 23
+        local = size
+        if size > most:
+            local = least + (size - least) % (self.size - 4)
+            local = local if local <= most else least
+        # A damaged length could claim more than the file has.
+        if size > self.size * self.count or at + local > self.size:
+            raise ValueError(size)
+        parts, left = [page[at : at + local]], size - local
+        following = int.from_bytes(page[at + local : at + local + 4], "big") if left else 0
+        while left > 0:
+            if not 0 < following <= self.count:
+                raise ValueError(following)
+            beyond = self._page(following, shift)
+            self._is_read[following] = 1
+            following = int.from_bytes(beyond[:4], "big")
+            parts.append(beyond[4 : 4 + left])
+            left -= self.size - 4
+        return b"".join(parts), size > local
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at `at`, and the place behind it."""
+    value = 0
+    for place in range(at, at + 8):
+        value = value << 7 | data[place] & 0x7F
+        if data[place] < 0x80:
+            return value, place + 1
+    return value << 8 | data[at + 8], at + 9
+
+
+def _decode_row(payload: bytes) -> Cell:
+    size, at = _read_varint(payload, 0)
+    values: list[Any] = []
+    body = size
+    while at < size:
+        kind, at = _read_varint(payload, at)
+        length = (kind - 12) // 2 if kind >= 12 else 8 if kind == 7 else _WHOLE[kind] if kind < 7 else 0
+        data = payload[body : body + length]
+        if len(data) < length:
+            raise ValueError(kind)
+        body += length
+        match kind:
+            case 0:
+                values.append(None)
+            case 7:
+                values.append(struct.unpack(">d", data)[0])
+            case 8 | 9:
+                values.append(kind - 8)
+            case _ if kind < 7:
+                values.append(int.from_bytes(data, "big", signed=True))
+            case _:
+                values.append(data.decode() if kind % 2 else data)
+    return tuple(values)
+
+
+@contextmanager
+def open_pages(path: Path, /) -> Generator[DatabasePages]:
+    """Open the file at `path` and its WAL, whose pages are read as they are asked for."""
+    with ExitStack() as opened:
+        yield DatabasePages(*(_map_file(opened, each) for each in (path, path.with_name(f"{path.name}-wal"))))
+
+
+def _map_file(opened: ExitStack, path: Path) -> bytes | mmap.mmap:
+    try:
+        file = opened.enter_context(path.open("rb"))
+    except FileNotFoundError:
+        return b""
+    if not os.fstat(file.fileno()).st_size:
+        return b""
+    return opened.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,75 @@
+"""Readers of sessions meet anything: odd JSON is counted or read in part, and ends no import."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
+from elytron_assistants.sessions.session_places import READERS
+from elytron_assistants.sessions.session_turns import session_drafts
+from elytron_core.text.program_parts import PROGRAM_ELEMENTS, split_program_parts, typed_text
+
+PLACES = {
+    AssistantHost.CLAUDE_CODE: "projects/x/a.jsonl",
+    AssistantHost.CODEX: "sessions/rollout-a.jsonl",
+    AssistantHost.GEMINI: "tmp/x/chats/session-a.jsonl",
+    AssistantHost.CURSOR: "projects/x/agent-transcripts/a.jsonl",
+}
+WORDS = (
+    *("type", "uuid", "parentUuid", "message", "content", "role", "text", "user", "assistant", "a", "b", "payload"),
+    *("response_item", "event_msg", "session_meta", "$set", "$rewindTo", "id", "messages", "toolCalls", "args", "name"),
+    *("tool_use", "tool_result", "input", "Bash", "command", "thread_rolled_back", "num_turns", "timestamp", "cwd"),
+    *("gemini", "attachment", "queued_command", "prompt", "compact_boundary", "subtype", "function_call", "arguments"),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**18) | st.floats() | st.sampled_from(WORDS) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize("host", PLACES)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(VALUES, max_size=8))
+def test_a_reader_ends_no_import_whatever_the_lines_hold(tmp_path: Path, host: AssistantHost, lines: list[Any]) -> None:
+    file = tmp_path / PLACES[host]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    with ExitStack() as stack:
+        for source in READERS[host](tmp_path / PLACES[host].partition("/")[0], ReadTally(), stack):
+            session = source.read(None, ReadTally())
+            if session is not None:
+                for draft in session_drafts(session):
+                    assert draft.host_id
+
+
+@given(
+    words=st.text(st.characters(exclude_characters="<>&[]#"), max_size=40),
+    name=st.sampled_from(sorted(PROGRAM_ELEMENTS)),
+)
+def test_of_a_message_only_the_elements_of_programs_are_taken_out(words: str, name: str) -> None:
+    element = f"<{name}>\nI prefer tabs.\n</{name}>"
+    assert typed_text(f"{element}\n{words}\n{element}") == words.strip()
+    assert typed_text(f"{words}{element}") == words.strip()
+    assert "I prefer tabs." in typed_text(f"<{name}>I prefer tabs.\n{words}")
+
+
+def test_an_open_element_takes_no_words_up_to_the_end_of_another() -> None:
+    text = "<system-reminder>open\nMy own words.\n<system-reminder>\nclosed\n</system-reminder>"
+    assert typed_text(text) == "<system-reminder>open\nMy own words."
+    assert split_program_parts("<a-b>\n<c-d>\n</a-b>\n</c-d>") == ("", "<a-b>\n<c-d>\n</a-b>\n</c-d>")
+
+
+def test_a_programs_element_inside_one_of_the_persons_is_taken_out() -> None:
+    text = "Why does <my-tag>this <system-reminder>x</system-reminder></my-tag> fail?"
+    assert typed_text(text) == "Why does <my-tag>this </my-tag> fail?"
+
+
+def test_many_open_elements_are_looked_through_once() -> None:
+    text = "<a-b>\n" * 100_000 + "</c-d>"
+    assert split_program_parts(text) == (text, "")

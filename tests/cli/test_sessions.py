@@ -1,0 +1,539 @@
+"""Sessions of coding assistants: read from their files and databases, and stored once in the memory of their folder."""
+
+import json
+import os
+import sqlite3
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+import elytron
+from elytron_core.contracts.transcript import MemoryWriteRequest
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "assistants"
+SAID = {
+    "claude-code": [
+        ("user", "We always use ruff with line length 100."),
+        ("assistant", "Ruff is set to a line length of 100."),
+        ("tool", "`pytest -q` failed with exit code 2 and passed after changes to pyproject.toml."),
+        ("user", "Add a cart page."),
+        ("user", "And a page for orders."),
+        ("assistant", "Both pages are tested too."),
+    ],
+    "codex": [
+        ("user", "Prices are stored in cents."),
+        ("assistant", "Prices are whole cents now."),
+        ("tool", "`npm test` failed with exit code 1 and passed after changes to src/price.ts."),
+        ("user", "Round half to even."),
+        ("assistant", "Rounding is half to even."),
+    ],
+    "gemini": [
+        ("user", "Orders older than a year are archived."),
+        ("assistant", "The archive job runs nightly."),
+    ],
+    "opencode": [
+        ("user", "Parcels leave on Tuesdays."),
+        ("assistant", "The calendar has Tuesdays."),
+    ],
+    "cursor": [
+        ("user", "Invoices start at 1000 each year."),
+        ("assistant", "Invoices are numbered by year."),
+    ],
+}
+"""What each assistant's sample says, in its order."""
+
+
+class Machine:
+    """A home with a repository and the files that assistants left; the command reads them as it would a person's."""
+
+    def __init__(self, elytron: CommandLine) -> None:
+        self.elytron = elytron
+        self.home = elytron.folder / "home"
+        self.shop = elytron.folder / "shop"
+        (self.shop / ".git").mkdir(parents=True)
+        self.claude = self.home / ".claude/projects/-w-shop"
+
+    def put(self, fixture: str, place: str | Path) -> Path:
+        """Leave a sample at a place in the home, with the repository's real folder in it."""
+        text = (FIXTURES / fixture).read_text("utf-8").replace("/w/shop", self.shop.as_posix())
+        path = self.home / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if fixture.endswith(".sql"):
+            with sqlite3.connect(path) as connection:
+                connection.executescript(text)
+            connection.close()
+        else:
+            path.write_text(text, "utf-8")
+        return path
+
+    def put_all(self) -> None:
+        """Leave the sample of each assistant."""
+        self.put("claude-code-2.1.332.jsonl", self.claude / "5e0c0001.jsonl")
+        self.put("codex-0.163.0.jsonl", ".codex/sessions/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl")
+        self.put("gemini-5411f113.jsonl", ".gemini/tmp/shop/chats/session-2026-11-04T10-00-6e3a0001.jsonl")
+        (self.home / ".gemini/projects.json").write_text(json.dumps({"projects": {self.shop.as_posix(): "shop"}}))
+        self.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
+        self.put("cursor-2026.07.17-editor.sql", ".config/Cursor/User/globalStorage/state.vscdb")
+
+    def run(self, *arguments: str, expect: int = 0) -> dict[str, Any]:
+        """Return the report of an import."""
+        report: dict[str, Any] = self.elytron.json("sessions", "import", *arguments, expect=expect)
+        return report
+
+    def said(self, channel: str | None = None) -> list[tuple[str, str]]:
+        """Return what is stored in the repository's space, and who said it."""
+        items = self.elytron.json("list", "--space", self.space)["items"]
+        return [(item["role"], item["text"]) for item in items if channel in {None, item["channel"]}]
+
+    @property
+    def space(self) -> str:
+        """The space of the repository."""
+        return self.space_of(self.shop)
+
+    def space_of(self, folder: Path) -> str:
+        """Return the space of a folder."""
+        space: str = self.elytron.json("repo", "show", str(folder))["space"]
+        return space
+
+
+@pytest.fixture
+def machine(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Have the command run for a person whose home is in the test's folder."""
+    machine = Machine(elytron)
+    monkeypatch.setenv("HOME", str(machine.home))
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "GEMINI_CLI_HOME",
+        "OPENCODE_DB",
+        "CURSOR_CONFIG_DIR",
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return machine
+
+
+@pytest.mark.parametrize("host", SAID)
+def test_what_was_said_in_each_assistant_is_stored_in_the_repositorys_memory(machine: Machine, host: str) -> None:
+    machine.put_all()
+    report = machine.run(host)
+    assert (report["sessions"], report["duplicates"]) == (1, 0)
+    assert machine.said(host) == SAID[host]
+
+
+def test_what_no_person_said_is_nowhere_in_the_store(machine: Machine) -> None:
+    machine.put_all()
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
+    report = machine.run()
+    stored = "\n".join(text for _, text in machine.said())
+    for words in (
+        *("prefer tabs", "prefer spaces", "secret output", "vault 9", "Four spaces", "four spaces", "They want ruff"),
+        *("black", "floats", "Delete the archive", "Search for carts", "a later version", "List every page", "a.py"),
+    ):
+        assert words not in stored
+    assert report["skipped"] == {
+        "program": 4, "rewound": 6, "side_chain": 1, "subagent": 2, "no_folder": 1,
+    }  # fmt: skip
+    assert report["unknown"] == {
+        "claude-code:holographic-note": 1,
+        "codex:response_item/quantum_call": 1,
+        "cursor:bubble/9": 1,
+        "gemini:telepathy": 1,
+        "opencode:hologram": 1,
+    }
+    assert report["spaces"] == [{"label": "shop", "sessions": 5, "space": machine.space, "stored": 17}]
+
+
+def test_what_was_done_stands_beside_what_was_said_without_a_tools_output(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    where = ("--channel", "claude-code", "--conversation", "5e0c0001", "--space", machine.space)
+    turns = machine.elytron.json("transcript", "replay", "--view", "raw_owner_only", *where)["slice"]["turns"]
+    reply = next(turn for turn in turns if "line length of 100" in turn["messages"][0]["text"])
+    assert [(seen["tool_name"], seen["summary"]) for seen in reply["tool_observations"]] == [
+        ("Bash", "pytest -q (exit code 2)"),
+        ("Edit", "pyproject.toml"),
+        ("Bash", "pytest -q (exit code 0)"),
+    ]
+    assert reply["metadata"] == {"branch": "main"}
+    assert reply["source"]["model_resolved"] == "sample-model"
+    assert reply["messages"][0]["at"] == 1_793_527_209_000
+    assert "secret output" not in json.dumps(turns)
+
+
+def test_what_the_person_chose_when_a_tool_asked_is_recalled(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        (
+            "AskUserQuestion",
+            {"questions": []},
+            'User has answered your questions: "Which currency is shown?"="Euro". Go on.',
+        ),
+        ("ExitPlanMode", {"plan": "Show prices in euro."}, "User has approved your plan."),
+        ("ExitPlanMode", {"plan": "Show prices in pounds."}, "The user does not want to proceed."),
+    ]
+    with file.open("a", encoding="utf-8") as opened:
+        parent = "a8"
+        for number, (name, arguments, result) in enumerate(calls):
+            use = {"type": "tool_use", "id": f"d{number}", "name": name, "input": arguments}
+            output = {"type": "tool_result", "tool_use_id": f"d{number}", "content": result, "is_error": number == 2}
+            for kind, part in (("assistant", use), ("user", output)):
+                uuid = f"{kind}{number}"
+                line = {"type": kind, "uuid": uuid, "parentUuid": parent, "message": {"content": [part]}}
+                opened.write(json.dumps(line) + "\n")
+                parent = uuid
+    machine.run()
+    assert [text for role, text in machine.said() if role == "tool"][1:] == [
+        "Decided by the user: Which currency is shown? Euro",
+        "Decided by the user: Approved plan: Show prices in euro.",
+    ]
+    hits = machine.elytron.json("recall", "which currency is shown?", "--space", machine.space)["hits"]
+    assert hits[0]["text"] == "Decided by the user: Which currency is shown? Euro"
+
+
+def test_a_second_run_reads_nothing_and_changes_nothing(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    before = machine.elytron.json("inspect", "--space", machine.space)["state_fingerprint"]
+    again = machine.run()
+    assert (again["unchanged"], again["sessions"], again["read_bytes"], again["changed"]) == (7, 0, 0, False)
+    whole = machine.run("--again")
+    assert (whole["stored"], whole["duplicates"], whole["changed"]) == (0, 17, False)
+    assert machine.elytron.json("inspect", "--space", machine.space)["state_fingerprint"] == before
+
+
+def add_turn(file: Path, parent: str, number: int, prompt: str, reply: str) -> None:
+    """Append a turn to a session of Claude Code."""
+    at = f"2026-11-05T10:00:{number:02}.000Z"
+    lines = [
+        {"type": "user", "uuid": f"p{number}", "parentUuid": parent, "timestamp": at, "message": {"content": prompt}},
+        {"type": "assistant", "uuid": f"r{number}", "parentUuid": f"p{number}", "timestamp": at,
+         "message": {"id": f"msg_{number}", "content": [{"type": "text", "text": reply}]}},
+    ]  # fmt: skip
+    with file.open("a", encoding="utf-8") as opened:
+        opened.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_of_a_grown_session_only_its_end_is_read(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    add_turn(file, "a8", 1, "Name the cart in the title.", "The title names it.")
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write('{"type":"user","uuid":"half')
+    grown = machine.run()
+    assert (grown["stored"], grown["updated"], grown["skipped"]) == (2, 0, {"program": 2, "side_chain": 1})
+    assert grown["read_bytes"] < file.stat().st_size / 2
+    assert machine.said("claude-code")[-2:] == [
+        ("user", "Name the cart in the title."),
+        ("assistant", "The title names it."),
+    ]
+
+
+def test_what_is_taken_back_after_it_was_stored_is_hidden(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    add_turn(file, "a5", 1, "Leave the pages out.", "They are out.")
+    report = machine.run()
+    assert (report["stored"], report["hidden"]) == (2, 3)
+    assert [text for _, text in machine.said("claude-code")] == [
+        *(text for _, text in SAID["claude-code"][:3]),
+        "Leave the pages out.",
+        "They are out.",
+    ]
+
+
+def test_a_reply_that_was_not_finished_is_replaced_by_the_finished_one(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    file.write_text("".join(lines[:6]), "utf-8")
+    machine.run()
+    assert machine.said()[-1] == ("assistant", "I will fix the settings.")
+    file.write_text("".join(lines), "utf-8")
+    assert machine.run()["updated"] == 1
+    assert sorted(machine.said("claude-code")) == sorted(SAID["claude-code"])
+
+
+def test_what_was_erased_stays_gone_when_its_session_is_read_again(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    erased = [
+        item["id"]
+        for item in machine.elytron.json("list", "--space", machine.space)["items"]
+        if item["text"] in {"Add a cart page.", "Prices are stored in cents.", "The archive job runs nightly."}
+    ]
+    machine.elytron("erase", *erased, "--yes", "--space", machine.space)
+    report = machine.run("--again")
+    assert (report["erased"], report["stored"]) == (3, 0)
+    assert len(machine.said()) == 14
+
+
+def test_a_session_and_an_assistant_are_erased_by_their_names(machine: Machine) -> None:
+    machine.put_all()
+    machine.run()
+    for name, left in (("session:5e0c0001", 11), ("session:codex", 6)):
+        token = machine.elytron.json("erase", "--origin", name, "--dry-run", "--space", machine.space)["token"]
+        machine.elytron("erase", "--origin", name, "--token", token, "--space", machine.space)
+        assert len(machine.said()) == left
+    assert (machine.run("--again")["stored"], len(machine.said())) == (0, 6)
+
+
+def test_a_forks_copies_are_stored_once(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.run()
+    machine.put("claude-code-2.1.332-fork.jsonl", machine.claude / "5e0c0002.jsonl")
+    machine.put("opencode-2.0.25.sql", ".local/share/opencode/opencode.db")
+    report = machine.run()
+    assert report["skipped"] == {"fork": 4}
+    texts = [text for _, text in machine.said()]
+    assert texts[6:] == [
+        "Try a darker header.", "The header is dark blue.",
+        "Parcels leave on Tuesdays.", "The calendar has Tuesdays.",
+        "And on Fridays in December.", "December has Fridays.", "Print the labels in pairs.",
+    ]  # fmt: skip
+
+
+def test_opencodes_two_generations_in_one_database_are_not_counted_twice(machine: Machine) -> None:
+    place = ".local/share/opencode/opencode.db"
+    machine.put("opencode-1.18.33.sql", place)
+    machine.run()
+    assert machine.said() == SAID["opencode"]
+    machine.put("opencode-2.0.25.sql", place)
+    report = machine.run()
+    assert (report["stored"], report["duplicates"]) == (3, 2)
+    assert [text for _, text in machine.said()].count("Parcels leave on Tuesdays.") == 1
+
+
+def test_what_a_hook_stored_is_not_stored_again_and_stays_erased(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    event = {
+        "session_id": "5e0c0001",
+        "cwd": str(machine.shop),
+        "hook_event_name": "Stop",
+        "transcript_path": str(file),
+    }
+    machine.elytron("hooks", "keep", "--per-repository", standard_input=json.dumps(event).encode())
+    (prompt, reply) = machine.elytron.json("list", "--space", machine.space)["items"]
+    assert (prompt["text"], reply["text"]) == ("And a page for orders.", "Both pages are tested too.")
+    machine.elytron("erase", prompt["id"], "--yes", "--space", machine.space)
+    report = machine.run()
+    assert (report["stored"], report["duplicates"], report["erased"]) == (4, 1, 1)
+    assert sorted(machine.said()) == sorted(row for row in SAID["claude-code"] if row[1] != "And a page for orders.")
+
+
+def test_what_hooks_of_an_earlier_version_stored_is_not_stored_again(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    # As they made it: of session, prompt, role and words.
+    words = b"5e0c0001\nu6\nuser\nAdd a cart page."
+    turn = {
+        "messages": [{"role": "user", "text": "Add a cart page."}],
+        "host_id": blake2b(words, digest_size=16).hexdigest(),
+    }
+    scope = {"space": machine.space, "channel": "claude-code", "conversation": "5e0c0001"}
+    with elytron.open("m.db", space="x").sync() as memory:
+        memory.operate(
+            MemoryWriteRequest.model_validate({"scope": scope, "write": {"kind": "transcript", "turns": [turn]}})
+        )
+    report = machine.run()
+    assert (report["stored"], report["duplicates"]) == (5, 1)
+    assert [text for _, text in machine.said()].count("Add a cart page.") == 1
+
+
+def test_sessions_of_subagents_are_stored_as_an_assistants_words_if_asked_for(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
+    assert machine.run()["skipped"] == {"subagent": 1}
+    assert machine.run("--subagents")["stored"] == 2
+    assert machine.said() == [
+        ("assistant", "List every page with a form."),
+        ("assistant", "Cart and checkout have forms."),
+    ]
+
+
+def test_of_two_forms_of_a_session_the_newer_is_read(machine: Machine) -> None:
+    thread = ".codex/sessions/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl"
+    machine.put("codex-0.163.0.jsonl", thread)
+    (machine.home / f"{thread}.zst").write_bytes(b"\x28\xb5\x2f\xfd compressed")
+    (machine.home / thread.replace("10-00-00", "11-00-00")).with_suffix(".jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    machine.put("codex-0.46.0-events.jsonl", ".codex/archived_sessions/rollout-2025-10-03T10-00-00-0199a001.jsonl")
+    chats = ".gemini/tmp/shop/chats/session-2026-11-04T10-00-6e3a000"
+    machine.put("gemini-old.json", f"{chats}2.json")
+    machine.put("gemini-5411f113.jsonl", f"{chats}1.jsonl")
+    machine.put("gemini-old.json", f"{chats}1.json")
+    (machine.home / ".gemini/projects.json").write_text(json.dumps({"projects": {str(machine.shop): "shop"}}))
+    report = machine.run()
+    assert (report["sessions"], report["skipped"]["replaced"]) == (4, 2)
+    assert report["skipped"]["compressed" if "compressed" in report["skipped"] else "unreadable"] == 1
+    texts = [text for _, text in machine.said()]
+    for words in ("Name the currency in each price.", "Each price has its currency.", "The shop ships to Iceland."):
+        assert texts.count(words) == 1
+
+
+def test_a_transcript_of_cursors_command_line_is_filed_by_the_paths_in_it(machine: Machine) -> None:
+    name = machine.shop.as_posix().strip("/").replace("/", "-").replace("_", "-").replace(".", "-")
+    machine.put("cursor-2026.07.17-cli.jsonl", f".cursor/projects/{name}/agent-transcripts/c1/c1.jsonl")
+    machine.put("cursor-2026.07.17-cli.jsonl", ".cursor/projects/another/agent-transcripts/c2.jsonl")
+    assert machine.run()["skipped"] == {"no_folder": 1}
+    assert machine.said() == [
+        ("user", "Coupons expire after thirty days."),
+        ("assistant", "Coupons expire after thirty days now."),
+    ]
+
+
+def test_damaged_oversized_and_strange_files_are_counted_and_lose_nothing_else(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    image = b'{"type":"user","uuid":"i1","parentUuid":"u1","message":{"content":"' + b"x" * (9 * 1024 * 1024) + b'"}}\n'
+    odd = [b"{broken\n", b"[1]\n", b'{"type":[],"uuid":{},"message":[[]],"parentUuid":7}\n', b"\xff\xfe\n", image]
+    file.write_bytes(b"".join([*lines[:2], *odd, *lines[2:]]))
+    os.mkfifo(machine.claude / "pipe.jsonl")
+    (machine.claude / "link.jsonl").symlink_to(file)
+    (machine.home / ".local/share/opencode").mkdir(parents=True)
+    (machine.home / ".local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0 no more")
+    report = machine.run()
+    skipped = report["skipped"]
+    assert (skipped["damaged"], skipped["too_long"], skipped["link"], skipped["unreadable"]) == (3, 1, 2, 1)
+    assert machine.said() == SAID["claude-code"]
+
+
+def test_odd_names_of_sessions_and_folders_end_no_import(machine: Machine) -> None:
+    text = (FIXTURES / "codex-0.46.0-events.jsonl").read_text("utf-8")
+    thread = "0199a000-0000-7000-8000-000000000002"
+    folder = machine.home / ".codex/sessions"
+    folder.mkdir(parents=True)
+    for number, (name, place) in enumerate(
+        ((" a\\n" + "b" * 400, str(machine.shop)), (thread, "/a\\u0000b"), (thread, "/" + "x" * 5000))
+    ):
+        odd = text.replace(thread, name).replace("/w/shop", place)
+        (folder / f"rollout-2025-10-0{number}T10-00-00-x.jsonl").write_text(odd, "utf-8")
+    report = machine.run("codex")
+    assert (report["sessions"], report["stored"], report["skipped"]) == (2, 4, {"unreadable": 1})
+
+
+def test_an_earlier_versions_file_of_a_subagent_is_one_too(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "agent-x2.jsonl")
+    assert machine.run()["skipped"] == {"subagent": 1}
+
+
+def test_a_foreign_database_is_left_as_it_was(machine: Machine) -> None:
+    path = machine.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE session SET title = 'x'")
+    connection.close()
+    before = path.read_bytes()
+    assert machine.run()["sessions"] == 1
+    assert [each.name for each in path.parent.iterdir()] == ["opencode.db"]
+    assert path.read_bytes() == before
+
+
+def test_credentials_in_a_session_are_blacked_out_and_counted(machine: Machine) -> None:
+    file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    key = "sk-ant-" + "api03-" + "Zk3q9LmX2v" * 9 + "AA"
+    text = file.read_text("utf-8").replace("Add a cart page.", f"Add a cart page with {key}.")
+    file.write_text(text.replace('"command":"pytest -q"', f'"command":"KEY={key} pytest -q"'), "utf-8")
+    report = machine.run()
+    assert sum(report["scrubbed"].values()) >= 2
+    assert key.encode() not in (machine.elytron.folder / "m.db").read_bytes()
+
+
+def test_a_dry_run_stores_nothing_and_a_later_time_leaves_sessions_out(machine: Machine) -> None:
+    machine.put_all()
+    report = machine.run("--dry-run")
+    assert (report["stored"], report["dry_run"], report["changed"]) == (17, True, False)
+    assert not (machine.elytron.folder / "m.db").exists()
+    assert machine.run("--since", "2990-01-01")["skipped"]["older"] == 7
+    assert machine.elytron.error("sessions", "import", "--path", "x", expect=2)["details"]["field"] == "--path"
+
+
+def test_sessions_are_listed_with_their_folders_and_states(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    machine.put("codex-0.163.0.jsonl", ".codex/sessions/rollout-2026-11-03T10-00-00-0199a000.jsonl")
+    machine.run("codex")
+    listed = machine.elytron.json("sessions", "list")["sessions"]
+    assert {(each["host"], each["folder"], each["state"]) for each in listed} == {
+        ("claude-code", str(machine.shop), "new"),
+        ("codex", str(machine.shop), "imported"),
+    }
+
+
+def test_projects_that_are_gone_do_not_meet_in_the_folder_that_held_them(machine: Machine) -> None:
+    for number, name in enumerate(("shop", "bank")):
+        machine.put("claude-code-2.1.332.jsonl", machine.claude / f"5e0c000{number}.jsonl")
+        file = machine.claude / f"5e0c000{number}.jsonl"
+        text = file.read_text("utf-8").replace(machine.shop.as_posix(), f"{machine.elytron.folder}/gone/{name}")
+        file.write_text(text.replace('"u', f'"{name}-u'), "utf-8")
+    spaces = machine.run()["spaces"]
+    assert sorted(filed["label"] for filed in spaces) == ["bank", "shop"]
+    assert len({filed["space"] for filed in spaces}) == 2
+
+
+def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    (machine.home / ".claude/CLAUDE.md").write_text("# Me\n\n- Answer in short sentences.\n- Never use emojis.\n")
+    memory = machine.claude / "memory"
+    memory.mkdir()
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n- The database is Postgres.\n")
+    (memory / "testing.md").write_text("---\nname: testing\ntype: project\n---\nRun the tests in order.\n")
+    (machine.shop / "AGENTS.md").write_text("## Style\nUse tabs in Makefiles.\n")
+    (machine.home / ".codex/memories").mkdir(parents=True)
+    (machine.home / ".codex/memories/MEMORY.md").write_text(
+        f"# A\n- Nobody knows where.\n# B\ncwd: {machine.shop}\n- Carts are lists.\n"
+    )
+    report = machine.run()
+    assert (report["notes"], report["skipped"]["no_folder"]) == (8, 1)
+    items = machine.elytron.json("list", "--space", machine.space)["items"]
+    assert [(each["text"], each["trust"]) for each in items if each["channel"] == "memory-files"] == [
+        ("B: cwd: " + str(machine.shop), "drawn"), ("B: Carts are lists.", "drawn"),
+        ("Style: Use tabs in Makefiles.", "outside"),
+        ("Shop: The build needs Node 22.", "drawn"), ("Shop: The database is Postgres.", "drawn"),
+        ("Run the tests in order.", "drawn"),
+    ]  # fmt: skip
+    own = machine.elytron.json("list", "--space", "person")["items"]
+    assert {("Me: Answer in short sentences.", "vouched"), ("Me: Never use emojis.", "vouched")} <= {
+        (each["text"], each["trust"]) for each in own
+    }
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n")
+    assert machine.run()["hidden"] == 1
+    (memory / "MEMORY.md").write_text("# Shop\n- The build needs Node 22.\n- The database is Postgres.\n\n")
+    assert machine.run()["stored"] == 0
+    texts = [text for _, text in machine.said("memory-files")]
+    assert texts.count("Shop: The database is Postgres.") == 1
+    (memory / "MEMORY.md").write_text("\n")
+    assert machine.run()["hidden"] == 2
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("CLAUDE_CONFIG_DIR", "moved", "claude-code-2.1.332.jsonl", "projects/x/5e0c0001.jsonl"),
+        ("CODEX_HOME", "moved", "codex-0.163.0.jsonl", "sessions/rollout-2026-11-03T10-00-00-0199a000.jsonl"),
+        ("GEMINI_CLI_HOME", "moved", "gemini-5411f113.jsonl", ".gemini/tmp/shop/chats/session-a.jsonl"),
+        ("OPENCODE_DB", "moved/any.db", "opencode-1.18.33.sql", "any.db"),
+        ("XDG_DATA_HOME", "moved", "opencode-2.0.25.sql", "opencode/opencode.db"),
+        ("XDG_CONFIG_HOME", "moved", "cursor-2026.07.17-editor.sql", "Cursor/User/globalStorage/state.vscdb"),
+    ],
+)
+def test_variables_of_the_assistants_move_what_is_read(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str, str]
+) -> None:
+    variable, value, fixture, place = case
+    machine.put(fixture, f"moved/{place}")
+    (machine.home / "moved/.gemini").mkdir(exist_ok=True)
+    (machine.home / "moved/.gemini/projects.json").write_text(json.dumps({"projects": {str(machine.shop): "shop"}}))
+    assert machine.run()["sessions"] == 0
+    monkeypatch.setenv(variable, str(machine.home / value))
+    assert machine.run()["sessions"] >= 1
+    assert {each["state"] for each in machine.elytron.json("sessions", "list")["sessions"]} <= {"imported", "skipped"}
+
+
+def test_the_report_and_the_list_are_read_by_people(machine: Machine) -> None:
+    machine.put_all()
+    report = " ".join(machine.elytron("sessions", "import", "--no-json").stdout.split())
+    for line in ("stored 17", "shop 17 messages of 5 sessions", "skipped 6 rewound"):
+        assert line in report
+    listed = machine.elytron("sessions", "list", "--limit", "2", "--no-json").stdout
+    assert "imported" in listed
+    assert "5 more: pass --limit" in listed

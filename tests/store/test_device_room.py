@@ -1,0 +1,235 @@
+"""A small device: what fits on it, and what can still be forgotten and erased when it is full."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.store.sqlite_rig import CLOCK, look
+from tests.store.test_full_device import WITH_WAL, files_up_to
+
+import elytron
+from elytron.runtime import MemoryRuntime
+from elytron_core.errors import StoreBusy, StoreFull, StoreUrlInvalid
+from elytron_core.ports.store import Document, ErasureTarget
+from elytron_store.conformance.examples import ADA, AT, fact, one, put, write_blob
+from elytron_store.device_room import DeviceBounds, RoomReserve, free_bytes
+from elytron_store.engines import parse_url
+from elytron_store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024 * 1024
+STORES = {"sqlite": "sqlite://{}/m.db", "file": "file://{}/store"}
+
+
+@contextmanager
+def device(folder: Path, mib: int) -> Generator[Path]:
+    """Mount a device of `mib` MiB in memory, where this machine may; else the test is skipped."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no device can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Generator[Path]:
+    """A device of 4 MiB."""
+    with device(tmp_path / "device", 4) as folder:
+        yield folder
+
+
+async def filled(memory: MemoryRuntime) -> list[str]:
+    """Add turns of 2,000 characters until the device is full; return the ids of their messages."""
+    chance = random.Random(52)
+    ids: list[str] = []
+    try:
+        while True:
+            text = " ".join([f"canary{len(ids)}y", *(f"w{chance.randrange(4_000)}x" for _ in range(340))])
+            ids += (await memory.add(text[:2_000], speaker="Ada", conversation="c")).ids
+    except StoreFull:
+        return ids
+
+
+async def put_until_full(store: SqliteStore, count: int) -> None:
+    """Put `count` documents of 8,000 bytes, as far as there is room."""
+    for number in range(1, count + 1):
+        await put(store, fact(number), os.urandom(8_000))
+
+
+def contents(folder: Path) -> bytes:
+    """Return the bytes of all files below `folder`."""
+    return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize(("engine", "turns"), [("sqlite", 400), ("file", 650)])
+async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(small: Path, engine: str, turns: int) -> None:
+    url = STORES[engine].format(small)
+    async with elytron.open(url, space="ada") as memory:
+        ids = await filled(memory)
+        assert len(ids) >= turns
+        assert (await memory.erase([ids[3]])).changed
+        assert b"canary3y" not in contents(small)
+    async with elytron.open(url, space="ada") as memory:
+        assert (await memory.erase([ids[5]])).changed
+        assert b"canary5y" not in contents(small)
+        assert b"canary7y" in contents(small)
+        assert (await memory.recall("canary7y")).hits[0].id == ids[7]
+        assert (await memory.store.check()).ok
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_a_full_device_still_takes_what_is_forgotten_and_again_a_turn_after_an_erasure(
+    small: Path, engine: str
+) -> None:
+    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
+        ids = await filled(memory)
+        assert (await memory.forget([ids[1]])).changed
+        with pytest.raises(StoreFull):
+            await memory.add("One turn more. " * 9_000)
+        for start in range(2, 80, 8):
+            await memory.erase(ids[start : start + 8])
+        assert (await memory.add("One short turn more.")).changed
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_a_device_without_a_reserve_takes_more_and_erases_nothing_when_it_is_full(
+    small: Path, engine: str
+) -> None:
+    async with elytron.open(f"{STORES[engine].format(small)}?reserve_bytes=0", space="ada") as memory:
+        ids = await filled(memory)
+        assert len(ids) >= 700
+        with pytest.raises(StoreFull):
+            await memory.erase([ids[3]])
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_the_reserve_of_a_device_that_grew_is_given_back(small: Path, engine: str) -> None:
+    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
+        await filled(memory)
+        assert [path.name for path in small.rglob("*reserve")]
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        await memory.add("There is room again.")
+        assert not [path.name for path in small.rglob("*reserve")]
+
+
+async def test_an_ordinary_write_leaves_the_room_of_an_erasure_to_other_handles_too(small: Path) -> None:
+    url = STORES["file"].format(small)
+    async with elytron.open(url, space="ada") as memory:
+        ids = await filled(memory)
+    async with elytron.open(url, space="ben") as other:
+        await filled(other)
+    async with elytron.open(url, space="ada") as memory:
+        assert (await memory.erase([ids[0]])).changed
+
+
+async def test_a_log_that_a_long_reader_let_grow_is_short_again_when_the_reader_is_gone(small: Path) -> None:
+    path = small / "m.db"
+    store = await SqliteStore.open(
+        path, clock=CLOCK, library=WITH_WAL, bounds=DeviceBounds(wal_bytes=MIB), busy_wait_s=0.05
+    )
+    await put(store, fact(0), b"first")
+    with closing(WITH_WAL.connect(str(path), wait_s=0.0)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM documents").fetchall()
+        with pytest.raises(StoreFull):
+            await put_until_full(store, 1_000)
+        with pytest.raises(StoreBusy):
+            await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(0),)))
+    wal = path.with_name("m.db-wal")
+    assert wal.stat().st_size > MIB
+    # The first write moves what is in the log into the file, and the second begins the log again.
+    await put(store, fact(5_000), b"behind the reader")
+    await put(store, fact(5_001), b"and another")
+    assert wal.stat().st_size < MIB
+    assert await one(store, fact(5_000)) == Document(fact(5_000), 1, b"behind the reader")
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+    await store.close()
+
+
+async def test_a_sqlite_file_at_the_limit_of_files_is_full_and_written_again_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    store = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
+    with files_up_to(256 * 1024), pytest.raises(StoreFull):
+        await put_until_full(store, 100)
+    assert (await put(store, fact(500), b"behind the limit")).last
+    assert (await store.check()).ok
+    await store.close()
+    assert not list(tmp_path.glob("*-trial"))
+
+
+async def test_a_sqlite_store_at_the_limit_of_files_is_opened_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    store = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
+    await put_until_full(store, 50)
+    await store.close()
+    with files_up_to(64 * 1024):
+        store = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
+        assert await one(store, fact(1)) is not None
+        with pytest.raises(StoreFull):
+            await put(store, fact(500), os.urandom(80_000))
+        await store.close()
+
+
+def test_a_roomy_device_holds_a_reserve_without_a_file(tmp_path: Path) -> None:
+    reserve = RoomReserve(tmp_path / "reserve", most=4_096, engine="file")
+    reserve.hold_largest(1_000_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
+    bounds = DeviceBounds()
+    assert [bounds.wal_limit(size) // 1_024 for size in (MIB, 4 * MIB, 64 * MIB, 1_024 * MIB)] == [
+        64,
+        128,
+        2_048,
+        16_384,
+    ]
+
+
+def test_the_url_of_a_store_bounds_its_use_of_the_device() -> None:
+    address = parse_url("sqlite:///m.db?reserve_bytes=0&wal_bytes=65536")
+    assert address.bounds == DeviceBounds(wal_bytes=65_536, reserve_bytes=0)
+    assert parse_url(address.url_at(Path("/other.db"))).bounds == address.bounds
+    assert parse_url("file:///folder?reserve_bytes=7").bounds == DeviceBounds(reserve_bytes=7)
+
+
+@pytest.mark.parametrize(
+    "query", ["wal_bytes=1", "reserve_bytes=", "reserve_bytes=1&reserve_bytes=1", "reserve_bytes=-1", "mode=ro"]
+)
+def test_a_bound_that_a_store_does_not_have_or_that_is_no_number_is_rejected(query: str) -> None:
+    with pytest.raises(StoreUrlInvalid):
+        parse_url(f"file:///folder?{query}")
+
+
+def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_back(small: Path, engine: str) -> None:
+    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
+        ids = await filled(memory)
+        added, forgotten = await asyncio.gather(
+            memory.add("One turn more. " * 900), memory.forget([ids[1]]), return_exceptions=True
+        )
+        assert isinstance(added, StoreFull)
+        assert not isinstance(forgotten, BaseException)
+        assert forgotten.changed
+
+
+async def test_what_was_staged_of_a_blob_is_taken_back_from_the_device_that_it_filled(small: Path) -> None:
+    store = await SqliteStore.open(small / "m.db", clock=CLOCK, library=WITH_WAL)
+    with pytest.raises(StoreFull):
+        await write_blob(store, "aa", os.urandom(6 * MIB))
+    assert look(small / "m.db", "SELECT (SELECT count(*) FROM uploads) + (SELECT count(*) FROM chunks)") == [(0,)]
+    await store.close()

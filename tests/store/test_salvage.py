@@ -1,0 +1,358 @@
+"""Saving the rows of a damaged SQLite file: whatever happens to a page costs the rows on it, and they are counted."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.store.sqlite_rig import CLOCK
+
+from elytron_core.clock import Instant, SystemClock
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    COMPACTION_REF,
+    CompactedRun,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+)
+from elytron_core.ports.store_checks import CheckReport, DamageKind
+from elytron_store import rescue_store
+from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
+from elytron_store.engine import LOST_REF
+from elytron_store.sqlite import SqliteStore, schema
+from elytron_store.sqlite.pages import open_pages
+from elytron_store.sqlite.schema import PAGE_BYTES
+
+pytestmark = pytest.mark.anyio
+NUMBER = 60
+
+
+def body_of(number: int) -> bytes:
+    """Return a body that no other has; one in five is longer than a page."""
+    return f"document {number} ".encode() * (700 if number % 5 == 0 else 20)
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    """A closed store with documents of two spaces."""
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    for number in range(NUMBER):
+        await put(store, fact(number), body_of(number))
+    await put(store, fact(1), b"bob's", space=BOB)
+    await store.close()
+    return tmp_path / "m.db"
+
+
+async def rescued(path: Path, *, repair: bool = True) -> CheckReport:
+    return await rescue_store(f"sqlite:{path}", clock=SystemClock(), repair=repair)
+
+
+async def left_in(path: Path) -> Sequence[Document]:
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert (await store.check()).ok
+    found = await documents(store)
+    await store.close()
+    assert all(document.body == body_of(int(document.ref.key, 16)) for document in found)
+    return found
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        for statement in statements:
+            raw.execute(statement)
+        raw.commit()
+
+
+def rows_of(path: Path, statement: str) -> Sequence[tuple[int, ...]]:
+    with closing(sqlite3.connect(path)) as raw:
+        return raw.execute(statement).fetchall()
+
+
+async def test_each_wiped_page_costs_what_was_on_it_and_all_of_that_is_counted(path: Path) -> None:
+    whole = path.read_bytes()
+    lost = 0
+    for start in range(PAGE_BYTES, len(whole), PAGE_BYTES):
+        path.write_bytes(whole[:start] + bytes(PAGE_BYTES) + whole[start + PAGE_BYTES :])
+        report = await rescued(path, repair=False)
+        missing = NUMBER + 1 - report.documents
+        told = sum(loss.documents + loss.entries for loss in report.losses)
+        assert missing <= told, start
+        assert missing <= NUMBER // 2
+        lost += missing
+    assert lost >= NUMBER
+
+
+async def test_a_sound_file_loses_nothing_and_nothing_is_said_to_be_lost(path: Path) -> None:
+    report = await rescued(path)
+    assert (report.spaces, report.documents, report.entries, report.losses) == (2, NUMBER + 1, NUMBER + 1, ())
+    assert [problem.what for problem in report.problems] == ["the sqlite file"]
+    assert len(await left_in(path)) == NUMBER
+
+
+@pytest.mark.parametrize("size", [1, 64, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 64])
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+async def test_bytes_put_in_move_pages_and_long_rows_that_are_found_there(path: Path, size: int, part: float) -> None:
+    whole = path.read_bytes()
+    at = int(len(whole) * part)
+    path.write_bytes(whole[:at] + os.urandom(size) + whole[at:])
+    await rescued(path)
+    assert len(await left_in(path)) >= NUMBER - 3
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+async def test_moved_pages_are_found_in_a_file_that_was_cut_to_whole_pages(path: Path, part: float) -> None:
+    whole = path.read_bytes()
+    at = int(len(whole) * part)
+    path.write_bytes((whole[:at] + bytes(64) + whole[at:])[: len(whole)])
+    report = await rescued(path)
+    assert len(await left_in(path)) >= NUMBER - 4
+    assert None in {loss.space for loss in report.losses}
+
+
+async def test_pages_of_another_size_are_read(path: Path) -> None:
+    for size in (1_024, 65_536):
+        change(path, f"PRAGMA page_size = {size}", "PRAGMA journal_mode = DELETE", "VACUUM")
+        whole = path.read_bytes()
+        assert int.from_bytes(whole[16:18], "big") in {size, 1}
+        path.write_bytes(whole[: -size // 2])
+        report = await rescued(path, repair=False)
+        assert report.documents >= NUMBER // 3
+        path.write_bytes(whole)
+        assert (await rescued(path, repair=False)).losses == ()
+
+
+async def test_pages_that_cannot_be_read_are_counted(path: Path) -> None:
+    ((root,),) = rows_of(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'heads'")
+    whole = path.read_bytes()
+    start = (root - 1) * PAGE_BYTES
+    path.write_bytes(whole[:start] + b"\xff" * PAGE_BYTES + whole[start + PAGE_BYTES :])
+    report = await rescued(path)
+    assert [(loss.space, loss.what) for loss in report.losses] == [
+        (ADA, "rows, perhaps the last of its journal too"),
+        (BOB, "rows, perhaps the last of its journal too"),
+        (None, "unreadable pages of the sqlite file: 1"),
+    ]
+    path.write_bytes(whole[: -2 * PAGE_BYTES])
+    report = await rescued(path)
+    assert report.losses[-1].what == "unreadable pages of the sqlite file: 2"
+
+
+async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    report = await rescued(path)
+    assert len(await left_in(path)) >= NUMBER - 1
+    assert "perhaps" not in "".join(loss.what for loss in report.losses)
+
+
+async def test_rows_of_every_length_are_read(path: Path) -> None:
+    sizes = range(PAGE_BYTES - 200, 2 * PAGE_BYTES)
+    rows = [
+        (
+            "bob",
+            "sizes",
+            f"{size:04x}",
+            1,
+            bytes(size),
+            schema.check_of("bob", "sizes", f"{size:04x}", 1, body=bytes(size)),
+        )
+        for size in sizes
+    ]
+    with closing(sqlite3.connect(path)) as raw:
+        raw.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", rows)
+        raw.commit()
+    assert (await rescued(path, repair=False)).documents == NUMBER + 1 + len(sizes)
+
+
+async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tmp_path: Path) -> None:
+    place = tmp_path / "as-it-was/m.db"
+    place.parent.mkdir()
+
+    def put_bobs(raw: sqlite3.Connection, revision: int) -> None:
+        body = b"revision %d" % revision
+        check = schema.check_of("bob", "facts", "0001", revision, body=body)
+        raw.execute(
+            "UPDATE documents SET revision = ?, body = ?, \"check\" = ? WHERE space = 'bob'", (revision, body, check)
+        )
+        raw.commit()
+
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        for revision in range(2, 6):
+            put_bobs(raw, revision)
+        assert raw.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+        put_bobs(raw, 6)  # the first of a round, which begins at the front of the WAL
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{place}{ending}")
+    place.write_bytes(bytes(100) + place.read_bytes()[100:])
+    with open_pages(place) as pages:
+        assert {row[3] for row in pages.rows() if row[:2] == ("bob", "facts") and len(row) == 6} == {6}
+    report = await rescued(place)
+    assert (report.documents, report.losses) == (NUMBER + 1, ())
+    store = await SqliteStore.open(place, clock=CLOCK)
+    assert [(each.revision, each.body) for each in await documents(store, space=BOB)] == [(6, b"revision 6")]
+    await store.close()
+
+
+async def test_a_lost_head_says_that_the_end_of_a_journal_may_be_lost(path: Path) -> None:
+    change(path, "DELETE FROM heads WHERE space = 'bob'")
+    report = await rescued(path)
+    assert [(loss.space, loss.what) for loss in report.losses] == [(BOB, "rows, perhaps the last of its journal too")]
+    assert len(await left_in(path)) == NUMBER
+
+
+async def test_a_space_of_which_only_documents_are_left_has_a_journal_of_them(path: Path) -> None:
+    change(path, "DELETE FROM heads", "DELETE FROM journal")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 0), (BOB, 0, 0)]
+    assert (report.documents, report.entries) == (NUMBER + 1, NUMBER + 1)
+    assert len(await left_in(path)) == NUMBER
+
+
+async def test_lost_entries_have_others_in_their_place_and_their_documents_are_named_again(path: Path) -> None:
+    change(path, "DELETE FROM journal WHERE sequence IN (3, 4, 60)")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 3)]
+    assert [(problem.damage, problem.what) for problem in report.problems[1:]] == [
+        (DamageKind.JOURNAL_GAP, "3 journal entries")
+    ]
+    store = await SqliteStore.open(path, clock=CLOCK)
+    entries = await journal(store)
+    assert [entry.sequence for entry in entries] == list(range(1, NUMBER + 4))
+    assert [entry.sequence for entry in entries if entry.ref == LOST_REF] == [3, 4, 60]
+    named = [(entry.action, entry.ref, entry.digest) for entry in entries[NUMBER:]]
+    assert named == [(JournalAction.MAINTENANCE, fact(number), "") for number in (2, 3, 59)]
+    await store.close()
+    assert (await rescued(path)).losses == ()
+
+
+async def test_a_missing_document_is_named_and_counted_once(path: Path) -> None:
+    change(path, "DELETE FROM documents WHERE key IN ('0007', '0008')")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 2, 0)]
+    assert [problem.what for problem in report.problems[1:]] == ["document facts/0007", "document facts/0008"]
+    change(path, "DELETE FROM documents WHERE key = '0009'")
+    assert [(loss.space, loss.documents) for loss in (await rescued(path)).losses] == [(ADA, 1)]
+
+
+async def test_a_deleted_document_is_not_missing(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    await put(store, fact(1))
+    await store.commit(batch(DeleteChange(fact(1), 1), at=AT))
+    await store.close()
+    assert (await rescued(tmp_path / "m.db")).losses == ()
+
+
+async def test_a_compacted_run_and_the_remains_of_its_entries_do_not_both_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    store = await SqliteStore.open(path, clock=CLOCK)
+    for number in range(1, 5):
+        await store.commit(batch(PutChange(fact(number), b"one", 0), at=AT))
+    await store.close()
+    remains = (
+        schema.entry_row("ada", JournalEntry(number, AT, JournalAction.DELETE, fact(9), "")) for number in (2, 3)
+    )
+    run = schema.entry_row("ada", JournalEntry(3, AT, JournalAction.ERASE, COMPACTION_REF, "sum", covers=2))
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("DELETE FROM journal WHERE sequence IN (2, 3)")
+        raw.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", run)
+        first, _ = remains
+        raw.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", first)
+        raw.commit()
+    assert (await rescued(path)).losses == ()
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert [(entry.first, entry.sequence) for entry in await journal(store)] == [(1, 1), (2, 3), (4, 4)]
+    assert await store.compact(ADA, [CompactedRun(2, 3, "sum")]) == 0
+    await store.close()
+
+
+async def test_an_older_state_of_a_document_and_of_a_head_is_not_taken(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("DROP TABLE uploads")  # a table of another name, as an older state of the file could have it
+        raw.execute("CREATE TABLE stale (a TEXT, b TEXT, c TEXT, d INTEGER, e BLOB, f BLOB) STRICT")
+        for revision, body in ((1, b"the older"), (3, b"the newest"), (2, b"the one between")):
+            check = schema.check_of("bob", "facts", "0001", revision, body=body)
+            raw.execute("INSERT INTO stale VALUES ('bob', 'facts', '0001', ?, ?, ?)", (revision, body, check))
+        raw.execute("CREATE TABLE stale_heads (a TEXT, b INTEGER, c BLOB) STRICT")
+        raw.execute("INSERT INTO stale_heads VALUES ('ada', 2, ?)", (schema.check_of("ada", 2),))
+        raw.commit()
+    report = await rescued(path)
+    assert (report.entries, report.losses) == (NUMBER + 1, ())
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert [(each.revision, each.body) for each in await documents(store, space=BOB)] == [(3, b"the newest")]
+    await store.close()
+
+
+async def test_the_parts_of_a_blob_whose_row_is_lost_are_counted_and_go(path: Path) -> None:
+    store = await SqliteStore.open(path, clock=CLOCK)
+    await write_blob(store, "aa", b"aa" * 300_000)
+    await write_blob(store, "bb", b"bb" * 300_000)
+    await store.close()
+    change(path, "DELETE FROM blobs WHERE key = 'aa'")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.blobs) for loss in report.losses] == [(ADA, 0, 1)]
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert await blob(store, "bb") == b"bb" * 300_000
+    await store.close()
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("SELECT count(DISTINCT upload) FROM chunks").fetchone() == (1,)
+
+
+async def test_an_upload_that_died_is_no_lost_blob(path: Path) -> None:
+    change(
+        path,
+        "INSERT INTO uploads VALUES ('ada', 7, 'aa', 1)",
+        "INSERT INTO chunks VALUES ('ada', 7, 0, x'00', x'', x'00')",
+    )
+    assert (await rescued(path)).losses == ()
+
+
+async def test_a_space_of_which_only_a_damaged_blob_is_left_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    store = await SqliteStore.open(path, clock=CLOCK)
+    await write_blob(store, "aa", b"aa" * 300_000)
+    await store.close()
+    change(path, "DELETE FROM chunks WHERE part = 1", "DELETE FROM heads", "DELETE FROM journal")
+    report = await rescued(path)
+    assert [(loss.space, loss.documents, loss.entries, loss.blobs) for loss in report.losses] == [(ADA, 0, 0, 1)]
+    assert [problem.what for problem in report.problems[1:]] == ["blob aa"]
+
+
+async def test_what_was_set_aside_stays_aside(path: Path) -> None:
+    change(path, "UPDATE documents SET revision = 9 WHERE key = '0007'")
+    store = await SqliteStore.open(path, clock=CLOCK)
+    losses = (await store.repair()).losses
+    await store.close()
+    path.write_bytes(bytes(100) + path.read_bytes()[100:])
+    assert (await rescued(path)).losses == ()
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert await store.losses() == list(losses)
+    await store.close()
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("SELECT key FROM quarantine WHERE number = 1").fetchall() == [("0007",)]
+
+
+async def test_losses_are_acknowledged_one_space_at_a_time_or_all(path: Path) -> None:
+    change(path, "DELETE FROM documents WHERE key IN ('0001', '0002')")
+    await rescued(path)
+    store = await SqliteStore.open(path, clock=CLOCK)
+    losses = await store.losses()
+    assert [(loss.space, loss.documents) for loss in losses] == [(ADA, 2), (BOB, 1)]
+    assert await store.acknowledge_losses(SpaceId("eve"), at=losses[0].at) == 0
+    assert await store.acknowledge_losses(None, at=Instant(losses[0].at - 1)) == 0
+    assert await store.acknowledge_losses(BOB, at=losses[0].at) == 1
+    assert await store.losses() == losses[:1]
+    assert await store.acknowledge_losses(None, at=losses[0].at) == 1
+    assert await store.losses() == []
+    await store.close()
+
+
+def test_no_document_has_the_place_of_a_record_of_losses() -> None:
+    assert DocumentRef("lost", "0") == LOST_REF

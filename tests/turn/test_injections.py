@@ -1,0 +1,59 @@
+"""No text leaves its place in what a model is shown before a turn, by whichever entry the turn comes."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.sdk.test_injections import CORPUS, TOKEN, WORD, is_plain, plant, require_framed
+from tests.turn.entries import ENTRIES
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.projection import fence
+from elytron_core.policy.projection.builder import DATA_POLICY, DOUBT, POLICY
+
+pytestmark = pytest.mark.anyio
+EACH = pytest.mark.parametrize("entry", ENTRIES)
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[MemoryRuntime]:
+    async with elytron.open("memory:", space="default") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("text", CORPUS, ids=lambda text: ascii(text)[:40])
+@EACH
+async def test_no_text_leaves_its_place_by_any_entry(memory: MemoryRuntime, entry: str, text: str) -> None:
+    await plant(memory, text)
+    context = await ENTRIES[entry](memory, f"What is known of the {WORD}?")
+    if entry in {"proxy", "assistant"}:
+        require_framed(context)
+    fences = list(fence.FENCED.finditer(context))
+    assert fences
+    assert len(fences) == len(fence.OPENING.findall(context)) == len(fence.CLOSING.findall(context))
+    assert any(WORD in each[2] for each in fences)
+    # The one recogniser knows all of it, so that nothing of it is stored as somebody's words.
+    assert WORD not in strip_own_output(context).text
+    for line in fence.FENCED.sub(lambda each: each[2], context.replace(DATA_POLICY, "").replace(POLICY, "")).split(
+        "\n"
+    ):
+        assert TOKEN.search(line) is None, line
+        assert all(is_plain(char) or char in "\u200c\u200d" for char in line)
+        assert re.search("[\u200c\u200d]{2}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}", line) is None
+
+
+@EACH
+async def test_memories_that_may_not_answer_come_with_a_doubt_by_any_entry(memory: MemoryRuntime, entry: str) -> None:
+    await memory.add("The kiln on the left runs too hot, take off thirty degrees.", conversation="earlier")
+    await memory.add("Ravi pays half the rent.", conversation="earlier")
+    context = await ENTRIES[entry](memory, "How much does the kiln cost?")
+    assert "take off thirty degrees" in context
+    assert context.count(DOUBT) == 1
+
+
+@EACH
+async def test_a_wish_is_shown_whatever_is_asked_by_any_entry(memory: MemoryRuntime, entry: str) -> None:
+    await memory.add("I am allergic to walnuts.", conversation="earlier")
+    assert (await ENTRIES[entry](memory, "Pesto tonight?")).count("I am allergic to walnuts.") == 1
