@@ -168,7 +168,7 @@ def test_at_a_terminal_a_bar_shows_progress_pace_and_time_left(
     monkeypatch.setenv("COLUMNS", "100")
     ticks = itertools.count()
     monkeypatch.setattr("rich.console.monotonic", lambda: float(next(ticks)))
-    with ProgressBar("importing", unit=unit, shown=True, first="judging") as bar:
+    with ProgressBar("importing", unit=unit, is_visible=True, first="judging") as bar:
         for done in range(1_000, 10_000, 1_000):
             bar.at(done, 10_000)
     shown = terminal.getvalue()
@@ -183,7 +183,7 @@ def test_where_nobody_looks_there_is_no_bar(
 ) -> None:
     if not shown:
         monkeypatch.setattr(sys, "stderr", Terminal())
-    with ProgressBar("importing", unit="bytes", shown=shown) as bar:
+    with ProgressBar("importing", unit="bytes", is_visible=shown) as bar:
         bar.at(1, 2)
     assert capsys.readouterr().err == ""
 
@@ -192,7 +192,7 @@ def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with ProgressBar("indexing", unit="entries", shown=True, unasked=True) as bar:
+    with ProgressBar("indexing", unit="entries", is_visible=True, unasked=True) as bar:
         assert terminal.getvalue() == ""
         for done in range(0, 3_001, 1_000):
             bar.at(done, 3_000)

@@ -109,7 +109,7 @@ async def test_the_oldest_rows_of_programs_go_first(server: Served, monkeypatch:
     monkeypatch.setattr(call_figures, "PROGRAM_DAYS", 2)
     figures = call_figures.CallFigures(server.memory.context.clock)
     for model in ("one", "two", "two", "three"):
-        figures.count_tokens(SpaceId("ada"), model, read=2, written=1)
+        figures.count_tokens(SpaceId("ada"), model, read=2, output=1)
     rows = figures.programs(SpaceId("ada"))
     assert [(row.model, row.calls, row.read, row.written) for row in rows] == [("two", 2, 4, 2), ("three", 1, 2, 1)]
 

@@ -111,7 +111,7 @@ def test_a_wrong_request_is_invalid_input_wherever_it_is_built(given: dict[str, 
 def test_what_a_stranger_called_a_field_is_not_repeated() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(Tea).validate_python({SECRET: 1})
-    error = invalid_input(raised.value, known={"cups", "kind"})
+    error = invalid_input(raised.value, names={"cups", "kind"})
     assert error.message == "request has an unknown field"
 
 
@@ -124,7 +124,7 @@ def test_a_name_that_somebody_chose_is_shown_on_one_line_and_cut() -> None:
 def test_a_place_in_a_list_is_kept_in_the_path() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(tuple[Tea, ...]).validate_python([{}, {"cups": 0}])
-    error = invalid_input(raised.value, known={"cups"})
+    error = invalid_input(raised.value, names={"cups"})
     assert error.message == "1.cups is not valid: input should be greater than or equal to 1"
 
 

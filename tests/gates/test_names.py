@@ -4,7 +4,7 @@ import ast
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from benchmarks.house import is_one_word, source_files
+from benchmarks.house import bare_participles, is_one_word, source_files
 from tests.gates.tree import ROOT
 
 ONE_WORD = {
@@ -80,3 +80,26 @@ def test_few_functions_have_the_name_of_another() -> None:
     names = [name for path in source_files() for name, is_class in named_by(path) if not is_class]
     counts = Counter(names)
     assert sum(counts[name] > 1 for name in names) <= 0.12 * len(names)
+
+
+SAID_BY_PARTICIPLE = {
+    "elytron_agent/blocks/toolset.py: __init__: seen": "a keyword of the public call",
+    "elytron_core/errors/tree.py: __init__: found": "a field that errors carry to clients",
+    "elytron_core/errors/tree.py: __init__: known": "a field that errors carry to clients",
+}
+"""Each variable that is a bare participle, and why it is one."""
+
+
+def test_a_variable_says_what_it_holds() -> None:
+    functions = (
+        (path, node)
+        for path in source_files()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    bare = {
+        f"{'/'.join(path.parts[path.parts.index('packages') + 2 :])}: {node.name}: {word}"
+        for path, node in functions
+        for word in bare_participles(node)
+    }
+    assert bare == set(SAID_BY_PARTICIPLE)

@@ -50,7 +50,7 @@ async def test_what_ended_since_ends_again_and_nothing_else(tmp_path: Path) -> N
         await gateway.users.revoke("carol")
         await access.revoke(AccessKeyRequest(id=ids["revoked"]))
         renewed = await access.rotate(AccessKeyRequest(id=ids["rotated"]))
-        await gather_all(memory.context, kept, gone=())
+        await gather_all(memory.context, kept, erased_ids=())
         await erase_all_again(memory.context, kept, dry_run=False)
         assert await opens(memory, renewed.key)
         with pytest.raises(AlreadyExists, match="rotate"):

@@ -322,7 +322,7 @@ async def test_the_real_encoder_is_as_near_to_each_pair_as_its_weights_are_known
 
 
 async def test_the_real_encoder_reads_many_languages_and_any_text(real: LocalEmbedder) -> None:
-    encoders = RuntimeEncoders(FrozenClock(), wanted=real, former=None)
+    encoders = RuntimeEncoders(FrozenClock(), current=real, former=None)
     assert await reach_of(encoders, real) is ModelReach.MANY
     hostile = ("", "\0", "a\0b", "\ud800", "ﷺ" * 2_000, "x" * 8_000, "🙂 \u200b", "<mask>")
     vectors = np.array(await asyncio.gather(*(real.embed_query(text) for text in hostile)))

@@ -384,7 +384,7 @@ async def test_no_call_waits_for_an_embedder_that_was_late_a_moment_ago() -> Non
             raise AssertionError
 
     clock = FrozenClock()
-    encoders = RuntimeEncoders(clock, wanted=Hung(), former=None)
+    encoders = RuntimeEncoders(clock, current=Hung(), former=None)
     for _ in range(3):
         with pytest.raises(ModelUnavailable, match=r"in time a moment ago|returned no vector"):
             await encoders.query_vector(Hung(), "tea", wait_s=0.01)

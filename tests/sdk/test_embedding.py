@@ -137,7 +137,7 @@ async def test_an_embedder_that_is_away_holds_up_all_spaces_and_another_fault_it
     failure: ElytronError, waits: set[str]
 ) -> None:
     clock, done = FrozenClock(), list[str]()
-    encoders = RuntimeEncoders(clock, wanted=WordEmbedder(), former=None)
+    encoders = RuntimeEncoders(clock, current=WordEmbedder(), former=None)
 
     async def fail() -> None:
         raise failure

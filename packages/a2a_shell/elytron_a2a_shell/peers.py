@@ -262,12 +262,12 @@ class PeerUploads:
             raise InvalidInput(field="index", problem="is not the next one, 0")
         # Stale archives go when another begins, which needs no timer.
         oldest = self._clock.now() - limits.A2A_UPLOAD_KEEP_MS
-        for stale in [key for key, found in self._waiting.items() if found.touched_ms < oldest]:
+        for stale in [key for key, count in self._waiting.items() if count.touched_ms < oldest]:
             self.drop(*stale)
         each = sum(1 for principal, _ in self._waiting if principal == whose[0])
-        for found, limit in ((len(self._waiting), limits.A2A_UPLOADS), (each, limits.A2A_UPLOADS_EACH)):
-            if found >= limit:
-                raise LimitExceeded(what="archives in progress", limit=limit, found=found + 1)
+        for count, limit in ((len(self._waiting), limits.A2A_UPLOADS), (each, limits.A2A_UPLOADS_EACH)):
+            if count >= limit:
+                raise LimitExceeded(what="archives in progress", limit=limit, found=count + 1)
         assert self._folder is not None
         # The file has a name of ours, because that of the upload comes from outside.
         path = self._folder / self._ids.new()

@@ -94,16 +94,16 @@ class PeerRequestHandler(RequestHandler):
         """Answer a message by a message. What cannot be read as one of ours is invalid params."""
         validate_proto_required_fields(params)
         try:
-            asked = peer_message(params.message)
+            message = peer_message(params.message)
         except ElytronError as error:
             raise InvalidParamsError(message=error.message) from None
         principal = context.state[_PRINCIPAL]
         assert isinstance(principal, Principal)
         answer = await self._bridge.answer(
-            principal, asked, request_id=self._ids.new(), idempotency_key=params.message.message_id
+            principal, message, request_id=self._ids.new(), idempotency_key=params.message.message_id
         )
-        told = json.loads(envelope.encode_value(answer))
-        part = ParseDict({"data": told, "mediaType": JSON}, Part())
+        data = json.loads(envelope.encode_value(answer))
+        part = ParseDict({"data": data, "mediaType": JSON}, Part())
         return Message(
             message_id=self._ids.new(), context_id=params.message.context_id, role=Role.ROLE_AGENT, parts=[part]
         )
@@ -264,9 +264,9 @@ def _unreadable_answer(body: strict_json.Json) -> Response | None:
     if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
     # In Python True is an int, but it is no id of JSON-RPC.
-    given = body.get("id")
-    request_id = given if type(given) is int or (isinstance(given, str) and _ID.fullmatch(given)) else None
-    if request_id != given or not _is_request(body):
+    raw_id = body.get("id")
+    request_id = raw_id if type(raw_id) is int or (isinstance(raw_id, str) and _ID.fullmatch(raw_id)) else None
+    if request_id != raw_id or not _is_request(body):
         return JSONResponse(build_error_response(request_id, InvalidRequestError()))
     try:
         _read_call(str(body.get("method")), body)
@@ -289,9 +289,9 @@ def _is_request(body: dict[str, strict_json.Json]) -> bool:
 def _read_call(method: str, body: Any) -> None:
     """Read `body` as the SDK will. Raises one of several errors where it cannot."""
     if (older := _older_methods().get(method)) is not None:
-        asked = older.model_validate(body)
+        older_request = older.model_validate(body)
         if method in _OLDER_MESSAGES:
-            to_core_send_message_request(asked)
+            to_core_send_message_request(older_request)
     elif (model := _METHODS.get(method)) is not None:
         ParseDict(body.get("params", {}), model(), ignore_unknown_fields=True)
 
@@ -352,8 +352,8 @@ def agent_card(rpc_url: str, /) -> AgentCard:
         ),
         version=version("elytron"),
         supported_interfaces=[
-            AgentInterface(url=rpc_url, protocol_binding="JSONRPC", protocol_version=spoken)
-            for spoken in (PROTOCOL_VERSION_1_0, PROTOCOL_VERSION_0_3)
+            AgentInterface(url=rpc_url, protocol_binding="JSONRPC", protocol_version=protocol)
+            for protocol in (PROTOCOL_VERSION_1_0, PROTOCOL_VERSION_0_3)
         ],
         capabilities=AgentCapabilities(streaming=False, push_notifications=False),
         security_schemes={"bearer": SecurityScheme(http_auth_security_scheme=bearer)},

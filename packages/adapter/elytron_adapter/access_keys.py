@@ -191,16 +191,16 @@ class AccessKeys:
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
-        scheme, _, given = (authorization or "").partition(" ")
+        scheme, _, credential = (authorization or "").partition(" ")
         # A header without the form of a key costs no look-up.
-        found = _KEY.fullmatch(given.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
+        match = _KEY.fullmatch(credential.strip()) if scheme.lower() == "bearer" else None
+        if match is None:
             raise Unauthorized
         record = await self._documents.find_record()
-        key = await self._look_up(found[2])
+        key = await self._look_up(match[2])
         # An unknown key is compared too, so that it takes as long as a wrong secret.
         expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
-        if record is None or not hmac.compare_digest(_key_digest(record, *found.groups()), expected):
+        if record is None or not hmac.compare_digest(_key_digest(record, *match.groups()), expected):
             raise Unauthorized
         assert key is not None
         await self.used(key.id)
@@ -217,11 +217,11 @@ class AccessKeys:
 
     async def used(self, key_id: str, /) -> None:
         """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
-        seen = self._seen.get(key_id)
-        if seen is None or seen[1] is None:
+        cached_key = self._seen.get(key_id)
+        if cached_key is None or cached_key[1] is None:
             return
-        now = seen[0]
-        if now - max(seen[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
+        now = cached_key[0]
+        if now - max(cached_key[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
             return
         self._noted[key_id] = now
         # The note is no condition: a store that is full or away must not keep callers out.
@@ -299,22 +299,22 @@ class AccessKeys:
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
         """Return a page of the keys, revoked ones too."""
-        asked = request or AccessListRequest()
-        found = await self._context.store.scan(
-            SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(asked.cursor), limit=asked.limit
+        query = request or AccessListRequest()
+        documents = await self._context.store.scan(
+            SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(query.cursor), limit=query.limit
         )
-        keys = [AccessKey.from_bytes(document.body) for document in found]
-        more = keys[-1].id if len(keys) == asked.limit else None
+        keys = [AccessKey.from_bytes(document.body) for document in documents]
+        more = keys[-1].id if len(keys) == query.limit else None
         return AccessKeyList(items=tuple(map(_shown_key, keys)), next_cursor=more)
 
     async def open_kinds(self) -> frozenset[PrincipalKind]:
         """Return of which kinds there are keys that open something."""
         page: AccessKeyList | None = None
-        found: set[PrincipalKind] = set()
+        kinds: set[PrincipalKind] = set()
         while page is None or page.next_cursor is not None:
             page = await self.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
-            found |= {key.kind for key in page.items if key.revoked_at is None}
-        return frozenset(found)
+            kinds |= {key.kind for key in page.items if key.revoked_at is None}
+        return frozenset(kinds)
 
     async def refs_of(self, spaces: Collection[str], /) -> tuple[DocumentRef, ...]:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
@@ -334,10 +334,10 @@ class AccessKeys:
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""
         now = self._context.clock.now()
-        seen = self._seen.get(key_id)
+        cached_key = self._seen.get(key_id)
         # A clock that steps back must not keep an ended key valid.
-        if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
-            return seen[1]
+        if cached_key is not None and 0 <= now - cached_key[0] < limits.ACCESS_CACHE_MS:
+            return cached_key[1]
         document = await self._documents.read(key_id)
         # A missing key takes as long as a known one: a key is read either way.
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
@@ -370,8 +370,8 @@ class AccessKeys:
         Raises Conflict if another commit came first; it has to be made again.
         """
         deletes = await removed_sessions(self._sessions, record, key.id) if takes_back else ()
-        put = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
-        await self._documents.commit(record, put, deletes=deletes, takes_back=takes_back)
+        key_change = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
+        await self._documents.commit(record, key_change, deletes=deletes, takes_back=takes_back)
         # Effective at once here; other processes see it when their cache ends.
         self._seen.pop(key.id, None)
 

@@ -136,9 +136,9 @@ class FairPlaces:
     def leave(self, principal: Principal, /) -> None:
         """Return a place, and give it to the next in turn."""
         self.running -= 1
-        left = self._running[principal.id] - 1
-        if left:
-            self._running[principal.id] = left
+        running_calls = self._running[principal.id] - 1
+        if running_calls:
+            self._running[principal.id] = running_calls
         else:
             del self._running[principal.id]
         self._admit()

@@ -78,7 +78,7 @@ class CallFigures:
         oldest = self._clock.now() - MINUTES_KEPT * _MINUTE_MS
         return tuple(minute for minute in self._minutes if minute.at > oldest)
 
-    def count_tokens(self, space: SpaceId, model: str, /, *, read: int, written: int) -> None:
+    def count_tokens(self, space: SpaceId, model: str, /, *, read: int, output: int) -> None:
         """Count a model's answer to a program that asked for `space` through this server."""
         now = self._clock.now()
         day, model = Instant(now - now % DAY_MS), model[:MODEL_CHARS]
@@ -89,7 +89,7 @@ class CallFigures:
             row = self._programs[space, day, model] = ProgramTokens(day, model)
         row.calls += 1
         row.read += read
-        row.written += written
+        row.written += output
 
     def programs(self, space: SpaceId, /) -> tuple[ProgramTokens, ...]:
         """Return the tokens of programs that asked for `space`, oldest first."""

@@ -103,12 +103,12 @@ def bind_space(auth: CallAuth, request: Value, /) -> Value:
     """
     if not is_scoped(request):
         return request
-    asked = request.scope
-    if asked is not None and is_reserved(asked.space):
+    scope = request.scope
+    if scope is not None and is_reserved(scope.space):
         raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is reserved for the server")
-    if auth.space is None or (asked is not None and asked.space == auth.space):
+    if auth.space is None or (scope is not None and scope.space == auth.space):
         return request
-    if asked is not None:
+    if scope is not None:
         raise PermissionRefused(_FOREIGN)
     return request.model_copy(update={"scope": _scope_of(auth.space)})
 
@@ -121,13 +121,15 @@ def _scope_of(space: SpaceId) -> Scope:
 def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     if operation.role is CallerRole.OPERATOR:
         return f"{operation.name!r} requires an operator's key, or access to the machine itself"
-    asked = operation.beyond_members(request)
-    if asked:
-        return f"{operation.name!r} with {', '.join(asked)} requires an operator's key"
+    fields = operation.beyond_members(request)
+    if fields:
+        return f"{operation.name!r} with {', '.join(fields)} requires an operator's key"
     borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
-        told = ", ".join(borrowed)
-        return f"{operation.name!r} with the authority {told} requires an operator's key: use one, or leave it out"
+        authorities = ", ".join(borrowed)
+        return (
+            f"{operation.name!r} with the authority {authorities} requires an operator's key: use one, or leave it out"
+        )
     return None
 
 
@@ -212,14 +214,14 @@ def _note_call(envelope: Envelope) -> None:
     source = envelope.source.label
     if (envelope.audit_id is None and source is None) or not _audit.isEnabledFor(logging.INFO):
         return
-    told = {
+    fields = {
         "request_id": envelope.request_id,
         "operation": envelope.operation,
         "principal": envelope.auth.principal,
         "audit_id": envelope.audit_id,
         "source": source,
     }
-    _audit.info("call", extra={name: value for name, value in told.items() if value is not None})
+    _audit.info("call", extra={name: value for name, value in fields.items() if value is not None})
 
 
 def _log_error(error: Exception, envelope: Envelope) -> None:
@@ -275,22 +277,22 @@ class CallerEntrance:
 
     def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
         """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
-        asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
-        assert is_scoped(asked)
-        return self.dispatcher.runtime.context.scope_of(asked).space
+        bound_request = bind_space(auth_of(principal), ScopedRequest(scope=scope))
+        assert is_scoped(bound_request)
+        return self.dispatcher.runtime.context.scope_of(bound_request).space
 
     @asynccontextmanager
     async def admitted(
-        self, principal: Principal, /, *, sent: bytes = b"", space: SpaceId | None = None
+        self, principal: Principal, /, *, body: bytes = b"", space: SpaceId | None = None
     ) -> AsyncGenerator[None]:
         """Hold the place of one call that is no operation, charged to the quota of its key.
 
-        `sent` is the call's body, which was read before: no place waits for a slow sender. `space` is what the call
+        `body` is the call's body, which was read before: no place waits for a slow sender. `space` is what the call
         works in, also from memory. Raises RateLimited, Overloaded, SpaceLocked.
         """
         # Charged before it waits, so that a caller beyond its quota fills no queue.
         if principal.quota is not None:
-            await self.quotas.charge(principal, len(sent))
+            await self.quotas.charge(principal, len(body))
         async with self.shedding.place(principal):
             if space is not None:
                 await self.dispatcher.runtime.secrets.require_open(space)

@@ -47,47 +47,47 @@ class AskedOperation(NamedTuple):
     request: Json
 
 
-def is_seed_write(sent: Mapping[str, Any], /) -> bool:
-    """Return whether `sent` says by its fields, and not by `kind`, what is written."""
-    return not _WRITES.isdisjoint(sent)
+def is_seed_write(body: Mapping[str, Any], /) -> bool:
+    """Return whether `body` says by its fields, and not by `kind`, what is written."""
+    return not _WRITES.isdisjoint(body)
 
 
-def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> AskedOperation:
-    """Return the typed request of `sent` to `operation`; a typed request is returned unchanged.
+def asked_of(operation: str, body: Mapping[str, Any], /, *, space: str | None) -> AskedOperation:
+    """Return the typed request of `body` to `operation`; a typed request is returned unchanged.
 
     `space` is the caller's own; a chat is in it.
     """
     match operation:
         case "write":
-            return AskedOperation(operation, _typed_write(sent))
-        case "export" if "chat_id" in sent:
-            rest = {name: value for name, value in sent.items() if name != "chat_id"}
-            return AskedOperation("export_continuity", _in_chat(rest, sent["chat_id"], space))
-        case "import" if "snapshot" in sent:
-            rest = {name: value for name, value in sent.items() if name != "target_chat_id"}
-            if isinstance(mode := sent.get("mode"), str):
+            return AskedOperation(operation, _typed_write(body))
+        case "export" if "chat_id" in body:
+            rest = {name: value for name, value in body.items() if name != "chat_id"}
+            return AskedOperation("export_continuity", _in_chat(rest, body["chat_id"], space))
+        case "import" if "snapshot" in body:
+            rest = {name: value for name, value in body.items() if name != "target_chat_id"}
+            if isinstance(mode := body.get("mode"), str):
                 rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
-            return AskedOperation("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
+            return AskedOperation("import_continuity", _in_chat(rest, body.get("target_chat_id"), space))
         case _:
-            return AskedOperation(operation, dict(sent))
+            return AskedOperation(operation, dict(body))
 
 
-def _typed_write(sent: Mapping[str, Any]) -> Json:
+def _typed_write(body: Mapping[str, Any]) -> Json:
     """Return a write whose body says by its fields, and not by `kind`, what is written."""
-    if "writes" in sent:
-        return _wrap_write(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
-    if isinstance(extraction := sent.get("extraction"), dict):
-        return _wrap_write(sent, "long_term", cast("Json", extraction), taken=("extraction",))
+    if "writes" in body:
+        return _wrap_write(body, "procedural", {name: body[name] for name in ("writes", "source") if name in body})
+    if isinstance(extraction := body.get("extraction"), dict):
+        return _wrap_write(body, "long_term", cast("Json", extraction), dropped_fields=("extraction",))
     for name in _FEEDBACK:
-        if name in sent:
-            return _wrap_write(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
-    return dict(sent)
+        if name in body:
+            return _wrap_write(body, "agent_tool_usage_feedback", {"feedback": body[name]}, dropped_fields=(name,))
+    return dict(body)
 
 
 def _wrap_write(
-    sent: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()
+    body: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, dropped_fields: tuple[str, ...] = ()
 ) -> Json:
-    rest = {name: value for name, value in sent.items() if name not in {*taken, *write}}
+    rest = {name: value for name, value in body.items() if name not in {*dropped_fields, *write}}
     return rest | {"write": {**write, "kind": kind}}
 
 
@@ -139,9 +139,9 @@ class CallSource(Value):
     @property
     def label(self) -> str | None:
         """Return what the audit notes of it: its kind and the names that were said; None without a name."""
-        named = (("id", self.id), ("agent", self.agent), ("owner", self.owner), ("channel", self.channel))
-        said = [f"{what} {name!r}" for what, name in (*named, ("chat", self.chat)) if name is not None]
-        return ", ".join((self.kind, *said)) if said else None
+        names = (("id", self.id), ("agent", self.agent), ("owner", self.owner), ("channel", self.channel))
+        parts = [f"{what} {name!r}" for what, name in (*names, ("chat", self.chat)) if name is not None]
+        return ", ".join((self.kind, *parts)) if parts else None
 
 
 class AuthKind(StrEnum):
@@ -263,7 +263,7 @@ def decode_as(
             data, strict=True, context=own_space(space), self_instance=model.__new__(model)
         )
     except ValidationError as error:
-        raise invalid_input(error, model=model, known=every_name(model)) from None
+        raise invalid_input(error, model=model, names=every_name(model)) from None
 
 
 async def read_aside(size: int, read: Callable[[], ResultT], /) -> ResultT:

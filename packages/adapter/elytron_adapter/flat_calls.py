@@ -162,12 +162,12 @@ def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:
     return Scope(space=space)
 
 
-def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
-    if (asked.text is None) == (not asked.messages):
+def _ask_add(call: AddRequest, own: Scope | None) -> MemoryWriteRequest:
+    if (call.text is None) == (not call.messages):
         raise InvalidInput(field="text", problem="or messages: pass one of the two")
-    messages = asked.text or [message.model_dump(exclude_none=True, mode="json") for message in asked.messages]
-    write = calls.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
-    scope = asked.scope_of(own, conversation=asked.conversation)
+    messages = call.text or [message.model_dump(exclude_none=True, mode="json") for message in call.messages]
+    write = calls.transcript_of(messages, speaker=call.speaker, at=call.at, tags=call.tags)
+    scope = call.scope_of(own, conversation=call.conversation)
     return calls.write_of(write, scope=scope, idempotency_key=None)
 
 
@@ -177,11 +177,11 @@ def _tell_add(report: Value) -> AddReport:
     return AddReport(ids=report.ids, refused=refused, future_claims=report.future_claims)
 
 
-def _ask_search(asked: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
-    conversations = (asked.conversation,) if asked.conversation is not None else ()
+def _ask_search(call: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
+    conversations = (call.conversation,) if call.conversation is not None else ()
     filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
     return MemoryRecallRequest(
-        scope=asked.scope_of(own), query=asked.query, limit=asked.limit, min_score=asked.min_score, filters=filters
+        scope=call.scope_of(own), query=call.query, limit=call.limit, min_score=call.min_score, filters=filters
     )
 
 
@@ -201,9 +201,9 @@ def _tell_search(report: Value) -> SearchReport:
     return SearchReport(hits=hits, outcome=report.outcome)
 
 
-def _ask_facts(asked: FactRequest, own: Scope | None) -> MemoryWriteRequest:
-    write = LongTermExtraction(facts=(FactDraft(topic=asked.topic, content=asked.content),))
-    return MemoryWriteRequest(scope=asked.scope_of(own), write=write)
+def _ask_facts(call: FactRequest, own: Scope | None) -> MemoryWriteRequest:
+    write = LongTermExtraction(facts=(FactDraft(topic=call.topic, content=call.content),))
+    return MemoryWriteRequest(scope=call.scope_of(own), write=write)
 
 
 def _tell_facts(report: Value) -> FactReport:
@@ -212,9 +212,9 @@ def _tell_facts(report: Value) -> FactReport:
     return FactReport(id=decision.id, outcome=decision.outcome, reason=decision.reason)
 
 
-def _ask_context(asked: ContextRequest, own: Scope | None) -> MemoryProjectionRequest:
-    scope = asked.scope_of(own, conversation=asked.conversation)
-    return MemoryProjectionRequest(scope=scope, query=asked.query, max_chars=asked.max_chars)
+def _ask_context(call: ContextRequest, own: Scope | None) -> MemoryProjectionRequest:
+    scope = call.scope_of(own, conversation=call.conversation)
+    return MemoryProjectionRequest(scope=scope, query=call.query, max_chars=call.max_chars)
 
 
 def _tell_context(report: Value) -> ContextReport:

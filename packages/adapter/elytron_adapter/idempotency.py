@@ -120,22 +120,22 @@ class RepeatedCalls:
         except TimeoutError:
             raise StillRunning from None
         try:
-            kept = await self._look_up(space, name, request)
-            if kept is None:
+            stored_answer = await self._look_up(space, name, request)
+            if stored_answer is None:
                 try:
                     report = await self._perform(operation, request, envelope)
                 except (Conflict, InvalidInput, NotFound):
                     # Another process may just have done it, so that it cannot be done again.
-                    kept = await self._look_up(space, name, request)
-                    if kept is None:
+                    stored_answer = await self._look_up(space, name, request)
+                    if stored_answer is None:
                         raise
                 else:
-                    kept = await self._keep(space, name, request, report)
-                    if kept is None:
+                    stored_answer = await self._keep(space, name, request, report)
+                    if stored_answer is None:
                         return _call_answer(report, envelope)
         finally:
             lock.release()
-        return DuplicatedAnswer(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
+        return DuplicatedAnswer(request_id=envelope.request_id, report=operation.report.from_bytes(stored_answer))
 
     def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:
         """Return the lock of `call`, which lives as long as a call holds or awaits it."""
@@ -168,8 +168,8 @@ class RepeatedCalls:
             record = None  # a locked space is erased without its secret, and has no receipts then
         if record is None:
             return None
-        key, asked = record.tag("receipt", *name), request.to_bytes()
-        kept = sealed_answer(answer, record, key, asked) if answer else b""
+        key, request_body = record.tag("receipt", *name), request.to_bytes()
+        sealed = sealed_answer(answer, record, key, request_body) if answer else b""
         try:
             committed = await context.store.commit(
                 Batch(
@@ -177,7 +177,7 @@ class RepeatedCalls:
                     at=context.clock.now(),
                     entries=(EntryDraft(JournalAction.OPERATOR, REF),),
                     requires=(RequireRevision(REF, requires),),
-                    idempotency=BatchKey(key=key, digest=record.digest(asked), answer=kept),
+                    idempotency=BatchKey(key=key, digest=record.digest(request_body), answer=sealed),
                 )
             )
         except IdempotencyConflict:
@@ -186,7 +186,7 @@ class RepeatedCalls:
             return None
         if not committed.replayed:
             return committed
-        return replace(committed, answer=opened_answer(committed.answer, record, key, asked))
+        return replace(committed, answer=opened_answer(committed.answer, record, key, request_body))
 
 
 def _call_answer(report: Value, envelope: Envelope, *, version: str | None = None) -> AcceptedAnswer | QueuedAnswer:

@@ -53,10 +53,10 @@ class CookieSessions:
             cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked, until=until
         )
         surplus = await self._surplus(session.holder, now)
-        put = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
+        session_change = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
         deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
         # In a full store too: its operator signs in to make room.
-        await self._documents.commit(record, put, deletes=deletes, takes_back=True)
+        await self._documents.commit(record, session_change, deletes=deletes, takes_back=True)
         return token
 
     @retry_lost_races

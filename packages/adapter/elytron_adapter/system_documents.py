@@ -76,14 +76,14 @@ class SystemDocuments:
         Raises Conflict if a revision is no longer current; they have to be planned again, with the record.
         """
         context, removed = self._context, tuple(deletes)
-        written = (EntryDraft(JournalAction.OPERATOR, put.ref, record.digest(put.body)) for put in puts)
+        write_entries = (EntryDraft(JournalAction.OPERATOR, change.ref, record.digest(change.body)) for change in puts)
         batch = Batch(
             space=SYSTEM_SPACE,
             at=context.clock.now(),
             puts=puts,
             deletes=removed,
             requires=(RequireRevision(REF, 1),),
-            entries=(*written, *(EntryDraft(JournalAction.DELETE, delete.ref) for delete in removed)),
+            entries=(*write_entries, *(EntryDraft(JournalAction.DELETE, delete.ref) for delete in removed)),
             takes_back=takes_back,
         )
         try:

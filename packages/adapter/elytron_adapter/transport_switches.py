@@ -68,8 +68,8 @@ class TransportSwitches:
     async def load(self) -> None:
         """Switch off what is stored as switched off, and read the endpoints."""
         closed, _ = await self._stored(ClosedTransports, _SWITCHES)
-        found, _ = await self._stored(TransportEndpoints, _ENDPOINTS)
-        self._off, self.endpoints = frozenset(closed.names), found.endpoints
+        stored_endpoints, _ = await self._stored(TransportEndpoints, _ENDPOINTS)
+        self._off, self.endpoints = frozenset(closed.names), stored_endpoints.endpoints
 
     @asynccontextmanager
     async def followed(self, *, pause_s: float = limits.EVENTS_POLL_S) -> AsyncGenerator[None]:

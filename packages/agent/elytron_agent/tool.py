@@ -100,9 +100,9 @@ def typed_tool(
 ) -> Tool:
     """Return a tool whose arguments are checked; wrong ones are answered by the name of the field and what is wrong."""
 
-    async def checked(given: Arguments, key: CallKey, /) -> str | ToolAnswer:
+    async def checked(raw_arguments: Arguments, key: CallKey, /) -> str | ToolAnswer:
         try:
-            read = arguments.model_validate(dict(given))
+            read = arguments.model_validate(dict(raw_arguments))
         except ValidationError as error:
             raise invalid_input(error, model=arguments) from None
         return await act(read, key)
@@ -121,8 +121,10 @@ def _schema_of(arguments: type[ToolArguments]) -> Mapping[str, Any]:
 def _untitled_schema(part: Any) -> Any:
     """Return a schema without the titles that classes and fields give it; they say nothing to a model."""
     if isinstance(part, dict):
-        told = cast("dict[str, Any]", part)
+        schema = cast("dict[str, Any]", part)
         return {
-            name: _untitled_schema(inner) for name, inner in told.items() if name != "title" or isinstance(inner, dict)
+            name: _untitled_schema(inner)
+            for name, inner in schema.items()
+            if name != "title" or isinstance(inner, dict)
         }
     return [_untitled_schema(inner) for inner in cast("list[Any]", part)] if isinstance(part, list) else part

@@ -137,7 +137,7 @@ def _root_by_program(common: Path) -> str | None:
     settings = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings |= {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(  # noqa: S603 - no shell, and no argument of the repository's
+        process = subprocess.run(  # noqa: S603 - no shell, and no argument of the repository's
             [program, "--git-dir", str(common), *_PROGRAM],
             env=settings,
             stdin=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ def _root_by_program(common: Path) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    commit = done.stdout.decode("ascii", "replace").strip()
+    commit = process.stdout.decode("ascii", "replace").strip()
     return commit if _COMMIT.fullmatch(commit) else None
 
 

@@ -32,9 +32,9 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
     signals: list[int] = []
     try:
         with _ending_at_sigterm(signals):
-            found = run()
+            outcome = run()
         sys.stdout.flush()
-        return found if isinstance(found, int) else OK
+        return outcome if isinstance(outcome, int) else OK
     except (click.exceptions.Abort, KeyboardInterrupt):
         _tell_interrupted("stopped by SIGTERM" if signals else "stopped", as_json=as_json)
         return TERMINATED if signals else INTERRUPTED
@@ -137,11 +137,11 @@ class LazyCommands(PageGroup):
         **extra: Any,
     ) -> NoReturn:
         """Run the command, print what went wrong, and exit with the code that belongs to it."""
-        given = list(args) if args is not None else sys.argv[1:]
+        arguments = list(args) if args is not None else sys.argv[1:]
 
         def run() -> object:
             return super(LazyCommands, self).main(
-                given,
+                arguments,
                 prog_name or "elytron",
                 complete_var,
                 windows_expand_args=windows_expand_args,
@@ -149,7 +149,7 @@ class LazyCommands(PageGroup):
                 **extra,
             )
 
-        sys.exit(exit_code(run, as_json=json_choice(given)))
+        sys.exit(exit_code(run, as_json=json_choice(arguments)))
 
 
 def load_command(name: str, /) -> click.Command:

@@ -74,8 +74,8 @@ class RunSettings:
 
     def told(self) -> dict[str, FoundSetting]:
         """Return what is set, by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: setting for name, setting in found.items() if isinstance(setting, FoundSetting)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: setting for name, setting in values.items() if isinstance(setting, FoundSetting)}
 
 
 OPTIONS = (
@@ -126,31 +126,31 @@ def resolve_settings(
     Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML.
     """
     file = file_settings(folder / FILE) if folder is not None else {}
-    found: dict[str, FoundSetting] = {}
+    settings: dict[str, FoundSetting] = {}
     for name in OPTIONS:
         variable = f"ELYTRON_{name.upper()}"
         if name in options:
-            found[name] = FoundSetting(options[name], f"--{name.replace('_', '-')}")
+            settings[name] = FoundSetting(options[name], f"--{name.replace('_', '-')}")
         elif environment.get(variable):
-            found[name] = FoundSetting(environment[variable], variable)
+            settings[name] = FoundSetting(environment[variable], variable)
         elif environment.get(other := ALSO_READ.get(name, variable)):
-            found[name] = FoundSetting(environment[other], other)
+            settings[name] = FoundSetting(environment[other], other)
         elif name in file:
-            found[name] = FoundSetting(file[name], FILE)
+            settings[name] = FoundSetting(file[name], FILE)
     for name in SECRETS:
         variable = f"ELYTRON_{name.upper()}"
         if environment.get(variable):
-            found[name] = FoundSetting(environment[variable], variable, secret=True)
-    if "key_file" in found:
-        found.pop("keys", None)
-    secret = found.get("gateway_secret")
+            settings[name] = FoundSetting(environment[variable], variable, secret=True)
+    if "key_file" in settings:
+        settings.pop("keys", None)
+    secret = settings.get("gateway_secret")
     if secret is not None and len(secret.value) < GATEWAY_SECRET_CHARS:
         problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: choose a longer one"
         raise InvalidInput(field=secret.origin, problem=problem)
-    found.setdefault("space", FoundSetting(DEFAULT_SPACE, "default"))
-    if "store" not in found:
-        found["store"] = FoundSetting(str(default_store()), "default")
-    return RunSettings(**found)
+    settings.setdefault("space", FoundSetting(DEFAULT_SPACE, "default"))
+    if "store" not in settings:
+        settings["store"] = FoundSetting(str(default_store()), "default")
+    return RunSettings(**settings)
 
 
 def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) -> str:
@@ -164,8 +164,8 @@ def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) 
         project = next((at for at in (folder, *folder.parents) if (at / "pyproject.toml").is_file()), folder)
         is_ours = "UV_RUN_RECURSION_DEPTH" in environment and Path(program).is_relative_to(project / ".venv")
         return "uv run elytron" if is_ours else shlex.quote(program)
-    found = which("elytron", path=environment.get("PATH"))
-    is_named = found is not None and Path(found).resolve() == Path(program).resolve()
+    command_path = which("elytron", path=environment.get("PATH"))
+    is_named = command_path is not None and Path(command_path).resolve() == Path(program).resolve()
     return "elytron" if is_named else shlex.quote(program)
 
 
@@ -174,8 +174,8 @@ def program_path(program: str, /) -> str:
     started = Path(program)
     folders = [started.parent] if started.stem == "elytron" and started.is_absolute() else []
     search = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
-    found = which("elytron", path=search) or which("elytron")
-    return str(Path(found).absolute()) if found is not None else "elytron"
+    command_path = which("elytron", path=search) or which("elytron")
+    return str(Path(command_path).absolute()) if command_path is not None else "elytron"
 
 
 def default_store() -> Path:

@@ -21,9 +21,9 @@ def pages_of(name: str, command: "click.Command", parent: "click.Context", /) ->
         yield context.command_path.partition(" ")[2], page_of(context)
         if isinstance(command, click.Group):
             for inner in command.list_commands(context):
-                found = command.get_command(context, inner)
-                assert found is not None
-                yield from pages_of(inner, found, context)
+                subcommand = command.get_command(context, inner)
+                assert subcommand is not None
+                yield from pages_of(inner, subcommand, context)
 
 
 def text_of(pages: Iterator[Page], /) -> str:

@@ -11,10 +11,10 @@ _HELP = ("--help", "-h")
 def run_command_line() -> None:
     """Run the command line and end the process with its exit code."""
     use_utf8()
-    shown = _asked_page(sys.argv[1:])
-    if shown is not None:
+    page = _asked_page(sys.argv[1:])
+    if page is not None:
         try:
-            print(shown, flush=True)
+            print(page, flush=True)
         except BrokenPipeError:
             # The reader has gone; the interpreter must not write again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

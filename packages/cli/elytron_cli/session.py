@@ -92,9 +92,9 @@ class CommandSession:
             payload=request,
         )
         match await self._dispatcher.dispatch(envelope):
-            case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
-                assert isinstance(found, operation.report)
-                return found
+            case AcceptedAnswer(report=outcome) | DuplicatedAnswer(report=outcome) | QueuedAnswer(report=outcome):
+                assert isinstance(outcome, operation.report)
+                return outcome
             case RejectedAnswer() as rejected:
                 raise OperationRefused(rejected)
 
@@ -108,7 +108,7 @@ async def open_session(
     settings: RunSettings,
     /,
     *,
-    wanted: Embedder | None = None,
+    embedder: Embedder | None = None,
     when_missing: WhenMissing = WhenMissing.REFUSE,
     progress: Progress | None = None,
     projection_events: bool = False,
@@ -117,7 +117,7 @@ async def open_session(
     """Open the store of `settings` and close it afterwards.
 
     Only a command that writes makes a store: a mistyped path elsewhere raises StoreMissing and leaves nothing behind.
-    The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of the
+    The user's default store gets its folder when it is made. An embedder that is `embedder` replaces the one of the
     settings, which serves until then. `progress` is called while an index is built. With `projection_events`, each
     projection leaves an entry in the journal. Without `loads_search` the first search loads what searching needs.
     """
@@ -133,8 +133,8 @@ async def open_session(
         keys=keys_of(settings),
         api_key=settings.api_key.value if settings.api_key is not None else None,
         credential_secret=settings.gateway_secret.value if settings.gateway_secret is not None else None,
-        embedder=wanted or usual,
-        former_embedder=usual if wanted is not None else None,
+        embedder=embedder or usual,
+        former_embedder=usual if embedder is not None else None,
         agent_skill_dirs=skill_dirs,
         profile=settings.profile.value if settings.profile is not None else None,
         language_model=text_model_of(client),
@@ -240,8 +240,8 @@ def without_core_dumps() -> None:
 
 def skill_dirs_of(settings: RunSettings, /) -> tuple[str, ...]:
     """Return the directories of agent skills that the settings name."""
-    named = settings.agent_skill_dirs
-    return tuple(path for path in named.value.split(os.pathsep) if path) if named is not None else ()
+    setting = settings.agent_skill_dirs
+    return tuple(path for path in setting.value.split(os.pathsep) if path) if setting is not None else ()
 
 
 def _make_folder(folder: Path) -> None:
@@ -326,12 +326,14 @@ def run_work(
     A command that only reads gives a hint if its space is empty and the store has others. `progress` is the text of a
     bar that is shown at once; without it one is shown if an index is built.
     """
-    found, out = run_settings(), run_output()
+    settings, out = run_settings(), run_output()
 
     async def whole() -> int | None:
         what = progress or "indexing"
-        with ProgressBar(what, unit="entries", shown=not out.is_json, unasked=progress is None) as bar:
-            async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
+        with ProgressBar(what, unit="entries", is_visible=not out.is_json, unasked=progress is None) as bar:
+            async with open_session(
+                settings, when_missing=when_missing, progress=bar.at, loads_search=False
+            ) as session:
                 session.runtime.context.entries.add("cli")
                 # Looked for before the work, which may write, and shown behind its output.
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
@@ -367,8 +369,8 @@ def answer_request(
 
 def scope_of(conversation: str | None, /) -> Scope:
     """Return the scope of this run, in the conversation that is named."""
-    named = {"conversation": conversation, "chat": None} if conversation is not None else {}
-    return valid_value(Scope, **(scope_fields(run_settings()) | named))
+    conversation_fields = {"conversation": conversation, "chat": None} if conversation is not None else {}
+    return valid_value(Scope, **(scope_fields(run_settings()) | conversation_fields))
 
 
 def storing_missing(*, dry_run: bool) -> WhenMissing:
@@ -385,12 +387,12 @@ async def _other_spaces(session: CommandSession) -> str | None:
     except (StoreCorrupt, SpaceLocked, SpaceIncomplete, KeyDestroyed):
         return None  # the command says so itself, or is one that needs not read it
     # One more for the space of the system, and one that shows whether there are others.
-    found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
-    if not found:
+    spaces = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
+    if not spaces:
         return None
     space = session.scope.space
     if await context.losses.of(space) or await context.store.journal(space, after=0, limit=1):
         return None  # it was not empty: damage took what was there
-    told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
-    more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
-    return f"the space {space!r} is empty; this store has {told}{more}: choose one with --space"
+    names = ", ".join(repr(space) for space in spaces[:SPACES_NAMED])
+    more = " and others (`elytron spaces`)" if len(spaces) > SPACES_NAMED else ""
+    return f"the space {space!r} is empty; this store has {names}{more}: choose one with --space"

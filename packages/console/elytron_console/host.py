@@ -200,9 +200,9 @@ def _kill_group(process: asyncio.subprocess.Process) -> None:
 
 async def _last_bytes(stream: asyncio.StreamReader) -> tuple[str, bool]:
     """Return the end of what a stream says, and whether more came before."""
-    kept, is_clipped = b"", False
+    tail, is_clipped = b"", False
     while piece := await stream.read(_READ_BYTES):
-        kept += piece
-        is_clipped = is_clipped or len(kept) > limits.SMOKE_OUTPUT_BYTES
-        kept = kept[-limits.SMOKE_OUTPUT_BYTES :]
-    return kept.decode("utf-8", "replace"), is_clipped
+        tail += piece
+        is_clipped = is_clipped or len(tail) > limits.SMOKE_OUTPUT_BYTES
+        tail = tail[-limits.SMOKE_OUTPUT_BYTES :]
+    return tail.decode("utf-8", "replace"), is_clipped

@@ -56,10 +56,10 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
     heads = [head async for head in read_heads(ctx.store, space)]
     speakers = dict.fromkeys(name for head in heads for name in head.speakers)
     work, jobs = await work_of(ctx, space)
-    wanted = ctx.encoders.wanted
+    encoder = ctx.encoders.wanted
     unembedded = 0
-    if wanted is not None:
-        unembedded = (await ctx.folds.current(space)).unembedded(record.model_tag(wanted.info.model))
+    if encoder is not None:
+        unembedded = (await ctx.folds.current(space)).unembedded(record.model_tag(encoder.info.model))
     return SpaceContents(
         space=space,
         exists=True,
@@ -70,7 +70,7 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
         last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
         work=work,
         jobs=jobs,
-        compared_model=wanted.info.model if wanted is not None else None,
+        compared_model=encoder.info.model if encoder is not None else None,
         unembedded_units=unembedded,
         losses=losses,
     )
@@ -132,10 +132,10 @@ class JournalReader:
         last = await self._journals.last(space, 0)
         sequence = last.sequence if last is not None else 0
         end = min(sequence, before - 1) if before is not None else sequence
-        found: list[JournalEntry] = []
+        rows_found: list[JournalEntry] = []
         looked = 0
         # Entries of a rare action may be far apart, so the look back is bounded.
-        while end > 0 and len(found) < limit and looked < limits.JOURNAL_LOOKED:
+        while end > 0 and len(rows_found) < limit and looked < limits.JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
             # A page that is read from `start` may go beyond `end`.
             entries = [
@@ -144,15 +144,15 @@ class JournalReader:
                 if entry.sequence <= end
             ]
             for entry in reversed(entries):
-                if len(found) == limit:
+                if len(rows_found) == limit:
                     break
                 end = entry.first - 1
                 if not actions or entry.action.value in actions:
-                    found.append(entry)
+                    rows_found.append(entry)
             else:
                 end = min(start, end)
             looked += core_limits.EVENTS_PAGE
-        rows = await self._rows(space, found)
+        rows = await self._rows(space, rows_found)
         return JournalPage(space=space, items=rows, sequence=sequence, next_before=end + 1 if end > 0 else None)
 
     async def _rows(self, space: SpaceId, entries: Sequence[JournalEntry], /) -> tuple[JournalRow, ...]:
@@ -198,26 +198,26 @@ class JournalReader:
         since = Instant(now - now % DAY_MS)
         last = await self._journals.last(space, 0)
         end = last.sequence if last is not None else 0
-        found: Counter[tuple[JournalAction, str]] = Counter()
+        changes: Counter[tuple[JournalAction, str]] = Counter()
         is_clipped = False
         while end > 0 and not is_clipped:
             start = max(0, end - core_limits.EVENTS_PAGE)
             read = await self._journals.read(space, start, core_limits.EVENTS_PAGE)
             entries = [entry for entry in read if entry.sequence <= end]
             todays = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= since]
-            found.update(todays)
+            changes.update(todays)
             # The page reaches into yesterday.
             if len(todays) < len(entries):
                 break
             end = start
-            is_clipped = found.total() >= limits.JOURNAL_LOOKED and end > 0
+            is_clipped = changes.total() >= limits.JOURNAL_LOOKED and end > 0
         actions: Counter[str] = Counter()
         planes: Counter[str] = Counter()
-        for (action, collection), number in found.items():
+        for (action, collection), number in changes.items():
             actions[action.value] += number
             planes[plane_of(collection)] += number
         return TodayFigures(
-            since=since, entries=found.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
+            since=since, entries=changes.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
         )
 
 

@@ -255,7 +255,7 @@ def _proc_values(path: str) -> dict[str, int]:
     except OSError:
         return {}
     parts = [(name, value.split()) for name, _, value in (line.partition(":") for line in lines)]
-    return {name: int(told[0]) * _KIB for name, told in parts if len(told) == 2 and told[1] == "kB"}
+    return {name: int(fields[0]) * _KIB for name, fields in parts if len(fields) == 2 and fields[1] == "kB"}
 
 
 def _calls_report(entrance: CallerEntrance) -> CallsReport:
@@ -291,7 +291,7 @@ def _context_report(scope: Scope | None) -> CallPlaceReport:
 
 
 async def _keys_report(keys: AccessKeys) -> KeysReport:
-    found: dict[str, int] = {}
+    open_keys: dict[str, int] = {}
     revoked = counted = 0
     page: AccessKeyList | None = None
     while (page is None or page.next_cursor is not None) and counted < limits.KEYS_COUNTED:
@@ -301,8 +301,8 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
             if key.revoked_at is not None:
                 revoked += 1
             else:
-                found[key.kind.value] = found.get(key.kind.value, 0) + 1
-    return KeysReport(open=found, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
+                open_keys[key.kind.value] = open_keys.get(key.kind.value, 0) + 1
+    return KeysReport(open=open_keys, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
 
 
 def _kernel_report(entrance: CallerEntrance) -> KernelReport:
@@ -324,6 +324,6 @@ def _capability_flags(entrance: CallerEntrance) -> dict[str, bool]:
         catalog = catalog_of(entrance.dispatcher.runtime.context)
     except ElytronError:
         return {}
-    found = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
+    flags = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
     # A name that Python reserves has `_` behind it.
-    return {name.rstrip("_"): is_there for name, is_there in found.items()}
+    return {name.rstrip("_"): is_there for name, is_there in flags.items()}

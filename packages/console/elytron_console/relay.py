@@ -110,5 +110,5 @@ def _plain_cookie(value: str) -> str:
 
 
 def _relay_problem(status: int, code: str, detail: str) -> Response:
-    told: dict[str, Any] = {"title": "Not relayed", "status": status, "code": code, "detail": detail}
-    return JSONResponse(told, status_code=status, media_type="application/problem+json")
+    problem: dict[str, Any] = {"title": "Not relayed", "status": status, "code": code, "detail": detail}
+    return JSONResponse(problem, status_code=status, media_type="application/problem+json")

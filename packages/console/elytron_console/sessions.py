@@ -45,7 +45,7 @@ class ConsoleDoor:
         method: str,
         path: str,
         handler: Handler,
-        told: SurfaceDescription,
+        description: SurfaceDescription,
         /,
         *,
         access: SurfaceAccess = SurfaceAccess.MEMBER,
@@ -55,7 +55,7 @@ class ConsoleDoor:
 
         async def guarded(request: Request) -> Response:
             await self._require_own(request.scope)
-            for name in told.query:
+            for name in description.query:
                 if request.query_params.get(name) == "":
                     raise InvalidInput(field=name, problem="is empty: leave it out")
             return await handler(request)
@@ -67,7 +67,7 @@ class ConsoleDoor:
             access,
             (method,),
             credential=self.sessions.credential,
-            told=told,
+            told=description,
             is_repeatable=is_repeatable,
         )
 

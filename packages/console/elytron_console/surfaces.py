@@ -55,7 +55,7 @@ _INDEX: Final = "index.html"
 
 def page_surfaces() -> tuple[Surface, ...]:
     """Return the page and its parts. They are public: what is stored is behind the routes that they ask."""
-    told = SurfaceDescription(
+    page = SurfaceDescription(
         "console", "Serve the console.", given="text/html", headers=("If-None-Match",), answer="The page.",
         group="pages",
     )  # fmt: skip
@@ -63,8 +63,8 @@ def page_surfaces() -> tuple[Surface, ...]:
         "console_home", "Redirect to the console.", status=307, answer="Redirects to the console.", group="pages"
     )
     return (
-        shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=told),
-        shown_surface(f"{ROOT}/", _slash_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=home),
+        shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=page),
+        shown_surface(f"{ROOT}/", _slash_page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=home),
         Surface(f"{ROOT}/static", _static_app, SurfaceAccess.PUBLIC, kind=SurfaceProtocol.MOUNT),
     )
 
@@ -91,10 +91,10 @@ def _asset_response(name: str, headers: Headers) -> Response:
     """Return a part under its ETag, or 304 for a caller that has it."""
     body = static_assets()[name]
     etag = f'"{sha256(body).hexdigest()[:32]}"'
-    told = {**_HEADERS, "ETag": etag}
+    headers_sent = {**_HEADERS, "ETag": etag}
     if headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=told)
-    return Response(body, media_type=_TYPES[_file_ending(name)], headers=told)
+        return Response(status_code=304, headers=headers_sent)
+    return Response(body, media_type=_TYPES[_file_ending(name)], headers=headers_sent)
 
 
 @cache
@@ -104,13 +104,13 @@ def static_assets() -> Mapping[str, bytes]:
 
 
 def _assets_below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+    assets: list[tuple[str, bytes]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
-            found += _assets_below(entry, f"{prefix}{entry.name}/")
+            assets += _assets_below(entry, f"{prefix}{entry.name}/")
         elif _file_ending(entry.name) in _TYPES:
-            found.append((f"{prefix}{entry.name}", entry.read_bytes()))
-    return found
+            assets.append((f"{prefix}{entry.name}", entry.read_bytes()))
+    return assets
 
 
 def _file_ending(name: str) -> str:
@@ -119,12 +119,12 @@ def _file_ending(name: str) -> str:
 
 def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     """Return the family that shows the console of `host`."""
-    shown = host or ConsoleHost()
+    console_host = host or ConsoleHost()
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         keys = entrance.keys
         door, journal = ConsoleDoor(entrance), JournalReader(entrance, keys)
-        agents = tuple(shown.agents(entrance)) if shown.agents is not None else ()
+        agents = tuple(console_host.agents(entrance)) if console_host.agents is not None else ()
         surfaces = (
             *page_surfaces(),
             *session_surfaces(entrance, door, keys, has_agents=bool(agents)),
@@ -137,8 +137,8 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
             *skill_surfaces(entrance, door),
             *agent_page_surfaces(door, journal, agents),
             *spending_surfaces(entrance, door, journal),
-            *server_surfaces(entrance, door, shown, keys, journal),
-            *smoke_surfaces(entrance, door, shown),
+            *server_surfaces(entrance, door, console_host, keys, journal),
+            *smoke_surfaces(entrance, door, console_host),
             *device_surfaces(door, keys),
         )
         return tuple(replace(surface, transport=CallTransport.CONSOLE.value) for surface in surfaces)

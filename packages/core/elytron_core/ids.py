@@ -153,14 +153,14 @@ def holds_name(text: str, name: str, /) -> bool:
     return False
 
 
-def other_names(text: str, called: Iterable[Sequence[str]], /) -> tuple[str, ...]:
-    """Return the other names of those whom `text` names; `called` has all the names of each."""
-    found: dict[str, None] = {}
-    for names in called:
-        held = {name for name in names if holds_name(text, name)}
-        if held:
-            found |= dict.fromkeys(name for name in names if name not in held)
-    return tuple(found)
+def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[str, ...]:
+    """Return the other names of those whom `text` names; `names_of_each` has all the names of each."""
+    others: dict[str, None] = {}
+    for names in names_of_each:
+        mentions = {name for name in names if holds_name(text, name)}
+        if mentions:
+            others |= dict.fromkeys(name for name in names if name not in mentions)
+    return tuple(others)
 
 
 def _splits_words(beside: str, edge: str) -> bool:

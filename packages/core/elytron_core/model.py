@@ -36,22 +36,22 @@ def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
     parts = [described]
     for step in place:
         parts = [
-            found
+            inner
             for part in parts
             for form in _schema_forms(described, part)
-            for found in _schema_step(described, form, step)
+            for inner in _schema_step(described, form, step)
         ]
     forms = (form for part in parts for form in _schema_forms(described, part))
     return tuple(dict.fromkeys(name for form in forms for name in form.get("properties", {})))
 
 
-def nearest_name(name: str, known: Iterable[str], /) -> str | None:
-    """Return the one of `known` that is nearly `name`, in any case and with any underscores; None if there is none."""
+def nearest_name(name: str, names: Iterable[str], /) -> str | None:
+    """Return the one of `names` that is nearly `name`, in any case and with any underscores; None if there is none."""
     if len(name) > limits.NAME_CHARS:
         return None
-    plain = {_plain_name(one): one for one in known}
-    found = get_close_matches(_plain_name(name), plain, n=1, cutoff=_LIKE)
-    return plain[found[0]] if found else None
+    plain = {_plain_name(one): one for one in names}
+    matches = get_close_matches(_plain_name(name), plain, n=1, cutoff=_LIKE)
+    return plain[matches[0]] if matches else None
 
 
 def _plain_name(name: str) -> str:
@@ -74,12 +74,12 @@ def _schema_forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchem
 def _schema_step(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
     """Return what `part` has at `step`: an item, a field, or the one of its forms with that name."""
     if isinstance(step, int):
-        found = [part.get("items")]
+        parts = [part.get("items")]
     else:
         kinds = part.get("discriminator", {}).get("mapping", {})
-        found = [part.get("properties", {}).get(step), {"$ref": kinds[step]} if step in kinds else None]
-        found += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
-    return [_resolve_reference(described, one) for one in found if one]
+        parts = [part.get("properties", {}).get(step), {"$ref": kinds[step]} if step in kinds else None]
+        parts += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
+    return [_resolve_reference(described, one) for one in parts if one]
 
 
 def _form_label(form: JsonSchema) -> str:
@@ -112,21 +112,21 @@ class Value(BaseModel):
 
         A list is read up to its first wrong item, so that a long one cannot fill memory with problems.
         """
-        found = handler(source)
-        _make_strict(found)
-        return found
+        schema = handler(source)
+        _make_strict(schema)
+        return schema
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
         # Private attributes need copies of their own, which pydantic makes.
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
-        made = _blank(type(self))
-        _put(made, "__dict__", self.__dict__ | update)
-        _put(made, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
-        _put(made, "__pydantic_extra__", None)
-        _put(made, "__pydantic_private__", None)
-        return made
+        copy = _blank(type(self))
+        _put(copy, "__dict__", self.__dict__ | update)
+        _put(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
+        _put(copy, "__pydantic_extra__", None)
+        _put(copy, "__pydantic_private__", None)
+        return copy
 
     if not TYPE_CHECKING:
 
@@ -158,8 +158,8 @@ class Value(BaseModel):
 
 def no_item(value: Value, name: object, /) -> TypeError:
     """Return the error for `value[name]`: fields are attributes."""
-    known = _readable_names(type(value))
-    instead = f": use .{name}" if name in known else field_instead(name, known) if isinstance(name, str) else ""
+    names = _readable_names(type(value))
+    instead = f": use .{name}" if name in names else field_instead(name, names) if isinstance(name, str) else ""
     return TypeError(f"the fields of {type(value).__name__} are attributes{instead}")
 
 
@@ -179,15 +179,15 @@ def _named_instead(kind: type[Value], name: str) -> str:
 def _make_strict(part: Any) -> None:
     """Make each number and flag in a part of a schema strict, and each list end at its first problem, in place."""
     if isinstance(part, dict):
-        told = cast("dict[str, Any]", part)
-        kind = told.get("type")
+        schema = cast("dict[str, Any]", part)
+        kind = schema.get("type")
         if kind in _PLAIN:
-            told["strict"] = True
+            schema["strict"] = True
         if kind in _LISTS:
-            told["fail_fast"] = True
+            schema["fail_fast"] = True
         # A part without a kind is a list by name, of fields for instance, and a field may have any name.
         is_schema = isinstance(kind, str)
-        for name, inner in told.items():
+        for name, inner in schema.items():
             if not is_schema or name not in _NO_SCHEMA:
                 _make_strict(inner)
     elif isinstance(part, list | tuple):
@@ -202,14 +202,14 @@ _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so that values may share them."""
 
 
-def _make_unchecked(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT:
+def _make_unchecked(kind: type[ValueT], values: dict[str, Any], fields_set: set[str]) -> ValueT:
     """Return the value of these fields, which nothing checks."""
-    made = _blank(kind)
-    _put(made, "__dict__", values)
-    _put(made, "__pydantic_fields_set__", given)
-    _put(made, "__pydantic_extra__", None)
-    _put(made, "__pydantic_private__", None)
-    return made
+    value = _blank(kind)
+    _put(value, "__dict__", values)
+    _put(value, "__pydantic_fields_set__", fields_set)
+    _put(value, "__pydantic_extra__", None)
+    _put(value, "__pydantic_private__", None)
+    return value
 
 
 class VouchedMaker(Generic[ValueT]):
@@ -219,10 +219,10 @@ class VouchedMaker(Generic[ValueT]):
     shared. Fields that are not `given` have their defaults.
     """
 
-    def __init__(self, kind: type[ValueT], /, *given: str) -> None:
+    def __init__(self, kind: type[ValueT], /, *names: str) -> None:
         self._kind = kind
-        self._given = frozenset(given)
-        self._set = set(given)
+        self._given = frozenset(names)
+        self._set = set(names)
         defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given}
         self._dicts = tuple(name for name, default in defaults.items() if default == {})
         # In the order of the class, which is that of its JSON.
@@ -278,19 +278,19 @@ def report_type(request: type[OperationRequest[ReportT_co]], /) -> type[ReportT_
 
 
 def invalid_input(
-    error: ValidationError, /, *, model: type[BaseModel] | None = None, known: Container[str] | None = None
+    error: ValidationError, /, *, model: type[BaseModel] | None = None, names: Container[str] | None = None
 ) -> InvalidInput:
     """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value.
 
-    If a field is missing and another is not known, it is of the unknown one, which explains both. With `known`, the
+    If a field is missing and another is not known, it is of the unknown one, which explains both. With `names`, the
     path keeps only those names: what a stranger called a field is a value too. With the `model`, an unknown field is
     answered by those that there are, and the one that was probably meant.
     """
     problems = error.errors(include_url=False, include_input=False)
     first = _first_problem(problems)
     # A stranger's field is named by the place that it is in: elsewhere there may be one of that name.
-    place = first["loc"][:-1] if known is not None and first["type"] == "extra_forbidden" else first["loc"]
-    path = [_shown_step(part) for part in place if known is None or isinstance(part, int) or part in known]
+    place = first["loc"][:-1] if names is not None and first["type"] == "extra_forbidden" else first["loc"]
+    path = [_shown_step(part) for part in place if names is None or isinstance(part, int) or part in names]
     lacking = _missing_beside(problems, first) if first["type"] == "extra_forbidden" else ()
     more = error.error_count() - 1 - len(lacking)
     tail = f", and {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
@@ -298,13 +298,13 @@ def invalid_input(
     match first["type"]:
         case "string_pattern_mismatch":
             pattern = first.get("ctx", {}).get("pattern")
-            named = "has control characters or surrounding white space"
-            problem = named if pattern == NAME_PATTERN else f"does not match {pattern}"
+            flaw = "has control characters or surrounding white space"
+            problem = flaw if pattern == NAME_PATTERN else f"does not match {pattern}"
         case "union_tag_invalid":
             kinds = first.get("ctx", {}).get("expected_tags", "")
             problem = f"has an unknown kind: choose from {kinds}".replace("'", "")
         case "extra_forbidden":
-            problem = "has an unknown field" if known is not None else "is not a field"
+            problem = "has an unknown field" if names is not None else "is not a field"
             tail += _intended_field(model, first["loc"]) if model is not None else ""
         case _:
             problem = f"is not valid: {_lower_first(first['msg'].removeprefix('Value error, '))}"

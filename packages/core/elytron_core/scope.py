@@ -37,12 +37,12 @@ def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for tag in tags if (form := tag_form(tag))))
 
 
-def _trim_id(given: object) -> object:
-    return given.strip() if isinstance(given, str) else given
+def _trim_id(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
 
 
-def _id_form(given: object) -> object:
-    return tag_form(given) if isinstance(given, str) else given
+def _id_form(value: object) -> object:
+    return tag_form(value) if isinstance(value, str) else value
 
 
 Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trim_id)], ...], Field(max_length=limits.TAGS)]
@@ -100,13 +100,13 @@ class Scope(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _completed(cls, given: Any, info: ValidationInfo) -> Any:
+    def _completed(cls, value: Any, info: ValidationInfo) -> Any:
         """Return a scope without a space as one in the caller's own, where there is one (see `own_space`)."""
         context: dict[str, Any] = info.context or {}
         own = context.get(_OWN_SPACE)
-        if own is None or not isinstance(given, dict) or not given.keys().isdisjoint(_SPACE_NAMES):
-            return given  # pyright: ignore[reportUnknownVariableType]
-        return {**given, _SPACE_NAMES[0]: own}  # pyright: ignore[reportUnknownVariableType]
+        if own is None or not isinstance(value, dict) or not value.keys().isdisjoint(_SPACE_NAMES):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        return {**value, _SPACE_NAMES[0]: own}  # pyright: ignore[reportUnknownVariableType]
 
     if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
 

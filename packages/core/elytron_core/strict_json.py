@@ -66,13 +66,13 @@ def mend_surrogates(data: bytes, /) -> bytes:
     data = _HALF_ENCODED.sub("\ufffd".encode(), data) if b"\xed" in data else data
     if _SURROGATE_ESCAPE not in data.lower():
         return data
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found.lastgroup == "lone" else found[0], data)
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match.lastgroup == "lone" else match[0], data)
 
 
 def _require_pairs(data: bytes) -> None:
-    for found in _ESCAPE.finditer(data):
-        if found.lastgroup == "lone":
-            line, column = data.count(b"\n", 0, found.start()) + 1, found.start() - data.rfind(b"\n", 0, found.start())
+    for match in _ESCAPE.finditer(data):
+        if match.lastgroup == "lone":
+            line, column = data.count(b"\n", 0, match.start()) + 1, match.start() - data.rfind(b"\n", 0, match.start())
             raise InvalidJson(problem=f"has a lone surrogate at line {line}, byte {column}")
 
 
@@ -98,11 +98,11 @@ def _child_nodes(node: Json) -> Iterable[Json]:
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > limits.JSON_KEYS:
         raise InvalidJson(problem=f"has an object with more than {limits.JSON_KEYS} keys")
-    found = dict(pairs)
+    members = dict(pairs)
     # Of a repeated key one parser takes the first value and another the last.
-    if len(found) != len(pairs):
+    if len(members) != len(pairs):
         raise InvalidJson(problem="has an object with a duplicate key")
-    return found
+    return members
 
 
 def _parse_integer(text: str) -> int:

@@ -105,8 +105,8 @@ class GatewayUsers:
             if stored is None
             else stored.value.model_copy(update=fields)
         )
-        put = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
-        await commit_changes(self._ctx, SPACE, put, *await self._key_changes(None, user))
+        user_change = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
+        await commit_changes(self._ctx, SPACE, user_change, *await self._key_changes(None, user))
         return user, key
 
     async def authenticate(self, user_id: str, user_key: str, /) -> GatewayUser:
@@ -161,8 +161,8 @@ class GatewayUsers:
         """Erase the user's record and the documents at `refs`; the spaces are erased before. Raises NotFound."""
         stored = await self._stored(user_id)
         keys = [DocumentRef(KEYS, tag) for tag in await self._key_tags(stored.value)]
-        named = (DocumentRef(USERS, stored.key), *keys, *refs)
-        await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=named))
+        erased_refs = (DocumentRef(USERS, stored.key), *keys, *refs)
+        await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=erased_refs))
 
     async def count_computable(self) -> int:
         """Return how many keys older copies of the store can make: their users need new ones."""
@@ -236,10 +236,10 @@ class GatewayUsers:
         user = await change(stored.value)
         if user == stored.value:
             return user
-        put = self._users.put(stored.key, user, expects=stored.revision)
+        user_change = self._users.put(stored.key, user, expects=stored.revision)
         keys = await self._key_changes(stored.value, user)
         # Ending a key is what a full store must allow.
-        await commit_changes(self._ctx, SPACE, put, *keys, takes_back=bool(keys))
+        await commit_changes(self._ctx, SPACE, user_change, *keys, takes_back=bool(keys))
         return user
 
     async def _key_changes(self, before: GatewayUser | None, after: GatewayUser) -> list[PutChange | DeleteChange]:
@@ -263,8 +263,8 @@ class GatewayUsers:
         secret = await self._derivation_key()
         if secret is not None and user.salt:
             key = derived_user_key(secret, user)
-            named = await self._keys.get(SPACE, await self._tag(key))
-            if named is not None and named.value.user_id == user.user_id:
+            key_record = await self._keys.get(SPACE, await self._tag(key))
+            if key_record is not None and key_record.value.user_id == user.user_id:
                 return key
         problem = "the key was shown once and is stored only as a digest: rotate it (`memory-gateway rotate-key`, "
         problem += f"POST /users/ID/rotate). To return the same key again to users created from now on, {WAY_OUT}"
@@ -308,10 +308,10 @@ class UserKeys:
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return the user whose key the header bears. Raises Unauthorized."""
-        scheme, _, given = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not given.startswith(USER_KEY_PREFIX):
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not key.startswith(USER_KEY_PREFIX):
             raise Unauthorized
-        return principal_of(await self._users.holder(given.strip()))
+        return principal_of(await self._users.holder(key.strip()))
 
 
 def principal_of(user: GatewayUser, /) -> Principal:
@@ -397,22 +397,24 @@ class SpaceCounting:
 
     async def of(self, space: SpaceId, /) -> SpaceCounts:
         """Return what a space holds; one that was never counted is counted for all times."""
-        kept = await self._kept(space)
-        if not kept.revision and await self._ctx.spaces.find(space) is not None:
+        stored_counts = await self._kept(space)
+        if not stored_counts.revision and await self._ctx.spaces.find(space) is not None:
             # The commit that came first has stored its own count.
             with suppress(Conflict):
-                await commit_changes(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
-        return kept.value
+                await commit_changes(self._ctx, space, self._shelf.put(KEY, stored_counts.value, expects=0))
+        return stored_counts.value
 
     async def renew(self, space: SpaceId, /) -> SpaceCounts:
         """Write the count of a space again and return it: each unfinished change of it is planned again."""
-        kept = await self._kept(space)
+        stored_counts = await self._kept(space)
         try:
-            await commit_changes(self._ctx, space, self._shelf.put(KEY, kept.value, expects=kept.revision))
+            await commit_changes(
+                self._ctx, space, self._shelf.put(KEY, stored_counts.value, expects=stored_counts.revision)
+            )
         except Conflict:
             # Another process has changed it meanwhile, which serves as well.
             return (await self._kept(space)).value
-        return kept.value
+        return stored_counts.value
 
     async def change(self, space: SpaceId, plan: Callable[[SpaceCounts], Awaitable[PlannedChange[T]]], /) -> T:
         """Do the change that `plan` makes of the space's size, as a whole, and return its result.
@@ -423,12 +425,12 @@ class SpaceCounting:
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
             race = LostRaces()
             while True:
-                kept = await self._kept(space)
-                planned = await plan(kept.value)
+                stored_counts = await self._kept(space)
+                planned = await plan(stored_counts.value)
                 changes = planned.changes
                 # A first count is stored even if unchanged, so that no later call goes through the space.
-                if planned.counts != kept.value or not kept.revision:
-                    changes = (*changes, self._shelf.put(KEY, planned.counts, expects=kept.revision))
+                if planned.counts != stored_counts.value or not stored_counts.revision:
+                    changes = (*changes, self._shelf.put(KEY, planned.counts, expects=stored_counts.revision))
                 if not changes:
                     return planned.result
                 try:
@@ -441,8 +443,8 @@ class SpaceCounting:
     async def _kept(self, space: SpaceId) -> ShelvedDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
             return ShelvedDocument(KEY, SpaceCounts(), 0)
-        kept = await self._shelf.get(space, KEY)
-        return kept if kept is not None else ShelvedDocument(KEY, await self._counted(space), 0)
+        stored_counts = await self._shelf.get(space, KEY)
+        return stored_counts if stored_counts is not None else ShelvedDocument(KEY, await self._counted(space), 0)
 
     async def _counted(self, space: SpaceId) -> SpaceCounts:
         """Go through a space that has no counts yet."""
@@ -458,7 +460,7 @@ class SpaceCounting:
         )
 
     async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
-        return [kept.value async for kept in CollectionShelf(self._ctx, collection, kind).all(space)]
+        return [document.value async for document in CollectionShelf(self._ctx, collection, kind).all(space)]
 
 
 SHARES = 16
@@ -480,24 +482,24 @@ class UserQuotas:
         async def room(counts: SpaceCounts) -> None:
             if limit is None:
                 return
-            wanted = held_amount(counts, of)
+            amount = held_amount(counts, of)
             user = await self._users.find(owner.user)
             parts = parts_of(user, of)
             mine = parts.get(owner.space)
             # Together they exceed only a quota that was lowered since: then they are divided again.
-            if mine is None or mine.may_hold < wanted or sum(part.set_aside for part in parts.values()) > limit:
-                await self._allot(owner, of, wanted, limit)
+            if mine is None or mine.may_hold < amount or sum(part.set_aside for part in parts.values()) > limit:
+                await self._allot(owner, of, amount, limit)
 
         return room
 
-    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, wanted: int, limit: int) -> None:
-        """Let the owner's space hold `wanted`. Raises LimitExceeded where the quota has no room for it."""
+    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, amount: int, limit: int) -> None:
+        """Let the owner's space hold `amount`. Raises LimitExceeded where the quota has no room for it."""
 
         async def plan(user: GatewayUser) -> GatewayUser:
             others = [SpaceId(space) for space in user.spaces if space != owner.space]
             counts = {space: held_amount(await self._counting.of(space), of) for space in others}
             # The counts decide here, for unused parts can be taken back.
-            if sum(counts.values()) + wanted > limit:
+            if sum(counts.values()) + amount > limit:
                 raise LimitExceeded(what=_TOLD[of], limit=limit)
             parts = parts_of(user, of)
             for space in others:
@@ -507,9 +509,9 @@ class UserQuotas:
                     counts[space] = held_amount(await self._counting.renew(space), of)
                     parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
             aside = {space: parts[space].set_aside if space in parts else 0 for space in others}
-            left = limit - sum(max(aside[space], counts[space]) for space in others)
-            if wanted <= left:
-                parts[owner.space] = _allotment_part(owner.space, of, min(left, wanted + limit // SHARES))
+            available = limit - sum(max(aside[space], counts[space]) for space in others)
+            if amount <= available:
+                parts[owner.space] = _allotment_part(owner.space, of, min(available, amount + limit // SHARES))
             else:
                 # No room yet: the limits of the others become their counts, and the next round takes the rest.
                 parts |= {
@@ -521,7 +523,7 @@ class UserQuotas:
 
         for _ in range(RACES):
             mine = parts_of(await self._users.change(owner.user, plan), of).get(owner.space)
-            if mine is not None and mine.may_hold >= wanted:
+            if mine is not None and mine.may_hold >= amount:
                 return
         raise LimitExceeded(what=_TOLD[of], limit=limit)
 

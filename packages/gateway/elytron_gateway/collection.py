@@ -57,13 +57,13 @@ class CollectionShelf(Generic[ValueT]):
     async def among(self, space: SpaceId, keys: Sequence[str], /) -> dict[str, ValueT]:
         """Return those of `keys` that are there."""
         refs = [DocumentRef(self.collection, key) for key in dict.fromkeys(keys)]
-        found: dict[str, ValueT] = {}
+        values: dict[str, ValueT] = {}
         for start in range(0, len(refs), limits.SCAN_MAX):
             documents = await self._ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
-            found |= {
+            values |= {
                 document.ref.key: self._kind.from_bytes(document.body) for document in documents if document is not None
             }
-        return found
+        return values
 
     async def all(self, space: SpaceId, /) -> AsyncIterator[ShelvedDocument[ValueT]]:
         """Yield every document in the order of the keys."""
@@ -86,9 +86,9 @@ class CollectionShelf(Generic[ValueT]):
             DocumentRef(self.collection, key), scrub_value(value, own=OwnOutput.STRIP)[0].to_bytes(), expects
         )
 
-    def remove(self, kept: ShelvedDocument[ValueT], /) -> DeleteChange:
+    def remove(self, document: ShelvedDocument[ValueT], /) -> DeleteChange:
         """Return the change that takes a document away."""
-        return DeleteChange(DocumentRef(self.collection, kept.key), kept.revision)
+        return DeleteChange(DocumentRef(self.collection, document.key), document.revision)
 
 
 async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
@@ -122,13 +122,13 @@ async def commit_changes(
     record = await record_of(ctx, space)
     puts = tuple(change for change in changes if isinstance(change, PutChange))
     deletes = tuple(change for change in changes if isinstance(change, DeleteChange))
-    written = tuple(EntryDraft(JournalAction.WRITE, put.ref, record.digest(put.body)) for put in puts)
-    deleted = tuple(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes)
+    write_entries = tuple(EntryDraft(JournalAction.WRITE, write.ref, record.digest(write.body)) for write in puts)
+    delete_entries = tuple(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes)
     # It requires the record: after an erasure the keys would be tags under a secret that is gone.
     batch = Batch(
         space=space,
         at=ctx.clock.now(),
-        entries=(*written, *deleted),
+        entries=(*write_entries, *delete_entries),
         puts=puts,
         deletes=deletes,
         requires=(RequireRevision(REF, 1),),

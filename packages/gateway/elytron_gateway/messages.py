@@ -84,8 +84,8 @@ async def parse_messages(
     """
     reach = _ReachableFiles(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
     parsed = [await _parse_message(number, message, reach) for number, message in enumerate(messages)]
-    named = {file.item.upload_id for one in parsed for file in one.files}
-    unnamed = uploads.keys() - named
+    upload_ids = {file.item.upload_id for one in parsed for file in one.files}
+    unnamed = uploads.keys() - upload_ids
     if unnamed:
         raise InvalidInput(field="files", problem="include one that no content item refers to by its upload_id")
     if key is None:
@@ -111,12 +111,12 @@ async def keep_files(
 ) -> list[tuple[str, MessageAttachment]]:
     """Store the files of one message, once if it has a key; return their records with their ids."""
     shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
-    kept: list[tuple[str, MessageAttachment]] = []
+    records: list[tuple[str, MessageAttachment]] = []
     for number, file in enumerate(parsed.files):
         key = await _message_key(ctx, owner, session_id, parsed.told.key, number)
-        known = await shelf.get(owner.space, key)
-        if known is not None:
-            kept.append((f"{_PREFIX}{key}", known.value))
+        stored_record = await shelf.get(owner.space, key)
+        if stored_record is not None:
+            records.append((f"{_PREFIX}{key}", stored_record.value))
             continue
         record = MessageAttachment(
             memory_id=memory_id,
@@ -137,35 +137,35 @@ async def keep_files(
             await commit_changes(ctx, owner.space, shelf.put(key, record, expects=0))
         except Conflict:
             # A repeat under the same key was quicker, and its record is as good.
-            known = await shelf.get(owner.space, key)
-            if known is None:
+            stored_record = await shelf.get(owner.space, key)
+            if stored_record is None:
                 raise
-            record = known.value
-        kept.append((f"{_PREFIX}{key}", record))
-    return kept
+            record = stored_record.value
+        records.append((f"{_PREFIX}{key}", record))
+    return records
 
 
 async def drop_files(
-    ctx: OperationContext, owner: MemoryOwner, kept: Sequence[tuple[str, MessageAttachment]], /
+    ctx: OperationContext, owner: MemoryOwner, records: Sequence[tuple[str, MessageAttachment]], /
 ) -> None:
     """Remove files that were kept for messages that were refused."""
     shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
-    for attachment_id, _ in kept:
-        found = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
-        if found is not None:
+    for attachment_id, _ in records:
+        document = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
+        if document is not None:
             # The record first, for the same reason: it names no bytes that are gone.
-            await commit_changes(ctx, owner.space, shelf.remove(found))
-            await collection.remove_blobs(ctx, owner.space, found.key)
+            await commit_changes(ctx, owner.space, shelf.remove(document))
+            await collection.remove_blobs(ctx, owner.space, document.key)
 
 
-def with_items(parsed: ParsedMessage, kept: Sequence[tuple[str, MessageAttachment]], /) -> UpstreamMessage:
-    """Return the message for an upstream that reads files itself; they are stored with the attachments in `kept`.
+def with_items(parsed: ParsedMessage, attachments: Sequence[tuple[str, MessageAttachment]], /) -> UpstreamMessage:
+    """Return the message for an upstream that reads files itself; `attachments` are their records.
 
     An item with only an address is not sent: an upstream would fetch it from there.
     """
     if not any(file.data for file in parsed.files):
         return parsed.told
-    keys = iter([attachment_id.removeprefix(_PREFIX) for attachment_id, _ in kept])
+    keys = iter([attachment_id.removeprefix(_PREFIX) for attachment_id, _ in attachments])
     items = [_content_item(part, "" if isinstance(part, str) else next(keys)) for part in parsed.parts]
     return replace(parsed.told, items=tuple(item for item in items if item.said.text or item.data))
 
@@ -205,7 +205,7 @@ async def _parse_message(number: int, message: WireMessage, reach: _ReachableFil
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
     if calls:
         texts.append(json.dumps(calls, ensure_ascii=False))
-    said = Message(
+    text_message = Message(
         role=EvidenceRole(message.role),
         text="\n".join(text for text in texts if text)[: limits.MESSAGE_CHARS],
         speaker=message.sender_name or message.sender_id,
@@ -215,7 +215,7 @@ async def _parse_message(number: int, message: WireMessage, reach: _ReachableFil
     if message.tool_call_id:
         metadata["tool_call_id"] = message.tool_call_id
     files = tuple(part for part in parts if isinstance(part, MessageFile))
-    return ParsedMessage(UpstreamMessage(said, metadata=metadata), files, tuple(parts))
+    return ParsedMessage(UpstreamMessage(text_message, metadata=metadata), files, tuple(parts))
 
 
 async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -> MessageFile:
@@ -238,23 +238,23 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
     if not reach.allowed.folders:
         problem = "is a file: address, but this server reads no shared folder"
         raise InvalidInput(field=f"{field}.uri", problem=problem)
-    given = await read_source(item.uri, reach.allowed, max_bytes=reach.left)
-    reach.left -= len(given.data)
-    return MessageFile(item, given.data, name=given.file_name[: limits.NAME_CHARS])
+    source = await read_source(item.uri, reach.allowed, max_bytes=reach.left)
+    reach.left -= len(source.data)
+    return MessageFile(item, source.data, name=source.file_name[: limits.NAME_CHARS])
 
 
 async def _text_of(file: MessageFile, extraction: FileExtraction) -> str:
     """Return the text in the place of a file: its text if it can be read, else a note that it was there."""
-    told = _file_name(file)
+    note = _file_name(file)
     name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:
-        return told
+        return note
     try:
         kind = media_type(file.data, name=name or f"file.{file.item.ext or ''}", declared=file.mime)
         chunks = await extraction.chunks(file.data, kind)
     except (UnreadableUpload, UnsupportedMedia):
-        return told
-    return "\n".join((told, *(chunk.text for chunk in chunks)))
+        return note
+    return "\n".join((note, *(chunk.text for chunk in chunks)))
 
 
 def _file_name(file: MessageFile) -> str:

@@ -58,21 +58,21 @@ class MemoryEdits:
             return {}
         record = await record_of(self._ctx, owner.space)
         places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
-        found = await self._shelf.among(owner.space, tuple(places))
-        return {places[key]: edit for key, edit in found.items()}
+        edits = await self._shelf.among(owner.space, tuple(places))
+        return {places[key]: edit for key, edit in edits.items()}
 
     async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> list[FoundMemory]:
         """Return the memories that answer `query` by words that overrides hide here."""
         scores = await self._local.beneath(owner, query, where, limit=limit)
         edits = await self._shelf.among(owner.space, tuple(scores))
-        found = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
-        return [item for item in found if item is not None]
+        memories = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
+        return [item for item in memories if item is not None]
 
     async def all(self, owner: MemoryOwner, /) -> list[MemoryOverride]:
         """Return every edit of the owner, oldest first."""
         if not (await self._counting.of(owner.space)).edits:
             return []
-        return sorted([kept.value async for kept in self._shelf.all(owner.space)], key=lambda edit: edit.at)
+        return sorted([document.value async for document in self._shelf.all(owner.space)], key=lambda edit: edit.at)
 
     async def override(self, owner: MemoryOwner, memory_id: str, session_id: str, text: str, /) -> MemoryOverride:
         """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
@@ -88,13 +88,13 @@ class MemoryEdits:
         if is_blank(edit.text):
             raise InvalidInput(field="text", problem="has no visible character: delete the memory to hide it")
         await self._require(owner, memory_id, session_id)
-        told = UpstreamMessage(
+        message = UpstreamMessage(
             Message(text=edit.text, speaker=owner.user, at=now),
             tags=(edit_tag(session_id),),
             metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
         )
         # The text first: without its edit, no search shows it.
-        (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
+        (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (message,))).ids
         return await self._lay(owner, edit.model_copy(update={"told_by": told_by}))
 
     async def bury(self, owner: MemoryOwner, memory_id: str, session_id: str, reason: str, /) -> MemoryOverride:
@@ -119,9 +119,9 @@ class MemoryEdits:
         """Erase a memory and its override for good; return whether there was one."""
         await self._require(owner, memory_id, session_id)
         # The memory first: broken off here, its edit still hides it.
-        gone = await self._upstream.erase(owner, (memory_id,))
+        erased_count = await self._upstream.erase(owner, (memory_id,))
         await self._take_off(owner, memory_id)
-        return gone > 0
+        return erased_count > 0
 
     async def lift_all(self, owner: MemoryOwner, session_id: str, /) -> None:
         """Undo every edit of a session."""
@@ -159,11 +159,11 @@ class MemoryEdits:
         """Remove a memory's override with its text; return it."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
-            kept = await self._kept(owner, memory_id)
-            if kept is None:
+            document = await self._kept(owner, memory_id)
+            if document is None:
                 return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"edits": counts.edits - 1})
-            return PlannedChange(kept.value, fewer, (self._shelf.remove(kept),))
+            return PlannedChange(document.value, fewer, (self._shelf.remove(document),))
 
         edit = await self._counting.change(owner.space, plan)
         if edit is not None:
@@ -184,13 +184,15 @@ class MemoryEdits:
         edit = await self._kept(owner, memory_id)
         missing = NotFound(what="memory", name=memory_id)
         try:
-            found = edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
+            memory_session = (
+                edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
+            )
         except NotFound as error:
-            found, missing = "", error
-        if found == session_id:
+            memory_session, missing = "", error
+        if memory_session == session_id:
             return
         await self._sessions.require(owner, session_id)
-        if found is not None:
+        if memory_session is not None:
             raise missing
 
     async def _kept(self, owner: MemoryOwner, memory_id: str) -> ShelvedDocument[MemoryOverride] | None:

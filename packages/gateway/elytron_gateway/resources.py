@@ -94,44 +94,44 @@ class OwnedResources:
         readable = readable_types(reads_media=upstream.reads_media)
         self._types = types & readable if types else readable
 
-    async def take(self, owner: MemoryOwner, given: GivenFile, /, *, room: Room) -> UploadedResource:
+    async def take(self, owner: MemoryOwner, file: GivenFile, /, *, room: Room) -> UploadedResource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
 
         An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
         PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
         """
-        if len(given.data) > self.max_bytes:
+        if len(file.data) > self.max_bytes:
             raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
-        mime = media_type(given.data, name=given.file_name, declared=given.declared, allowed=self._types)
-        kept = await self._register(owner, given, mime, room)
-        if kept.value.is_extracted:
-            return kept.value
-        return await self._ingest(owner, kept, given.data)
+        mime = media_type(file.data, name=file.file_name, declared=file.declared, allowed=self._types)
+        document = await self._register(owner, file, mime, room)
+        if document.value.is_extracted:
+            return document.value
+        return await self._ingest(owner, document, file.data)
 
     async def retry(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource:
         """Read a resource's bytes again and make their text searchable. Raises NotFound."""
-        kept = await self._require(owner, resource_id)
-        return await self._ingest(owner, kept, await collection.read_blob(self._ctx, owner.space, kept.key))
+        document = await self._require(owner, resource_id)
+        return await self._ingest(owner, document, await collection.read_blob(self._ctx, owner.space, document.key))
 
     async def all(self, owner: MemoryOwner, /) -> list[UploadedResource]:
         """Return the owner's resources, oldest first."""
         if await self._ctx.spaces.find(owner.space) is None:
             return []
-        found = [kept.value async for kept in self._shelf.all(owner.space)]
-        return sorted(found, key=lambda resource: (resource.created_at, resource.resource_id))
+        resources = [document.value async for document in self._shelf.all(owner.space)]
+        return sorted(resources, key=lambda resource: (resource.created_at, resource.resource_id))
 
     async def extracted(self, owner: MemoryOwner, resource_ids: Sequence[str], /) -> dict[str, UploadedResource]:
         """Return those of `resource_ids` that are the owner's and whose text can be found, by id."""
         keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
         if not keys or await self._ctx.spaces.find(owner.space) is None:
             return {}
-        found = await self._shelf.among(owner.space, keys)
-        return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
+        resources = await self._shelf.among(owner.space, keys)
+        return {resource.resource_id: resource for resource in resources.values() if resource.is_extracted}
 
     async def find(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource | None:
         """Return a resource, or None if it is missing or another user's."""
-        kept = await self._kept(owner, resource_id)
-        return kept.value if kept is not None else None
+        document = await self._kept(owner, resource_id)
+        return document.value if document is not None else None
 
     async def delete(self, owner: MemoryOwner, resource_id: str, /) -> None:
         """Remove a resource with its text and bytes, for good. Raises NotFound."""
@@ -152,62 +152,62 @@ class OwnedResources:
         return resource.key
 
     async def _register(
-        self, owner: MemoryOwner, given: GivenFile, mime: str, room: Room
+        self, owner: MemoryOwner, file: GivenFile, mime: str, room: Room
     ) -> ShelvedDocument[UploadedResource]:
         """Return the record of a content, made if there is none."""
-        place = await self._twin_place(owner, given.data)
-        made = self._new(given, mime, place)
+        place = await self._twin_place(owner, file.data)
+        new_document = self._new(file, mime, place)
 
         async def plan(counts: SpaceCounts) -> PlannedChange[ShelvedDocument[UploadedResource]]:
             twin = await self._twins.get(owner.space, place)
-            kept = await self._kept(owner, twin.value.resource_id) if twin is not None else None
-            if kept is not None:
-                return PlannedChange(kept, counts)
+            document = await self._kept(owner, twin.value.resource_id) if twin is not None else None
+            if document is not None:
+                return PlannedChange(document, counts)
             if counts.resources >= gateway_limits.RESOURCES:
                 raise LimitExceeded(what="resources per space", limit=gateway_limits.RESOURCES)
-            size = counts.resource_bytes + made.value.size
+            size = counts.resource_bytes + new_document.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)
-            named = ContentTwin(resource_id=made.value.resource_id)
+            content_twin = ContentTwin(resource_id=new_document.value.resource_id)
             changes = (
-                self._shelf.put(made.key, made.value, expects=0),
-                self._twins.put(place, named, expects=twin.revision if twin is not None else 0),
+                self._shelf.put(new_document.key, new_document.value, expects=0),
+                self._twins.put(place, content_twin, expects=twin.revision if twin is not None else 0),
             )
-            return PlannedChange(made, more, changes)
+            return PlannedChange(new_document, more, changes)
 
-        kept = await self._counting.change(owner.space, plan)
+        document = await self._counting.change(owner.space, plan)
         # A record that was just put has revision 1, and the plan holds it with 0.
-        return ShelvedDocument(kept.key, kept.value, max(kept.revision, 1))
+        return ShelvedDocument(document.key, document.value, max(document.revision, 1))
 
     async def _remove(self, owner: MemoryOwner, key: str) -> None:
         """Let go of a resource's record, and of the look-up that leads to it."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            kept = await self._shelf.get(owner.space, key)
-            if kept is None:
+            document = await self._shelf.get(owner.space, key)
+            if document is None:
                 return PlannedChange(None, counts)
-            gone = [self._shelf.remove(kept)]
-            twin = await self._twins.get(owner.space, kept.value.twin)
+            deletions = [self._shelf.remove(document)]
+            twin = await self._twins.get(owner.space, document.value.twin)
             # The look-up may lead to another resource by now.
-            if twin is not None and twin.value.resource_id == kept.value.resource_id:
-                gone.append(self._twins.remove(twin))
-            size = counts.resource_bytes - kept.value.size
+            if twin is not None and twin.value.resource_id == document.value.resource_id:
+                deletions.append(self._twins.remove(twin))
+            size = counts.resource_bytes - document.value.size
             fewer = counts.model_copy(update={"resources": counts.resources - 1, "resource_bytes": size})
-            return PlannedChange(None, fewer, tuple(gone))
+            return PlannedChange(None, fewer, tuple(deletions))
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, given: GivenFile, mime: str, place: str) -> ShelvedDocument[UploadedResource]:
+    def _new(self, file: GivenFile, mime: str, place: str) -> ShelvedDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
         resource = UploadedResource(
             resource_id=f"r_{key}",
-            title=given.title,
-            description=given.description,
-            file_name=given.file_name[: limits.NAME_CHARS],
+            title=file.title,
+            description=file.description,
+            file_name=file.file_name[: limits.NAME_CHARS],
             mime=mime,
-            size=len(given.data),
-            source=given.source,
+            size=len(file.data),
+            source=file.source,
             twin=place,
             created_at=now,
             updated_at=now,
@@ -215,22 +215,22 @@ class OwnedResources:
         return ShelvedDocument(key, self._shelf.admit(resource), 0)
 
     async def _ingest(
-        self, owner: MemoryOwner, kept: ShelvedDocument[UploadedResource], data: bytes
+        self, owner: MemoryOwner, document: ShelvedDocument[UploadedResource], data: bytes
     ) -> UploadedResource:
         # The bytes first: a retry needs them if a step below fails.
-        await collection.keep_blob(self._ctx, owner.space, kept.key, data)
-        session = names.resource_session(owner.user, kept.value.resource_id)
+        await collection.keep_blob(self._ctx, owner.space, document.key, data)
+        session = names.resource_session(owner.user, document.value.resource_id)
         try:
-            told = await self._read(owner, kept.value, data)
+            chunk_messages = await self._read(owner, document.value, data)
             # An attempt that was interrupted may have left a part of the text.
-            await self._clear(owner, kept.value.resource_id)
-            await self._upstream.add(owner, session, told)
+            await self._clear(owner, document.value.resource_id)
+            await self._upstream.add(owner, session, chunk_messages)
             await self._upstream.flush(owner, session)
         except UnreadableUpload as error:
-            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
+            return await self._settle(owner, document, ResourceStatus.FAILED, problem=error.problem)
         except (GatewayRefused, MissingExtra, Unreachable) as error:
-            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
-        return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(told))
+            return await self._settle(owner, document, ResourceStatus.FAILED, problem=error.message)
+        return await self._settle(owner, document, ResourceStatus.EXTRACTED, chunks=len(chunk_messages))
 
     async def _read(self, owner: MemoryOwner, resource: UploadedResource, data: bytes) -> list[UpstreamMessage]:
         """Return what is sent upstream: the text in chunks, or the file itself if it is a picture or a sound."""
@@ -242,13 +242,13 @@ class OwnedResources:
     async def _settle(
         self,
         owner: MemoryOwner,
-        kept: ShelvedDocument[UploadedResource],
+        document: ShelvedDocument[UploadedResource],
         status: ResourceStatus,
         *,
         problem: str = "",
         chunks: int = 0,
     ) -> UploadedResource:
-        settled = kept.value.model_copy(
+        settled = document.value.model_copy(
             update={
                 "status": status,
                 "problem": problem[: limits.REASON_CHARS],
@@ -257,12 +257,14 @@ class OwnedResources:
             }
         )
         try:
-            await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, settled, expects=kept.revision))
+            await commit_changes(
+                self._ctx, owner.space, self._shelf.put(document.key, settled, expects=document.revision)
+            )
         except Conflict:
             # Another request took the same content in, or removed it; what it says holds.
-            now = await self._kept(owner, kept.value.resource_id)
+            now = await self._kept(owner, document.value.resource_id)
             if now is None:
-                raise NotFound(what="resource", name=kept.value.resource_id) from None
+                raise NotFound(what="resource", name=document.value.resource_id) from None
             return now.value
         return settled
 
@@ -273,10 +275,10 @@ class OwnedResources:
         await self._local.erase_session(owner, session)
 
     async def _require(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource]:
-        kept = await self._kept(owner, resource_id)
-        if kept is None:
+        document = await self._kept(owner, resource_id)
+        if document is None:
             raise NotFound(what="resource", name=resource_id)
-        return kept
+        return document
 
     async def _kept(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource] | None:
         key = resource_id.removeprefix("r_")
@@ -291,10 +293,10 @@ class OwnedResources:
 def _whole_document(resource: UploadedResource, owner: MemoryOwner, data: bytes) -> UpstreamMessage:
     kind = resource.mime.partition("/")[0]
     words = "\n".join(text for text in (resource.title, resource.description) if text)
-    told = _chunk_document(resource, owner, 0, FileChunk(words or f"[{kind}: {resource.file_name}]"))
-    named = (UpstreamItem(MessageItem(type="text", text=words)),) if words else ()
+    document = _chunk_document(resource, owner, 0, FileChunk(words or f"[{kind}: {resource.file_name}]"))
+    text_items = (UpstreamItem(MessageItem(type="text", text=words)),) if words else ()
     file = MessageItem(type=kind, name=resource.file_name, ext=MEDIA[resource.mime])
-    return replace(told, items=(*named, UpstreamItem(file, data)), is_file_alone=True)
+    return replace(document, items=(*text_items, UpstreamItem(file, data)), is_file_alone=True)
 
 
 def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int, chunk: FileChunk) -> UpstreamMessage:
@@ -304,13 +306,13 @@ def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int,
     if chunk.heading:
         metadata["heading"] = chunk.heading
     # A document's words are its author's, not its uploader's.
-    said = Message(
+    message = Message(
         text=chunk.text,
         speaker=owner.user,
         at=resource.created_at,
         authority=EvidenceAuthority.EXTERNAL_CONTENT,
     )
-    return UpstreamMessage(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
+    return UpstreamMessage(message, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
 
 
 REDIRECTS = 3
@@ -372,9 +374,9 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenF
 
         # Each redirect's address is judged like the first.
         for _ in range(REDIRECTS + 1):
-            url, named, host = await _checked_address(address, allowed)
+            url, host_header, host = await _checked_address(address, allowed)
             # Only what can be unpacked within the bound.
-            headers = {"Host": named, "Accept-Encoding": "gzip"}
+            headers = {"Host": host_header, "Accept-Encoding": "gzip"}
             try:
                 # It connects to the number that was judged; the certificate is still checked by the name.
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})

@@ -46,8 +46,8 @@ class MemorySearch:
         scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
         # At once, so that an upstream that is slow is waited for as long as for one scope.
         lists = await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]
-        for found in lists:
-            for result in found:
+        for scope_results in lists:
+            for result in scope_results:
                 merged.setdefault(result.id, result)
         results: Iterable[SearchResult] = merged.values()
         # Scores of a single list compare already.
@@ -61,8 +61,8 @@ class MemorySearch:
         self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
     ) -> dict[str, float]:
         """Return the scores of one recall over all of the owner's memory, by id: scores compare within a recall."""
-        found, _ = await self._found(owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA)
-        return {result.id: result.score for result in found}
+        scored_results, _ = await self._found(owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA)
+        return {result.id: result.score for result in scored_results}
 
     async def _in_scope(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> list[SearchResult]:
         where = await self._where(owner, request, scope)
@@ -80,38 +80,38 @@ class MemorySearch:
         self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
         """Return what of the best `limit` memories is shown, and whether there are no more than these."""
-        found = list(await self._upstream.search(owner, request.query, where, limit=limit))
+        memories = list(await self._upstream.search(owner, request.query, where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
         # The text of an override is in a session of its own, which a search of one chat leaves out.
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
             texts = await self._local.search(owner, request.query, SearchWhere(tag=edited), limit=limit)
             # Tags of sessions whose names differ in case alone are one.
-            found += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
-        is_all = len(found) < limit
+            memories += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
+        is_all = len(memories) < limit
         if has_edits and self._upstream is self._local:
-            found += await self._edits.beneath(owner, request.query, where, limit=limit)
-        edits = await self._edits.of(owner, [_hit_target(item) for item in found]) if has_edits else {}
-        resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
+            memories += await self._edits.beneath(owner, request.query, where, limit=limit)
+        edits = await self._edits.of(owner, [_hit_target(item) for item in memories]) if has_edits else {}
+        resources = await self._resources.extracted(owner, [_resource_of(item) for item in memories])
         results: dict[str, SearchResult] = {}
-        for item in found:
-            shown = _shown_hit(item, edits.get(_hit_target(item)))
-            if shown is None or not _is_live(shown, resources, scope, owner):
+        for item in memories:
+            visible_hit = _shown_hit(item, edits.get(_hit_target(item)))
+            if visible_hit is None or not _is_live(visible_hit, resources, scope, owner):
                 continue
-            result = _search_result(shown, scope, resources, owner, edit=edits.get(_hit_target(item)))
+            result = _search_result(visible_hit, scope, resources, owner, edit=edits.get(_hit_target(item)))
             if EDIT_OF in item.metadata:
-                result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, found)})
+                result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, memories)})
             # An override is found by its own words and by those beneath it: as good as the better of the two.
             if result.id not in results or result.score > results[result.id].score:
                 results[result.id] = result
         return list(results.values()), is_all
 
-    async def _raw_beneath(self, owner: MemoryOwner, memory_id: str, found: list[FoundMemory]) -> dict[str, Any]:
+    async def _raw_beneath(self, owner: MemoryOwner, memory_id: str, memories: list[FoundMemory]) -> dict[str, Any]:
         """Return the upstream's answer for a memory with an override, if any."""
-        told = next((item for item in found if item.id == memory_id), None)
-        if told is None and self._upstream is self._local:
-            told = await self._local.shown(owner, memory_id, score=0.0)
-        return told.raw if told is not None else {}
+        original = next((item for item in memories if item.id == memory_id), None)
+        if original is None and self._upstream is self._local:
+            original = await self._local.shown(owner, memory_id, score=0.0)
+        return original.raw if original is not None else {}
 
     async def _where(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> SearchWhere | None:
         """Return what to search; None if there is nothing."""
@@ -125,8 +125,8 @@ class MemorySearch:
                 # The tag is searched for, with any number of resources.
                 return SearchWhere(tag=RESOURCE_TAG)
             case "resources":
-                held = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
-                sessions = tuple(names.resource_session(owner.user, resource_id) for resource_id in held)
+                resource_ids = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
+                sessions = tuple(names.resource_session(owner.user, resource_id) for resource_id in resource_ids)
                 return SearchWhere(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
             case "all_user_memory":
                 return SearchWhere()

@@ -54,8 +54,8 @@ class QuotaSettings:
 
     def most(self) -> dict[QuotaQuantity, int]:
         """Return the bounds that there are."""
-        told = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
-        return {of: most for of, most in told.items() if most is not None}
+        bounds = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
+        return {of: most for of, most in bounds.items() if most is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class MemoryGateway:
             return wire.DrainAnswer(told=0, backlog=0)
         await self._upstream.resume()
         await self._backlog.try_again()
-        told = await self._backlog.drain_all()
-        return wire.DrainAnswer(told=told, backlog=await self._backlog.count())
+        sent_count = await self._backlog.drain_all()
+        return wire.DrainAnswer(told=sent_count, backlog=await self._backlog.count())
 
     async def catch_up(self) -> int:
         """Tell an upstream that answers again what waits for it; return how much. Raises Unreachable."""
@@ -175,7 +175,7 @@ class MemoryGateway:
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context
         parsed = [messages.mark_message(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
-        told = [one.told for one in parsed]
+        upstream_messages = [one.told for one in parsed]
         before: list[list[tuple[str, MessageAttachment]]] = []
         async with AsyncExitStack() as failed:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
@@ -184,17 +184,17 @@ class MemoryGateway:
             if self._backlog is not None:
                 # Kept before, too: what waits for an upstream finds its files there.
                 before = [await messages.keep_files(ctx, owner, session, one, UNKNOWN) for one in parsed]
-                told = [messages.with_items(one, files) for one, files in zip(parsed, before, strict=True)]
+                upstream_messages = [messages.with_items(one, files) for one, files in zip(parsed, before, strict=True)]
                 if idempotency_key is None:
                     failed.push_async_callback(messages.drop_files, ctx, owner, [*chain.from_iterable(before)])
-            added = await (self._backlog or self._upstream).add(owner, session, told)
+            added = await (self._backlog or self._upstream).add(owner, session, upstream_messages)
             # Added: the count and the files stay from here on.
             failed.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
             memory_id = added.ids[number] if number < len(added.ids) else UNKNOWN
-            kept = before[number] if before else await messages.keep_files(ctx, owner, session, one, memory_id)
-            attachments += [_attachment_answer(attachment_id, record) for attachment_id, record in kept]
+            attached = before[number] if before else await messages.keep_files(ctx, owner, session, one, memory_id)
+            attachments += [_attachment_answer(attachment_id, record) for attachment_id, record in attached]
         return wire.AddAnswer(
             session_id=request.session_id,
             message_count=len(parsed),
@@ -210,13 +210,13 @@ class MemoryGateway:
         session = await self._sessions.find(owner, request.session_id)
         if session is None:
             return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
-        done = await (self._backlog or self._upstream).flush(owner, request.session_id)
+        flush = await (self._backlog or self._upstream).flush(owner, request.session_id)
         # Noted behind it, so that a flush that an upstream could not do is done by the next.
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
-        is_new = done.extracted if done.extracted is not None else session.flushed < session.messages
+        is_new = flush.extracted if flush.extracted is not None else session.flushed < session.messages
         # Of several flushes at once, one may note the turns from which another drew the facts.
-        status = "extracted" if is_new or done.memories else "no_extraction"
-        return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
+        status = "extracted" if is_new or flush.memories else "no_extraction"
+        return wire.FlushAnswer(session_id=request.session_id, status=status, memories=flush.memories)
 
     async def search(self, request: wire.GatewaySearchRequest, /) -> wire.SearchAnswer:
         """Find memories in the scopes asked for, edits applied, best first."""
@@ -252,40 +252,40 @@ class MemoryGateway:
         names.owned_session(request.session_id, owner)
         return _edit_answer(await self._edits.undo(owner, request.memory_id, request.session_id))
 
-    async def upload(self, request: wire.PlacedRequest, given: GivenFile, /) -> wire.ResourceAnswer:
+    async def upload(self, request: wire.PlacedRequest, file: GivenFile, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._owner(request, is_writing=True)
         return _resource_answer(
-            owner, await self._resources.take(owner, given, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
+            owner, await self._resources.take(owner, file, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
         )
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
         """Store the content at an address that the operator allows. Raises PermissionRefused, Unreachable."""
         owner = await self._owner(request, is_writing=True)
-        given = await read_source(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
-        named = GivenFile(
-            given.data,
-            file_name=given.file_name,
-            declared=given.declared,
+        source = await read_source(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
+        file = GivenFile(
+            source.data,
+            file_name=source.file_name,
+            declared=source.declared,
             title=request.title,
             description=request.description,
-            source=given.source,
+            source=source.source,
         )
         return _resource_answer(
-            owner, await self._resources.take(owner, named, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
+            owner, await self._resources.take(owner, file, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
         )
 
     async def resources(self, request: wire.PlacedRequest, /) -> wire.ResourcesAnswer:
         """List the resources of an app and project."""
         owner = await self._owner(request)
-        found = await self._resources.all(owner)
-        return wire.ResourcesAnswer(resources=tuple(_resource_answer(owner, one) for one in found))
+        resources = await self._resources.all(owner)
+        return wire.ResourcesAnswer(resources=tuple(_resource_answer(owner, one) for one in resources))
 
     async def resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourcesAnswer:
         """Return one resource, or none if it is missing or another user's."""
         owner = await self._owner(request)
-        found = await self._resources.find(owner, resource_id)
-        return wire.ResourcesAnswer(resources=(_resource_answer(owner, found),) if found is not None else ())
+        record = await self._resources.find(owner, resource_id)
+        return wire.ResourcesAnswer(resources=(_resource_answer(owner, record),) if record is not None else ())
 
     async def retry_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourceAnswer:
         """Read a resource's bytes again, where its text could not be taken in. Raises NotFound."""
@@ -358,14 +358,14 @@ class MemoryGateway:
         return owner
 
     async def _usage(self, user: GatewayUser) -> wire.UsageAnswer:
-        held = [await self._counting.of(SpaceId(space)) for space in user.spaces]
+        space_counts = [await self._counting.of(SpaceId(space)) for space in user.spaces]
         return wire.UsageAnswer(
             user_id=user.user_id,
             spaces=len(user.spaces),
             space_names=tuple(sorted({*user.spaces, user.user_id})),
-            messages=sum(counts.messages for counts in held),
-            resources=sum(counts.resources for counts in held),
-            resource_bytes=sum(counts.resource_bytes for counts in held),
+            messages=sum(counts.messages for counts in space_counts),
+            resources=sum(counts.resources for counts in space_counts),
+            resource_bytes=sum(counts.resource_bytes for counts in space_counts),
             revoked=user.revoked_at is not None,
         )
 
@@ -422,8 +422,8 @@ class UpstreamCatchUp:
     async def _work(self) -> None:
         while True:
             try:
-                if told := await self._gateway.catch_up():
-                    sync_logger.info("the upstream received %d queued additions", told)
+                if sent_count := await self._gateway.catch_up():
+                    sync_logger.info("the upstream received %d queued additions", sent_count)
             except ElytronError as error:
                 # It is looked again in a while; what waits is kept.
                 sync_logger.info("queued additions cannot be sent to the upstream: %s", error.key)

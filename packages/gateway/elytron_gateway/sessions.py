@@ -23,8 +23,8 @@ class OwnerSessions:
 
     async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
         """Return the session, or None if nothing was written to it."""
-        kept = await self._kept(owner, session_id)
-        return kept.value if kept is not None else None
+        document = await self._kept(owner, session_id)
+        return document.value if document is not None else None
 
     async def require(self, owner: MemoryOwner, session_id: str, /) -> None:
         """Raise PermissionRefused for a session of another user, and for a chat that this one has not written to.
@@ -47,8 +47,8 @@ class OwnerSessions:
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             grown = counts.model_copy(update={"messages": counts.messages + messages})
             await room(grown)
-            kept = await self._kept(owner, session_id) or await self._new(owner, session_id)
-            return PlannedChange(None, grown, (self._counted(kept, kept.value.messages + messages),), once)
+            document = await self._kept(owner, session_id) or await self._new(owner, session_id)
+            return PlannedChange(None, grown, (self._counted(document, document.value.messages + messages),), once)
 
         await self._counting.change(owner.space, plan)
 
@@ -56,12 +56,14 @@ class OwnerSessions:
         """Take back the count of messages that were not added, or are gone; a session without any is none."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            kept = await self._kept(owner, session_id)
-            if kept is None:
+            document = await self._kept(owner, session_id)
+            if document is None:
                 return PlannedChange(None, counts)
-            left = max(kept.value.messages - messages, 0)
-            fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages + left})
-            return PlannedChange(None, fewer, (self._counted(kept, left) if left else self._shelf.remove(kept),))
+            remaining = max(document.value.messages - messages, 0)
+            fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages + remaining})
+            return PlannedChange(
+                None, fewer, (self._counted(document, remaining) if remaining else self._shelf.remove(document),)
+            )
 
         await self._counting.change(owner.space, plan)
 
@@ -69,11 +71,11 @@ class OwnerSessions:
         """Count the messages up to `through` as handed to extraction."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            kept = await self._kept(owner, session_id)
-            if kept is None or kept.value.flushed >= through:
+            document = await self._kept(owner, session_id)
+            if document is None or document.value.flushed >= through:
                 return PlannedChange(None, counts)
-            noted = kept.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
-            return PlannedChange(None, counts, (self._shelf.put(kept.key, noted, expects=kept.revision),))
+            noted = document.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
+            return PlannedChange(None, counts, (self._shelf.put(document.key, noted, expects=document.revision),))
 
         await self._counting.change(owner.space, plan)
 
@@ -81,17 +83,17 @@ class OwnerSessions:
         """Let go of the session's record."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            kept = await self._kept(owner, session_id)
-            if kept is None:
+            document = await self._kept(owner, session_id)
+            if document is None:
                 return PlannedChange(None, counts)
-            fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages})
-            return PlannedChange(None, fewer, (self._shelf.remove(kept),))
+            fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages})
+            return PlannedChange(None, fewer, (self._shelf.remove(document),))
 
         await self._counting.change(owner.space, plan)
 
-    def _counted(self, kept: ShelvedDocument[GatewaySession], messages: int) -> PutChange:
-        counted = kept.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
-        return self._shelf.put(kept.key, counted, expects=kept.revision)
+    def _counted(self, document: ShelvedDocument[GatewaySession], messages: int) -> PutChange:
+        counted = document.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
+        return self._shelf.put(document.key, counted, expects=document.revision)
 
     async def _new(self, owner: MemoryOwner, session_id: str) -> ShelvedDocument[GatewaySession]:
         now = self._ctx.clock.now()

@@ -68,8 +68,8 @@ class ContentItem(Value):
 
     @model_validator(mode="after")
     def _holds_one(self) -> Self:
-        held = (self.text, self.uri, self.base64, self.upload_id)
-        if sum(item is not None for item in held) != 1:
+        sources = (self.text, self.uri, self.base64, self.upload_id)
+        if sum(item is not None for item in sources) != 1:
             raise ValueError("must have exactly one of text, uri, base64 and upload_id")
         if self.type == "text" and self.text is None:
             raise ValueError("of type text has no text")

@@ -84,9 +84,9 @@ class SurfaceDoor:
         self._credential = surface.credential
         self._path = surface.path
         self._query = surface.told.query if surface.told is not None else None
-        heard = surface.told.headers if surface.told is not None else ()
+        accepted_headers = surface.told.headers if surface.told is not None else ()
         self._takes_keys = (
-            surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in heard
+            surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in accepted_headers
         )
         self.access = surface.access
         self._transport = surface.transport
@@ -136,7 +136,7 @@ class SurfaceDoor:
         async def ended() -> None:
             if await guard.ended() is not None:
                 # A stream that asks the guard itself sends no more events, says why it ends, and is cut only if stuck.
-                bound.reschedule(loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
+                deadline.reschedule(loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
 
         async def answer(message: Message) -> None:
             nonlocal watch, is_sized
@@ -146,16 +146,16 @@ class SurfaceDoor:
             if watch is None and message.get("more_body"):
                 watch = asyncio.ensure_future(ended())
             elif watch is not None and not guard.is_taken and await guard.ends() is not None:
-                bound.reschedule(loop.time())
+                deadline.reschedule(loop.time())
                 await asyncio.Event().wait()
             await send(message)
 
-        bound = asyncio.timeout(None)
+        deadline = asyncio.timeout(None)
         try:
-            async with bound:
+            async with deadline:
                 await self._app(scope, receive, answer)
         except TimeoutError:
-            if not bound.expired():
+            if not deadline.expired():
                 raise
             if not is_sized:  # else too few bytes, and the connection's end, say that it was cut
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -254,8 +254,8 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         headers = heads_of(scope)
-        given = headers.get(REQUEST_ID)
-        request_id = given if given is not None and _TOKEN.fullmatch(given) else self._ids.new()
+        sent_id = headers.get(REQUEST_ID)
+        request_id = sent_id if sent_id is not None and _TOKEN.fullmatch(sent_id) else self._ids.new()
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def answer(message: Message) -> None:
@@ -377,8 +377,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     reason = _WAYS_OUT.get(key, failure_of(key).title)
     if key == UNSUPPORTED_MEDIA_TYPE and error.headers is not None and "Accept" in error.headers:
         reason = f"send the body with the header `Content-Type: {error.headers['Accept']}`"
-    told = RejectedAnswer(request_id=request_id_of(request.scope), error_key=key, reason=reason)
-    return refused_response(told, headers=dict(error.headers or {}))
+    answer = RejectedAnswer(request_id=request_id_of(request.scope), error_key=key, reason=reason)
+    return refused_response(answer, headers=dict(error.headers or {}))
 
 
 async def _gone_client(_request: Request, _error: Exception) -> Response:
@@ -437,8 +437,8 @@ def build_application(
         *watching_surfaces(entrance, metrics, told_to=told_to),
         *(_switched_surface(surface) for surface in families),
     ]
-    for brought in (surface.figures for surface in surfaces if surface.figures is not None):
-        metrics.bring(brought)
+    for surface_figures in (surface.figures for surface in surfaces if surface.figures is not None):
+        metrics.bring(surface_figures)
     entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
     surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
     entrance.transports.served = _served_paths(surfaces)
@@ -471,9 +471,11 @@ def _switched_surface(surface: Surface) -> Surface:
 def _served_paths(surfaces: Iterable[Surface]) -> tuple[ServedPath, ...]:
     """Return the paths that are described, for whom lists them."""
     return tuple(
-        ServedPath(method, surface.path, told.group, told.summary, surface.access is SurfaceAccess.OPERATOR)
+        ServedPath(
+            method, surface.path, description.group, description.summary, surface.access is SurfaceAccess.OPERATOR
+        )
         for surface in surfaces
-        if surface.kind is SurfaceProtocol.HTTP and (told := surface.told) is not None
+        if surface.kind is SurfaceProtocol.HTTP and (description := surface.told) is not None
         for method in surface.methods
     )
 

@@ -58,14 +58,14 @@ def watching_surfaces(
     healthy = "Healthy."
     return (
         shown_surface("/livez", _live_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription("live", "Check that the process is running.", answer=healthy)),
+              description=SurfaceDescription("live", "Check that the process is running.", answer=healthy)),
         shown_surface("/readyz", ready, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription("ready", "Check whether the store answers.", answer=healthy)),
+              description=SurfaceDescription("ready", "Check whether the store answers.", answer=healthy)),
         shown_surface("/metrics", figures, access=SurfaceAccess.OPERATOR, methods=("GET",),
-              told=SurfaceDescription("metrics", "Return metrics in the Prometheus format.", None, "text/plain",
+              description=SurfaceDescription("metrics", "Return metrics in the Prometheus format.", None, "text/plain",
                         answer="The metrics.")),
         shown_surface("/v1/operations", _operations_page, access=told_to, methods=("GET",),
-              told=SurfaceDescription("operations", "List the operations.", answer="The operations.")),
+              description=SurfaceDescription("operations", "List the operations.", answer="The operations.")),
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAcces
     """Return the surfaces that describe `surfaces` and themselves; the page is public, its content is not."""
     here = [
         shown_surface(path, _static_page(name, media_type), access=SurfaceAccess.PUBLIC, methods=("GET",),
-              told=SurfaceDescription(name.replace(".", "_"), "Serve the page for browsing operations.", None,
+              description=SurfaceDescription(name.replace(".", "_"), "Serve the page for browsing operations.", None,
                         media_type.partition(";")[0], ("If-None-Match",), answer="The page.", group=_PAGES_GROUP))
         for path, (name, media_type) in _PAGES.items()
     ]  # fmt: skip
@@ -91,18 +91,18 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAcces
 
     own = (
         shown_surface("/openapi.json", for_clients, access=told_to, methods=("GET",),
-              told=SurfaceDescription("openapi", "Return the OpenAPI document for client generators.",
+              description=SurfaceDescription("openapi", "Return the OpenAPI document for client generators.",
                                       headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
         shown_surface("/openapi/all.json", whole, access=told_to, methods=("GET",),
-              told=SurfaceDescription("openapi_all", "Return the OpenAPI document of every path.",
+              description=SurfaceDescription("openapi_all", "Return the OpenAPI document of every path.",
                                       headers=("If-None-Match",),
                         answer="The document.", group=_PAGES_GROUP)),
     )  # fmt: skip
     home = shown_surface(
         "/", _home_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-        told=SurfaceDescription("home", "Redirect to the operations page.", status=307, answer="Redirects to the page.",
-                  group=_PAGES_GROUP),
+        description=SurfaceDescription("home", "Redirect to the operations page.", status=307,
+                                       answer="Redirects to the page.", group=_PAGES_GROUP),
     )  # fmt: skip
     return (*here, *own, home)
 
@@ -209,12 +209,12 @@ _PROBLEM = "Problem"
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
     """Return the document that clients are generated from: operations of members, without those of operators."""
-    shown = (
+    member_surfaces = (
         surface
         for surface in surfaces
         if surface.access is not SurfaceAccess.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
     )
-    return openapi_document(shown, is_whole=False)
+    return openapi_document(member_surfaces, is_whole=False)
 
 
 def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
@@ -225,17 +225,17 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
         if surface.kind is SurfaceProtocol.HTTP
     ]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ProblemDocument, "serialization")]
-    for _, told in described:
-        if isinstance(told.taken, type):
-            models.append((told.taken, "validation"))
-        if isinstance(told.given, type):
-            models.append((told.given, "serialization"))
+    for _, description in described:
+        if isinstance(description.taken, type):
+            models.append((description.taken, "validation"))
+        if isinstance(description.given, type):
+            models.append((description.given, "serialization"))
     refs, schemas = _model_schemas(tuple(dict.fromkeys(models)))
     paths: Json = {}
-    for surface, told in described:
+    for surface, description in described:
         for method in surface.methods:
             paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described_surface(
-                surface, told, refs
+                surface, description, refs
             )
     requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
     reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
@@ -253,7 +253,8 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
         "components": {
             "schemas": brief_schemas(schemas, requests=requests, reports=reports, is_whole=is_whole),
             "parameters": {
-                _header_reference(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()
+                _header_reference(name): {"name": name, "in": "header", **description}
+                for name, description in _HEADERS.items()
             },
             "responses": {_PROBLEM: _problem_response(refs)},
             "headers": {_ETAG: _ETAG_TOLD},
@@ -275,36 +276,39 @@ def _default_description(surface: Surface) -> SurfaceDescription:
     return SurfaceDescription(name, f"Call {surface.path}, for {surface.access}.")
 
 
-def _described_surface(surface: Surface, told: SurfaceDescription, refs: Refs) -> Json:
-    found: Json = {
-        "operationId": told.name,
-        "summary": told.summary,
-        "tags": [told.group],
-        "responses": _surface_responses(told, refs),
+def _described_surface(surface: Surface, description: SurfaceDescription, refs: Refs) -> Json:
+    operation: Json = {
+        "operationId": description.name,
+        "summary": description.summary,
+        "tags": [description.group],
+        "responses": _surface_responses(description, refs),
     }
-    if parameters := _path_parameters(surface.path, told):
-        found["parameters"] = parameters
+    if parameters := _path_parameters(surface.path, description):
+        operation["parameters"] = parameters
     if surface.access is not SurfaceAccess.MEMBER:
-        found["x-access"] = surface.access
+        operation["x-access"] = surface.access
     if _NEEDS[surface.access] is not _BEARER:
-        found["security"] = _NEEDS[surface.access]
-    match told.taken:
+        operation["security"] = _NEEDS[surface.access]
+    match description.taken:
         case None:
             pass
         case str():
-            found["requestBody"] = {"required": True, "content": {told.taken: _bytes_schema(told.taken)}}
+            operation["requestBody"] = {
+                "required": True,
+                "content": {description.taken: _bytes_schema(description.taken)},
+            }
         case _:
-            content: Json = {"schema": refs[told.taken, "validation"]}
-            if (example := REQUESTS.get(told.taken.__name__)) is not None:
+            content: Json = {"schema": refs[description.taken, "validation"]}
+            if (example := REQUESTS.get(description.taken.__name__)) is not None:
                 content["example"] = example
-            found["requestBody"] = {"required": True, "content": {"application/json": content}}
-    return found
+            operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return operation
 
 
-def _path_parameters(path: str, told: SurfaceDescription) -> list[Json]:
+def _path_parameters(path: str, description: SurfaceDescription) -> list[Json]:
     in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
-    in_query = [{"name": name, "in": "query", "schema": _ID} for name in told.query]
-    own = [name for name in told.headers if name not in _EVERYWHERE]
+    in_query = [{"name": name, "in": "query", "schema": _ID} for name in description.query]
+    own = [name for name in description.headers if name not in _EVERYWHERE]
     in_header = [{"$ref": f"#/components/parameters/{_header_reference(name)}"} for name in own]
     return [*in_path, *in_query, *in_header]
 
@@ -313,19 +317,19 @@ def _header_reference(header: str) -> str:
     return header.replace("-", "")
 
 
-def _answer_schema(told: SurfaceDescription, refs: Refs) -> Json:
-    if told.status in _NO_CONTENT:
-        return {"description": told.answer}
-    match told.given:
+def _answer_schema(description: SurfaceDescription, refs: Refs) -> Json:
+    if description.status in _NO_CONTENT:
+        return {"description": description.answer}
+    match description.given:
         case None:
-            return _response_schema(told.answer, {"type": "object"})
+            return _response_schema(description.answer, {"type": "object"})
         case str():
-            return {"description": told.answer, "content": {told.given: _bytes_schema(told.given)}}
+            return {"description": description.answer, "content": {description.given: _bytes_schema(description.given)}}
         case _:
-            found = _response_schema(told.answer, refs[told.given, "serialization"])
-            if (example := ANSWERS.get(told.given.__name__)) is not None:
-                found["content"]["application/json"]["example"] = example
-            return found
+            schema = _response_schema(description.answer, refs[description.given, "serialization"])
+            if (example := ANSWERS.get(description.given.__name__)) is not None:
+                schema["content"]["application/json"]["example"] = example
+            return schema
 
 
 def _bytes_schema(media_type: str) -> Json:
@@ -339,34 +343,36 @@ def _bytes_schema(media_type: str) -> Json:
             return {"schema": {"type": "string", "format": "binary"}}
 
 
-def _surface_responses(told: SurfaceDescription, refs: Refs) -> Json:
-    found: Json = {
-        str(told.status): _answer_schema(told, refs),
+def _surface_responses(description: SurfaceDescription, refs: Refs) -> Json:
+    responses: Json = {
+        str(description.status): _answer_schema(description, refs),
         "default": {"$ref": f"#/components/responses/{_PROBLEM}"},
     }
-    if told.taken in READS or "If-None-Match" in told.headers:
-        found[str(told.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
-    if "If-None-Match" in told.headers:
-        found["304"] = {"description": "Not modified: the caller's copy is current."}
-    if told.given in PUTTING_OFF:
-        found["202"] = _response_schema(
-            "The work done so far, and the job that will do the rest.", refs[told.given, "serialization"]
+    if description.taken in READS or "If-None-Match" in description.headers:
+        responses[str(description.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
+    if "If-None-Match" in description.headers:
+        responses["304"] = {"description": "Not modified: the caller's copy is current."}
+    if description.given in PUTTING_OFF:
+        responses["202"] = _response_schema(
+            "The work done so far, and the job that will do the rest.", refs[description.given, "serialization"]
         )
-    for status in told.beside:
-        found[str(status)] = {"description": "The protocol's own response.", "content": {"application/json": {}}}
-    return found
+    for status in description.beside:
+        responses[str(status)] = {"description": "The protocol's own response.", "content": {"application/json": {}}}
+    return responses
 
 
 def _problem_response(refs: Refs) -> Json:
     """Return the answer that every surface may give: each error is a problem document."""
     statuses = sorted({row.status for row in FAILURES.values()})
     keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
-    told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
-    found = _response_schema(
-        f"The reason that the request failed. {told}.", refs[ProblemDocument, "serialization"], media_type=MEDIA_TYPE
+    keys_by_status = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
+    response = _response_schema(
+        f"The reason that the request failed. {keys_by_status}.",
+        refs[ProblemDocument, "serialization"],
+        media_type=MEDIA_TYPE,
     )
-    found["content"][MEDIA_TYPE]["example"] = PROBLEM
-    return found
+    response["content"][MEDIA_TYPE]["example"] = PROBLEM
+    return response
 
 
 def _response_schema(description: str, schema: Any, *, media_type: str = "application/json") -> Json:

@@ -89,8 +89,8 @@ class ReportedState:
 
 def operation_of(kind: StreamKind, /) -> str | None:
     """Return the operation of `kind`, or None where this server has none."""
-    named = REPORTS.get(kind)
-    return named if any(operation.name == named for operation in WIRE_OPERATIONS) else None
+    operation_name = REPORTS.get(kind)
+    return operation_name if any(operation.name == operation_name for operation in WIRE_OPERATIONS) else None
 
 
 async def subscribed_reports(
@@ -135,8 +135,8 @@ async def subscribed_reports(
                 case _:
                     return
             continue
-        found = await follower.next()
-        is_due = isinstance(found, EventGap) or any(event.action not in QUIET for event in found)
+        events = await follower.next()
+        is_due = isinstance(events, EventGap) or any(event.action not in QUIET for event in events)
 
 
 async def follower_entries(follower: Follower, gap: EventGap | None, /) -> AsyncGenerator[JournalEvent | EventGap]:
@@ -156,7 +156,7 @@ def payload_scope(payload: dict[str, JsonValue], /, *, space: str | None) -> Sco
     try:
         return Scope.model_validate(payload["scope"], context=own_space(space))
     except ValidationError as error:
-        raise invalid_input(error, model=Scope, known=Scope.model_fields) from None
+        raise invalid_input(error, model=Scope, names=Scope.model_fields) from None
 
 
 def _says_something(report: Value) -> bool:
@@ -221,7 +221,9 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
             told=_TOLD,
             transport=CallTransport.HTTP.value,
         ),
-        shown_surface(f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), told=_SESSION_TOLD),
+        shown_surface(
+            f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), description=_SESSION_TOLD
+        ),
     )
 
 
@@ -286,7 +288,7 @@ def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_
 
 def _begin_after(request: Request) -> str | None:
     """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
-    given = request.headers.get("last-event-id") or request.query_params.get("after")
-    if given is not None and not _EVENT_ID.fullmatch(given):
+    event_id = request.headers.get("last-event-id") or request.query_params.get("after")
+    if event_id is not None and not _EVENT_ID.fullmatch(event_id):
         raise InvalidInput(field="after", problem="is not the id of an event")
-    return given
+    return event_id

@@ -37,8 +37,8 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
 
     async def add(request: Request) -> Response:
         require_json(request.headers)
-        sent = await read_body(request.scope, request.receive, limit=body_bytes)
-        return _key_response(await keys.add(envelope.decode_as(AccessAddRequest, sent)))
+        body = await read_body(request.scope, request.receive, limit=body_bytes)
+        return _key_response(await keys.add(envelope.decode_as(AccessAddRequest, body)))
 
     async def listed(request: Request) -> Response:
         query = request.query_params
@@ -55,8 +55,8 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
 
     async def set_quota(request: Request) -> Response:
         require_json(request.headers)
-        sent = await read_body(request.scope, request.receive, limit=body_bytes)
-        quota = envelope.decode_as(KeyQuota, sent)
+        body = await read_body(request.scope, request.receive, limit=body_bytes)
+        quota = envelope.decode_as(KeyQuota, body)
         return _key_response(await keys.set_quota(AccessQuotaRequest(id=request.path_params["id"], quota=quota)))
 
     async def end_quota(request: Request) -> Response:
@@ -83,10 +83,14 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
 
 
 def _key_surface(
-    path: str, method: str, handler: Callable[[Request], Awaitable[Response]], told: SurfaceDescription
+    path: str, method: str, handler: Callable[[Request], Awaitable[Response]], description: SurfaceDescription
 ) -> Surface:
     return shown_surface(
-        path, handler, access=SurfaceAccess.OPERATOR, methods=(method,), told=replace(told, group="access keys")
+        path,
+        handler,
+        access=SurfaceAccess.OPERATOR,
+        methods=(method,),
+        description=replace(description, group="access keys"),
     )
 
 
@@ -110,11 +114,11 @@ def shutdown_route(entrance: CallerEntrance, /) -> Surface:
     async def end(request: Request) -> Response:
         _require_local(request)
         require_json(request.headers)
-        sent = await read_body(request.scope, request.receive, limit=SHUTDOWN_BODY_BYTES)
-        asked = envelope.decode_as(ShutdownRequest, sent)
+        body = await read_body(request.scope, request.receive, limit=SHUTDOWN_BODY_BYTES)
+        shutdown = envelope.decode_as(ShutdownRequest, body)
         if entrance.end is None:
             raise Unsupported("this memory is served by another program: stop that program")
-        report = ShutdownReport(pid=os.getpid(), reason=asked.reason)
+        report = ShutdownReport(pid=os.getpid(), reason=shutdown.reason)
         # The server ends behind its answer, so that the caller hears of it.
         return Response(
             envelope.encode_value(report), media_type="application/json", background=BackgroundTask(entrance.end)
@@ -123,7 +127,7 @@ def shutdown_route(entrance: CallerEntrance, /) -> Surface:
     description = SurfaceDescription("shutdown", "Shut down the server; for operators on its machine.", ShutdownRequest,
                               ShutdownReport,
                 answer="The server is shutting down.")  # fmt: skip
-    return shown_surface(SHUTDOWN_PATH, end, access=SurfaceAccess.OPERATOR, methods=("POST",), told=description)
+    return shown_surface(SHUTDOWN_PATH, end, access=SurfaceAccess.OPERATOR, methods=("POST",), description=description)
 
 
 def _require_local(request: Request) -> None:

@@ -104,8 +104,8 @@ class PerformedOperation:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        sent = await read_body(scope, receive, limit=self._body_bytes)
-        await give_answer(await _answer_of(self._entrance, scope, self._name, sent), scope, receive, send)
+        body = await read_body(scope, receive, limit=self._body_bytes)
+        await give_answer(await _answer_of(self._entrance, scope, self._name, body), scope, receive, send)
 
 
 async def _answer_of(entrance: CallerEntrance, scope: Scope, operation: str, payload: bytes | Value, /) -> Answer:
@@ -125,13 +125,13 @@ async def _answer_of(entrance: CallerEntrance, scope: Scope, operation: str, pay
 
 def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
     """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the bound."""
-    told = headers.get("if-match")
-    if told is None:
+    header = headers.get("if-match")
+    if header is None:
         return ()
-    given = [part.strip() for part in told.split(",")]
-    found = [part if part == ANY else part[1:-1] for part in given if part == ANY or _STRONG.fullmatch(part)]
+    parts = [part.strip() for part in header.split(",")]
+    versions = [part if part == ANY else part[1:-1] for part in parts if part == ANY or _STRONG.fullmatch(part)]
     # A header without a usable version must match nothing, which is not the same as no header.
-    return tuple(found[: limits.TAGS]) or ("",)
+    return tuple(versions[: limits.TAGS]) or ("",)
 
 
 _FLAT_GROUP = "flat"
@@ -169,9 +169,9 @@ class _FlatRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        asked = envelope.decode_as(self._call.taken, await read_body(scope, receive, limit=self._body_bytes))
+        flat_request = envelope.decode_as(self._call.taken, await read_body(scope, receive, limit=self._body_bytes))
         own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
-        answer = await _answer_of(self._entrance, scope, self._call.operation, self._call.ask(asked, own))
+        answer = await _answer_of(self._entrance, scope, self._call.operation, self._call.ask(flat_request, own))
         # The flat report has no sequence, so it is taken from that of the operation.
         sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
         await give_answer(self._flat(answer), scope, receive, send, sequence=sequence)
@@ -212,25 +212,27 @@ NAMED = (
 
 def seed_routes(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each of the paths whose operation there is."""
-    known = {operation.name: operation for operation in WIRE_OPERATIONS}
-    posted = [_posted_surface(entrance, known[name], body_bytes) for name in _POSTED if name in known]
-    named = [
-        _named_surface(entrance, known[found.operation], found, body_bytes)
-        for found in NAMED
-        if found.operation in known
+    operations = {operation.name: operation for operation in WIRE_OPERATIONS}
+    posted = [_posted_surface(entrance, operations[name], body_bytes) for name in _POSTED if name in operations]
+    named_surfaces = [
+        _named_surface(entrance, operations[route.operation], route, body_bytes)
+        for route in NAMED
+        if route.operation in operations
     ]
-    return (*posted, *named)
+    return (*posted, *named_surfaces)
 
 
 def _posted_surface(entrance: CallerEntrance, operation: AnyOperation, body_bytes: int) -> Surface:
     path = f"/memory/{operation.name}"
-    found = operation_surface(
+    surface = operation_surface(
         entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_KNOWN_GROUP
     )
     if operation.name not in _FORMS:
-        return found
+        return surface
     # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
-    return replace(found, app=_FormedCall(entrance, operation.name, body_bytes=body_bytes), access=SurfaceAccess.MEMBER)
+    return replace(
+        surface, app=_FormedCall(entrance, operation.name, body_bytes=body_bytes), access=SurfaceAccess.MEMBER
+    )
 
 
 class _FormedCall:
@@ -243,64 +245,68 @@ class _FormedCall:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
-        if not isinstance(sent, dict):
+        body = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        if not isinstance(body, dict):
             raise InvalidInput(field="body", problem="is not a JSON object")
         own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
-        asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
-        payload = json.dumps(asked.request).encode()
-        answer = await _answer_of(self._entrance, scope, asked.operation, payload)
+        form = asked_of(self._operation, cast("Json", body), space=own.space if own is not None else None)
+        payload = json.dumps(form.request).encode()
+        answer = await _answer_of(self._entrance, scope, form.operation, payload)
         await give_answer(answer, scope, receive, send)
 
 
-def _named_surface(entrance: CallerEntrance, operation: AnyOperation, named: NamedRoute, body_bytes: int) -> Surface:
-    taken = operation.request.model_fields[named.wraps].annotation if named.wraps is not None else None
-    told = SurfaceDescription(
+def _named_surface(entrance: CallerEntrance, operation: AnyOperation, route: NamedRoute, body_bytes: int) -> Surface:
+    wrapped_type = operation.request.model_fields[route.wraps].annotation if route.wraps is not None else None
+    description = SurfaceDescription(
         f"named_{operation.name}",
         operation.summary,
-        taken,
+        wrapped_type,
         operation.report,
-        headers_of(operation) if named.method != "GET" or operation.request not in READS else (AUDIT_ID, IF_NONE_MATCH),
+        headers_of(operation) if route.method != "GET" or operation.request not in READS else (AUDIT_ID, IF_NONE_MATCH),
         ("space",),
         group=_KNOWN_GROUP,
     )
-    app = _NamedCall(entrance, named, body_bytes=body_bytes)
+    app = _NamedCall(entrance, route, body_bytes=body_bytes)
     repeatable = is_repeatable(operation)
-    return Surface(named.path, app, access_of(operation), (named.method,), told=told, is_repeatable=repeatable)
+    return Surface(route.path, app, access_of(operation), (route.method,), told=description, is_repeatable=repeatable)
 
 
 class _NamedCall:
     """Performs an operation whose request is in the path, the query's `space`, and a body if any."""
 
-    def __init__(self, entrance: CallerEntrance, named: NamedRoute, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerEntrance, route: NamedRoute, /, *, body_bytes: int) -> None:
         self._entrance = entrance
-        self._named = named
+        self._named = route
         self._body_bytes = body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = heads_of(scope)
-        asked: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         space = QueryParams(scope["query_string"]).get("space")
         if space is not None:
-            asked["scope"] = {"space": space}
+            fields["scope"] = {"space": space}
         if self._named.wraps is None:
-            asked |= scope["path_params"]
+            fields |= scope["path_params"]
         else:
-            asked[self._named.wraps] = await self._wrapped(scope, receive, headers)
-        answer = await _answer_of(self._entrance, scope, self._named.operation, json.dumps(asked).encode())
-        shown = render_answer(_unless_refused(answer))
-        if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
-            shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
-        await shown(scope, receive, send)
+            fields[self._named.wraps] = await self._wrapped(scope, receive, headers)
+        answer = await _answer_of(self._entrance, scope, self._named.operation, json.dumps(fields).encode())
+        response = render_answer(_unless_refused(answer))
+        if (
+            scope["method"] == "GET"
+            and "etag" in response.headers
+            and headers.get(IF_NONE_MATCH) == response.headers["etag"]
+        ):
+            response = Response(status_code=304, headers={"ETag": response.headers["etag"]})
+        await response(scope, receive, send)
 
     async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
         """Return the body, which must name what the path names."""
         require_json(headers)
-        sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        body = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
-            if not isinstance(sent, dict) or sent.get(name) != value:
+            if not isinstance(body, dict) or body.get(name) != value:
                 raise InvalidInput(field=name, problem="in the body differs from the one in the path")
-        return sent
+        return body
 
 
 def _unless_refused(answer: Answer) -> Answer:
@@ -311,7 +317,7 @@ def _unless_refused(answer: Answer) -> Answer:
     if report.accepted:
         return answer
     error = InvalidInput(field="body", problem=report.reason or "is not a valid registry")
-    told = {"refused": report.refused.value} if report.refused is not None else {}
+    refusal = {"refused": report.refused.value} if report.refused is not None else {}
     return RejectedAnswer(
-        request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}
+        request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **refusal}
     )

@@ -49,21 +49,21 @@ def brief_schemas(
     A part of reports alone, or a plain value, that only one place refers to is inlined there.
     """
     bodies = [*requests]
-    asked = _reached_schemas(schemas, bodies)
+    request_names = _reached_schemas(schemas, bodies)
     if not is_whole:
         schemas = {name: _nowhere_null(schema) for name, schema in schemas.items()}
-    found = {name: _brief_schema(schema, is_asked=name in asked) for name, schema in schemas.items()}
+    brief = {name: _brief_schema(schema, is_asked=name in request_names) for name, schema in schemas.items()}
     if not is_whole:
-        found = {name: _drop_bounds(schema) for name, schema in found.items()}
+        brief = {name: _drop_bounds(schema) for name, schema in brief.items()}
     for name in _schema_references(bodies):
-        if is_whole and (told := schemas[name].get("description")) is not None:
-            found[name]["description"] = _first_sentence(told)
-    objects = {name for name in asked if "properties" in found[name] or "oneOf" in found[name]}
-    named = {*objects, *_schema_references(bodies), *_schema_references([*reports])}
-    used = Counter(_schema_references([*found.values()]))
-    inner = {name: schema for name, schema in found.items() if name not in named and used[name] == 1}
-    kept = {name: _inline_references(schema, inner) for name, schema in found.items() if name not in inner}
-    return {_NAME: _NAMED, **kept} if is_whole else kept
+        if is_whole and (text := schemas[name].get("description")) is not None:
+            brief[name]["description"] = _first_sentence(text)
+    objects = {name for name in request_names if "properties" in brief[name] or "oneOf" in brief[name]}
+    public_names = {*objects, *_schema_references(bodies), *_schema_references([*reports])}
+    uses = Counter(_schema_references([*brief.values()]))
+    inner = {name: schema for name, schema in brief.items() if name not in public_names and uses[name] == 1}
+    whole_schemas = {name: _inline_references(schema, inner) for name, schema in brief.items() if name not in inner}
+    return {_NAME: _NAMED, **whole_schemas} if is_whole else whole_schemas
 
 
 def _drop_bounds(value: Any) -> Any:
@@ -97,14 +97,14 @@ def _inline_references(value: Any, inner: Mapping[str, Json]) -> Any:
 
 
 def _reached_schemas(schemas: Mapping[str, Json], start: object) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     ahead = [*_schema_references(start)]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             ahead += _schema_references(schemas[name])
-    return found
+    return names
 
 
 def _schema_references(value: object) -> Iterator[str]:
@@ -126,15 +126,15 @@ def _schema_references(value: object) -> Iterator[str]:
 
 
 def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
-    found: Json = {}
+    brief: Json = {}
     for name, value in (schema if is_asked else _without_null(schema)).items():
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
-            found |= _schema_part(name, value, is_asked=is_asked)
+            brief |= _schema_part(name, value, is_asked=is_asked)
     if not is_asked and (present := _present_fields(schema)):
-        found["required"] = present
-    is_name = _NAMED.items() <= found.items() and found.keys() - _NAMED.keys() <= {"x-default"}
-    return {"$ref": f"{REF}{_NAME}"} if is_name else found
+        brief["required"] = present
+    is_name = _NAMED.items() <= brief.items() and brief.keys() - _NAMED.keys() <= {"x-default"}
+    return {"$ref": f"{REF}{_NAME}"} if is_name else brief
 
 
 def _present_fields(report: Json) -> list[str]:
@@ -157,14 +157,14 @@ def _nowhere_null(value: Any) -> Any:
 def _without_null(schema: Json) -> Json:
     """Return a schema of the same values but null."""
     forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
-    kept = {name: value for name, value in schema.items() if name != "anyOf"}
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
     match forms:
         case []:
             return schema
         case [form]:
-            return _without_null(form | kept)
+            return _without_null(form | rest)
         case _:
-            return kept | {"anyOf": forms}
+            return rest | {"anyOf": forms}
 
 
 def _schema_part(name: str, value: Any, *, is_asked: bool) -> Json:

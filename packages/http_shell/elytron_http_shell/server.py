@@ -159,25 +159,25 @@ async def serve_http(
     *,
     started: Callable[[StartedServer], None],
     further: "Iterable[Family]" = (),
-    known: Iterable[Authenticator] = (),
+    authenticators: Iterable[Authenticator] = (),
     figures: "Sequence[Figures]" = (),
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
     """Answer over HTTP until one of `signals` or `StartedServer.end`, then finish what was accepted and return.
 
     Requests that take longer than `limits.SHUTDOWN_S` are given up.
-    `known` let callers in beside the access keys, and `figures` are shown at `/metrics`. `memory` is its opener's to
-    close. Raises PermissionRefused for a server beyond this machine that would let in all callers, InvalidInput for an
-    unusable address, MissingExtra.
+    `authenticators` admit callers in addition to the access keys, and `figures` are shown at `/metrics`. The opener of
+    `memory` closes it. Raises PermissionRefused for a server beyond this machine that would let in all callers,
+    InvalidInput for an unusable address, MissingExtra.
     """
     keys = AccessKeys(memory.context)
     kinds = await keys.open_kinds()
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
-    made = await _first_key(keys) if is_first else None
+    operator_key = await _first_key(keys) if is_first else None
     entrance = CallerEntrance(
         OperationDispatcher(memory),
-        authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *known),
+        authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *authenticators),
         keys=keys,
         shedding=FairPlaces(serving.bounds),
         attempts=WrongAttempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
@@ -194,7 +194,7 @@ async def serve_http(
     )
     mode = "development: every caller on this machine is its operator" if serving.development else "access keys"
     try:
-        await serve_app(app, entrance, serving, started=started, mode=mode, operator_key=made, signals=signals)
+        await serve_app(app, entrance, serving, started=started, mode=mode, operator_key=operator_key, signals=signals)
     finally:
         if spans is not None:
             await asyncio.to_thread(spans.close)
@@ -261,24 +261,32 @@ async def served_http(
     /,
     *,
     further: "Iterable[Family]" = (),
-    known: Iterable[Authenticator] = (),
+    authenticators: Iterable[Authenticator] = (),
     figures: "Sequence[Figures]" = (),
 ) -> AsyncGenerator[StartedServer]:
     """Serve while this is entered, beside what else the program does, whose signals stay its own.
 
     Raises what `serve_http` raises; what ends the server meanwhile is raised at the end.
     """
-    told: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
+    started: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
-        serve_http(memory, serving, started=told.set_result, further=further, known=known, figures=figures, signals=())
+        serve_http(
+            memory,
+            serving,
+            started=started.set_result,
+            further=further,
+            authenticators=authenticators,
+            figures=figures,
+            signals=(),
+        )
     )
     try:
-        await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
-            yield told.result()
+        await asyncio.wait([started, server], return_when=asyncio.FIRST_COMPLETED)
+        if started.done():
+            yield started.result()
     finally:
         # A caller that gives up before it listens waits for that too: a starting server is not torn down.
-        told.add_done_callback(lambda done: done.result().end())
+        started.add_done_callback(lambda future: future.result().end())
         await server
 
 
@@ -354,7 +362,7 @@ def _span_exporter() -> Any:
 def server_of(
     app: Any,
     entrance: CallerEntrance,
-    told: Callable[[Callable[[], None]], None],
+    listens: Callable[[Callable[[], None]], None],
     /,
     *,
     signals: Iterable[signal.Signals] = _SIGNALS,
@@ -378,7 +386,7 @@ def server_of(
             for listening in sockets or ():
                 listening.listen(limits.BACKLOG)
             entrance.end = self._end
-            told(self._end)
+            listens(self._end)
 
         async def main_loop(self) -> None:
             # uvicorn alone looks for its end ten times a second; the event ends it at once.

@@ -80,16 +80,16 @@ class ServerMetrics:
         }
         ProcessCollector(registry=self._registry)
         self._brought: list[Figures] = []
-        for brought in figures:
-            self.bring(brought)
+        for source in figures:
+            self.bring(source)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
         self._running = 0
 
     def losses(self) -> dict[str, int]:
         """Return, by name, what other packages count as lost, or as not to be stored."""
-        found = (figure for brought in self._brought for figure in brought())
-        return {figure.name: int(figure.value) for figure in found if figure.name.endswith(_LOSSES)}
+        all_figures = (figure for source in self._brought for figure in source())
+        return {figure.name: int(figure.value) for figure in all_figures if figure.name.endswith(_LOSSES)}
 
     def bring(self, figures: Figures, /) -> None:
         """Show `figures` beside the others."""
@@ -120,11 +120,11 @@ class ServerMetrics:
     async def shown(self) -> Response:
         """Return all figures as they are now."""
         context = self._entrance.dispatcher.runtime.context
-        held, size = context.folds.held
+        index_count, size = context.folds.held
         figures = {
             "calls_running": self._entrance.shedding.running,
             "calls_waiting": self._entrance.shedding.waiting,
-            "index_spaces": held,
+            "index_spaces": index_count,
             "index_bytes": size,
         }
         try:
@@ -335,11 +335,11 @@ class RequestWatch:
         headers = heads_of(scope)
         span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_watch_nothing)
         try:
-            with span as seen:
+            with span as record:
                 try:
                     await self._app(scope, receive, answer)
                 finally:
-                    seen(state.get("route", UNROUTED), status)
+                    record(state.get("route", UNROUTED), status)
         finally:
             took = time.perf_counter() - started
             route = state.get("route", UNROUTED)
@@ -361,17 +361,17 @@ def _request_figures(route: str, method: str, status: int, took: float) -> dict[
 
 
 def _log_fields(state: dict[str, Any], headers: Headers) -> dict[str, str]:
-    told = {"request_id": str(state.get("request_id", ""))}
+    fields = {"request_id": str(state.get("request_id", ""))}
     principal = state.get("principal")
     if principal is not None:
-        told["principal"] = principal.id
+        fields["principal"] = principal.id
     if "audit_id" in state:
-        told["audit_id"] = str(state["audit_id"])
+        fields["audit_id"] = str(state["audit_id"])
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     # The format of traces declares an id of zeros invalid.
     if trace is not None and set(trace[1]) != {"0"}:
-        told |= {"trace_id": trace[1], "parent_id": trace[2]}
-    return told
+        fields |= {"trace_id": trace[1], "parent_id": trace[2]}
+    return fields
 
 
 class OtelSpans:

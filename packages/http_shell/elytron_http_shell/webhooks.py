@@ -73,17 +73,19 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         try:
             require_recent(request.headers, clock=clock)
             principal, secrets = await keys.signer(request.headers.get(KEY, ""))
-            sent = await read_body(request.scope, request.receive, limit=body_bytes)
-            message_id = verify_webhook(request.headers, sent, secrets=secrets, clock=clock)
+            body = await read_body(request.scope, request.receive, limit=body_bytes)
+            message_id = verify_webhook(request.headers, body, secrets=secrets, clock=clock)
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.used(principal.id)
-        write = await envelope.read_aside(len(sent), partial(envelope.decode_request, _WRITE, sent))
+        write = await envelope.read_aside(len(body), partial(envelope.decode_request, _WRITE, body))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
-            wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
-            raise InvalidInput(field="write.kind", problem=f"does not match this webhook, which accepts {wanted}")
+            accepted_kinds = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
+            raise InvalidInput(
+                field="write.kind", problem=f"does not match this webhook, which accepts {accepted_kinds}"
+            )
         answer = await entrance.call(
             principal,
             transport=CallTransport.HTTP,
@@ -102,7 +104,9 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         answer="The outcome.", group="webhooks",
     )  # fmt: skip
     return tuple(
-        shown_surface(path, handler, access=SurfaceAccess.SIGNED, methods=("POST",), told=described(name, summary))
+        shown_surface(
+            path, handler, access=SurfaceAccess.SIGNED, methods=("POST",), description=described(name, summary)
+        )
         for path, handler, name, summary in (
             ("/webhook/report", report, "webhook_report", "Store messages that a host reports."),
             ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge a host's proposals."),
@@ -117,13 +121,13 @@ def _webhook_response(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer |
     return Response(envelope.encode_value(answer), status_code=status, media_type="application/json")
 
 
-def verify_webhook(headers: Headers, sent: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:
+def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:
     """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
     message_id, stamp = require_recent(headers, clock=clock)
     # There may be several, while a secret is changed.
-    given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
-    expected = [webhook_signature(sent, message_id=message_id, timestamp=stamp, secret=secret) for secret in secrets]
-    if not any(hmac.compare_digest(wanted.encode(), one.encode()) for wanted in expected for one in given):
+    signatures = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
+    expected = [webhook_signature(body, message_id=message_id, timestamp=stamp, secret=secret) for secret in secrets]
+    if not any(hmac.compare_digest(signature.encode(), one.encode()) for signature in expected for one in signatures):
         raise Unauthorized
     return message_id
 
@@ -139,7 +143,7 @@ def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
     return message_id, int(stamp)
 
 
-def webhook_signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
-    """Return what `Webhook-Signature` says for `sent` under a key's webhook secret, hex digits."""
-    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, sent)
+def webhook_signature(body: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
+    """Return what `Webhook-Signature` says for `body` under a key's webhook secret, hex digits."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()

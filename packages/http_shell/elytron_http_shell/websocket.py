@@ -105,8 +105,8 @@ class SocketConnection:
         await self._say(LifecycleEvent(phase=SubscriptionPhase.OPENED, principal=self._principal.id))
         writing = asyncio.create_task(self._write())
         ends = [asyncio.create_task(self._read()), writing, asyncio.create_task(self._watch())]
-        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        code = _close_code(next(iter(done)))
+        finished, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        code = _close_code(next(iter(finished)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
         # A caller whose key has ended gets no further command done.
@@ -138,11 +138,11 @@ class SocketConnection:
             asyncio.create_task(self._revoked.wait()),
         }
         try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finished, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in ends:
                 task.cancel()
-        match next(iter(done)).result():
+        match next(iter(finished)).result():
             case None:
                 return CloseCode.GOING_AWAY
             case True | Unauthorized():
@@ -172,15 +172,15 @@ class SocketConnection:
             if message["type"] == "websocket.disconnect":
                 return None
             data = message.get("text")
-            given = data.encode() if data is not None else message.get("bytes") or b""
+            frame = data.encode() if data is not None else message.get("bytes") or b""
             try:
-                task = self._begin(_parse_frame(given, limit=self._bounds.frame_bytes, space=self._own_space))
+                task = self._begin(_parse_frame(frame, limit=self._bounds.frame_bytes, space=self._own_space))
             except PayloadTooLarge:
                 await self._refuse("", FrameError.FRAME_BUDGET_EXCEEDED, f"at most {self._bounds.frame_bytes} bytes")
                 return CloseCode.FRAME_TOO_BIG
             except ElytronError as error:
                 self._places.release()
-                await self._say(_error_event(_id_of(given), reject_error(error, request_id=self._request_id)))
+                await self._say(_error_event(_id_of(frame), reject_error(error, request_id=self._request_id)))
                 continue
             self._commands.add(task)
             task.add_done_callback(self._finished)
@@ -212,13 +212,13 @@ class SocketConnection:
                 self._revoked.set()
             return
         entrance = self._streams.entrance
-        asked = asked_of(operation, frame.payload, space=self._own_space)
+        form = asked_of(operation, frame.payload, space=self._own_space)
         answer = await entrance.call(
             self._principal,
             transport=CallTransport.WSS,
-            operation=asked.operation,
+            operation=form.operation,
             request_id=frame.id,
-            payload=json.dumps(asked.request).encode(),
+            payload=json.dumps(form.request).encode(),
             idempotency_key=frame.idempotency_key,
             audit_id=self._socket.headers.get(AUDIT_ID),
         )
@@ -241,12 +241,12 @@ class SocketConnection:
             most = f"at most {self._bounds.subscriptions} concurrent subscriptions: end one first"
             await self._refuse(frame.id, FrameError.SUBSCRIPTION_BUDGET_EXCEEDED, most)
             return
-        named = next((known for known in StreamKind if known == kind), None)
-        if named is None or (named is not StreamKind.EVENTS and operation_of(named) is None):
-            there = ", ".join(known for known in StreamKind if known is StreamKind.EVENTS or operation_of(known))
+        stream_kind = next((stream for stream in StreamKind if stream == kind), None)
+        if stream_kind is None or (stream_kind is not StreamKind.EVENTS and operation_of(stream_kind) is None):
+            there = ", ".join(stream for stream in StreamKind if stream is StreamKind.EVENTS or operation_of(stream))
             await self._refuse(frame.id, FrameError.UNSUPPORTED_SUBSCRIPTION, f"this server has {there}")
             return
-        self._subscriptions[frame.id] = asyncio.create_task(self._follow(frame, named))
+        self._subscriptions[frame.id] = asyncio.create_task(self._follow(frame, stream_kind))
 
     async def _unsubscribe(self, frame: InFrame) -> None:
         task = self._subscriptions.pop(frame.id, None)
@@ -407,7 +407,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
     try:
         return InFrame.__pydantic_validator__.validate_json(data, strict=True, context=own_space(space))
     except ValidationError as error:
-        raise invalid_input(error, model=InFrame, known=InFrame.model_fields) from None
+        raise invalid_input(error, model=InFrame, names=InFrame.model_fields) from None
 
 
 def _id_of(data: bytes) -> str:

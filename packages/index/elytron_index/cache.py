@@ -38,13 +38,13 @@ class IndexCache:
         self._kept[space] = index
         self._sizes[space] = index.size_bytes
         self._total += self._sizes[space]
-        gone: list[SpaceId] = []
+        evicted_spaces: list[SpaceId] = []
         # One index stays even above the limit, or each search of a large space would load it again.
         while (self._total > self._limit_bytes or len(self._kept) > self._limit_spaces) and len(self._kept) > 1:
             oldest = next(iter(self._kept))
             self.drop(oldest)
-            gone.append(oldest)
-        return tuple(gone)
+            evicted_spaces.append(oldest)
+        return tuple(evicted_spaces)
 
     def drop(self, space: SpaceId, /) -> None:
         """Let go of the index of `space`, if it is kept."""

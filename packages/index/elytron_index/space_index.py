@@ -69,8 +69,8 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
     """Yield the checkpoint of an index in which nothing is dead; `labels` and `owner` are as `SpaceIndex` has them."""
     columns, names = frozen.columns, frozen.names
     refs = frozen.refs.kept()
-    kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
-    arrays = [_CheckpointArray.of(values[: columns.size], dtype) for values, dtype in kept]
+    column_values = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
+    arrays = [_CheckpointArray.of(values[: columns.size], dtype) for values, dtype in column_values]
     arrays += [_CheckpointArray.of(values, "<i4") for values in (refs.kinds, refs.order)]
     arrays += [_CheckpointArray.of(refs.keys, refs.keys.dtype.str), _CheckpointArray.of(frozen.threaded, "<i4")]
     arrays += map(_CheckpointArray.of, frozen.vocabulary.kept(), KEPT_DTYPES)
@@ -81,7 +81,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
         coarse, fine = zip(*vectors.parts(columns.size), strict=True)
         arrays += [_CheckpointArray("|i1", coarse), _CheckpointArray("|i1", fine)]
         arrays.append(_CheckpointArray.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
-    told: dict[str, Any] = {
+    header: dict[str, Any] = {
         "watermark": watermark,
         "owner": owner,
         "arrays": [(array.dtype, array.shape) for array in arrays],
@@ -102,7 +102,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
         "tags": names.tags.values,
     }
     # JSON ignores trailing spaces, so that they align the arrays that follow.
-    words = _pad_pieces(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
+    words = _pad_pieces(json.dumps(header, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     # The header precedes the arrays, so these are read twice: once for their sums, once for the output.
     sums = _checksum_pair(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
@@ -133,37 +133,37 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     rest = memoryview(data)[start:]
     if _checksum_pair(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
         return None
-    told = json.loads(words)
-    arrays = _ArrayReader(data, start, told["arrays"])
+    header = json.loads(words)
+    arrays = _ArrayReader(data, start, header["arrays"])
     names = InternedNames()
-    names.plane.load(told["planes"])
-    names.speaker.load(told["speakers"])
-    names.role.load(told["roles"])
-    names.thread.load(told["threads"])
-    names.scope.load([tuple(map(tuple, scope)) for scope in told["scopes"]])
-    names.tags.load([tuple(tags) for tags in told["tags"]])
+    names.plane.load(header["planes"])
+    names.speaker.load(header["speakers"])
+    names.role.load(header["roles"])
+    names.thread.load(header["threads"])
+    names.scope.load([tuple(map(tuple, scope)) for scope in header["scopes"]])
+    names.tags.load([tuple(tags) for tags in header["tags"]])
     columns = UnitColumns.of({name: arrays.next() for name in DTYPES})
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
-    refs = RowRefs(StoredRefs(told["collections"], kinds, keys, order), told["documents"])
+    refs = RowRefs(StoredRefs(header["collections"], kinds, keys, order), header["documents"])
     threaded = arrays.next()
     vocabulary = TermVocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
-    segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
+    segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(header["segments"])]
     models: dict[str, ModelVectors] = {}
-    for model, dimension in told["models"]:
+    for model, dimension in header["models"]:
         vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
-    called = {key: tuple(each) for key, each in told["called"].items()}
-    compared, is_english = told["compared"], told.get("english", False)
-    hidden = {DocumentRef(collection, key): sequence for collection, key, sequence in told["hidden"]}
+    other_names = {key: tuple(each) for key, each in header["called"].items()}
+    compared, is_english = header["compared"], header.get("english", False)
+    hidden = {DocumentRef(collection, key): sequence for collection, key, sequence in header["hidden"]}
     moved = {
-        DocumentRef(collection, key): (DocumentRef(*origin), own) for collection, key, *origin, own in told["moved"]
+        DocumentRef(collection, key): (DocumentRef(*origin), own) for collection, key, *origin, own in header["moved"]
     }
     frozen = FrozenState(
-        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called,
+        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, other_names,
         JournalPlaces(hidden, moved),
     )  # fmt: skip
-    return IndexState.of(frozen, analyser), told["watermark"], told["owner"]
+    return IndexState.of(frozen, analyser), header["watermark"], header["owner"]
 
 
 class _CheckpointArray(NamedTuple):
@@ -211,9 +211,9 @@ class _ArrayReader:
 
     def next(self) -> NDArray[Any]:
         dtype, shape = next(self._shapes)
-        found = np.ndarray(tuple(shape), dtype, self._data, self._at)
-        self._at += -(-found.nbytes // _ALIGNED) * _ALIGNED
-        return found
+        array = np.ndarray(tuple(shape), dtype, self._data, self._at)
+        self._at += -(-array.nbytes // _ALIGNED) * _ALIGNED
+        return array
 
 
 def _header_versions(labels: str) -> tuple[bytes, int, int, int, int]:
@@ -290,12 +290,12 @@ def allocate_memory(size: int, /) -> bytearray | mmap:
         return bytearray(size)
     if sys.platform == "win32":
         return mmap(-1, size)
-    found = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    memory = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     if sys.platform == "linux":
         # All of it will be written: pages of 2 MiB, if it has room for them, take a ninth of the time to get.
         with suppress(OSError):
-            found.madvise(MADV_HUGEPAGE)
-    return found
+            memory.madvise(MADV_HUGEPAGE)
+    return memory
 
 
 def _touch_pages(memory: NDArray[np.uint8]) -> None:
@@ -420,8 +420,8 @@ class SpaceIndex:
         """Return `query` with the names under which those speak whom it names otherwise, if there is room."""
         if not self._state.called:
             return query
-        spoken = frozenset(self.speakers())
-        added = [name for name in other_names(query.text, self._state.called.values()) if name in spoken]
+        speakers = frozenset(self.speakers())
+        added = [name for name in other_names(query.text, self._state.called.values()) if name in speakers]
         text = " ".join((query.text, *added))
         return replace(query, text=text) if added and len(text) <= limits.QUERY_CHARS else query
 
@@ -474,10 +474,10 @@ class SpaceIndex:
     def speakers(self, text: str | None = None, /) -> tuple[str, ...]:
         """Return everyone who speaks here, by name; with `text` those alone whose names, or other names, it holds."""
         state = self._state
-        spoken = zip(state.names.speaker.values, state.speaker_units, strict=True)
-        names = {name for name, units in spoken if name and units}
+        units_by_name = zip(state.names.speaker.values, state.speaker_units, strict=True)
+        names = {name for name, units in units_by_name if name and units}
         if text is not None:
-            names |= {name for called in state.called.values() if names.intersection(called) for name in called}
+            names |= {name for aliases in state.called.values() if names.intersection(aliases) for name in aliases}
         return tuple(sorted([name for name in names if text is None or name in text]))
 
     def planes(self) -> dict[str, int]:
@@ -491,17 +491,17 @@ class SpaceIndex:
 
     def models(self) -> dict[str, int]:
         """Return how many units have a vector, by model."""
-        return {model: kept.count for model, kept in sorted(self._state.vectors.models.items())}
+        return {model: vectors.count for model, vectors in sorted(self._state.vectors.models.items())}
 
     def dimensions_of(self, model: str, /) -> int | None:
         """Return how many numbers a vector of `model` has here; None if there is none."""
-        kept = self._state.vectors.models.get(model)
-        return kept.dimension if kept is not None else None
+        vectors = self._state.vectors.models.get(model)
+        return vectors.dimension if vectors is not None else None
 
     def unembedded(self, model: str, /) -> int:
         """Return how many units are to have a vector of `model` and have none."""
-        kept = self._state.vectors.models.get(model)
-        return self._state.embeddable - (kept.count if kept is not None else 0)
+        vectors = self._state.vectors.models.get(model)
+        return self._state.embeddable - (vectors.count if vectors is not None else 0)
 
     def stale(self, model: str, /) -> int:
         """Return how many units are to have a vector of `model` and have one of another model instead."""
@@ -512,13 +512,13 @@ class SpaceIndex:
     ) -> tuple[DocumentRef, ...]:
         """Return up to `limit` documents with such units, in the order in which they came, those in `skip` left out."""
         refs = self._state.refs
-        found: dict[DocumentRef, None] = {}
+        refs_found: dict[DocumentRef, None] = {}
         for row in self._state.unembedded(model):
             if refs[row] not in skip:
-                found[refs[row]] = None
-            if len(found) == limit:
+                refs_found[refs[row]] = None
+            if len(refs_found) == limit:
                 break
-        return tuple(found)
+        return tuple(refs_found)
 
     @property
     def units(self) -> int:

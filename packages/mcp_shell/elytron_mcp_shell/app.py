@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from starlette.types import Scope as AsgiScope
 
 
-def require_message(sent: Json, /) -> None:
+def require_message(message: Json, /) -> None:
     """Raise InvalidInput for what is no JSON-RPC message: the SDK would answer it with what it read."""
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        jsonrpc_message_adapter.validate_python(sent, by_name=False)
+        jsonrpc_message_adapter.validate_python(message, by_name=False)
     except ValidationError:
         raise InvalidInput(field="body", problem="is not a JSON-RPC message") from None
 
@@ -98,13 +98,13 @@ class InputLines:
             if not line:
                 continue
             try:
-                sent = strict_json.parse_json(line, limit=self._limit)
-                require_message(sent)
+                message = strict_json.parse_json(line, limit=self._limit)
+                require_message(message)
             except ElytronError as error:
                 assert self.refuse is not None
                 await self.refuse(_refusal_of(line, error))
                 continue
-            self._note(cast("dict[str, Any]", sent))
+            self._note(cast("dict[str, Any]", message))
             return line.decode()
         with suppress(TimeoutError):
             async with asyncio.timeout(_ANSWERS_S):
@@ -113,12 +113,12 @@ class InputLines:
                     await self._answered.wait()
         raise StopAsyncIteration
 
-    def _note(self, sent: "dict[str, Any]") -> None:
+    def _note(self, message: "dict[str, Any]") -> None:
         """Note a call that came, or that one was cancelled and may get no answer."""
-        if sent.get("method") == "notifications/cancelled":
-            self._calls.discard(cast("dict[str, Any]", sent.get("params") or {}).get("requestId", ""))
-        elif "method" in sent and sent.get("id") is not None:
-            self._calls.add(sent["id"])
+        if message.get("method") == "notifications/cancelled":
+            self._calls.discard(cast("dict[str, Any]", message.get("params") or {}).get("requestId", ""))
+        elif "method" in message and message.get("id") is not None:
+            self._calls.add(message["id"])
 
     async def _line(self) -> bytes:
         if self._is_ended:
@@ -226,19 +226,19 @@ def _refusal_of(line: bytes, error: ElytronError) -> "types.JSONRPCError":
     import mcp_types as types
 
     code = types.PARSE_ERROR if isinstance(error, InvalidJson) else types.INVALID_REQUEST
-    told = types.ErrorData(code=code, message=str(error))
-    return types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=told)
+    problem = types.ErrorData(code=code, message=str(error))
+    return types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=problem)
 
 
 def _id_of(line: bytes) -> "types.RequestId | None":
     """Return the id that a message was sent under, if it can be read."""
     try:
-        sent: object = json.loads(line)
+        message: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    found = cast("dict[str, object]", sent).get("id") if isinstance(sent, dict) else None
+    message_id = cast("dict[str, object]", message).get("id") if isinstance(message, dict) else None
     # In Python True is an int, but it is no id of JSON-RPC.
-    return found if isinstance(found, str) or type(found) is int else None
+    return message_id if isinstance(message_id, str) or type(message_id) is int else None
 
 
 def mcp_server(
@@ -367,22 +367,22 @@ class LateMcpApp:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Answer until the block ends."""
-        wanted, over = asyncio.Event(), asyncio.Event()
+        first_request, over = asyncio.Event(), asyncio.Event()
         opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
-        self._is_wanted, self._opened = wanted, opened
+        self._is_wanted, self._opened = first_request, opened
         # The SDK's task group begins and ends in one task, which is no request's.
-        keeper = asyncio.create_task(self._keep(wanted, opened, over))
+        keeper = asyncio.create_task(self._keep(first_request, opened, over))
         keeper.add_done_callback(lambda _: opened.cancel())
         try:
             yield
         finally:
             # Both are set, so that a keeper that no request has woken ends too.
             over.set()
-            wanted.set()
+            first_request.set()
             await keeper
 
-    async def _keep(self, wanted: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
-        await wanted.wait()
+    async def _keep(self, first_request: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
+        await first_request.wait()
         if over.is_set():
             return
         # These imports take long and would hold up the loop.

@@ -39,7 +39,7 @@ class PreparedArguments:
 
 
 def prepare_arguments(
-    sent: Mapping[str, Any], model: type[Value], /, *, more: Collection[str] = (), ignores_unknown: bool
+    raw_arguments: Mapping[str, Any], model: type[Value], /, *, more: Collection[str] = (), ignores_unknown: bool
 ) -> PreparedArguments:
     """Return the arguments of a tool that takes `model` and the fields `more`.
 
@@ -50,10 +50,10 @@ def prepare_arguments(
     shared = cast("Schema", described.get("$defs", {}))
     schema = _resolve_reference(described, shared)
     properties = cast("Schema", schema.get("properties", {}))
-    known = {*properties, *model.model_fields, *_earlier_names(model), *more}
-    arguments = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
+    names = {*properties, *model.model_fields, *_earlier_names(model), *more}
+    arguments = {name: value for name, value in raw_arguments.items() if name in names or not ignores_unknown}
     coerced = cast("dict[str, Any]", _coerce_object(arguments, schema, shared, 0))
-    return PreparedArguments(coerced, len(sent) - len(arguments), tuple(properties))
+    return PreparedArguments(coerced, len(raw_arguments) - len(arguments), tuple(properties))
 
 
 def _earlier_names(model: type[Value], /) -> Collection[str]:
@@ -73,10 +73,10 @@ def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any
         return value
     if not forms:
         return _coerce_form(value, schema, shared, depth)
-    chosen = schema.get("discriminator", {})
-    if isinstance(value, dict) and chosen:
-        named = chosen["mapping"].get(cast("Schema", value).get(chosen["propertyName"]))
-        forms = [_resolve_reference({"$ref": named}, shared)] if isinstance(named, str) else []
+    discriminator = schema.get("discriminator", {})
+    if isinstance(value, dict) and discriminator:
+        reference = discriminator["mapping"].get(cast("Schema", value).get(discriminator["propertyName"]))
+        forms = [_resolve_reference({"$ref": reference}, shared)] if isinstance(reference, str) else []
     for form in forms:
         if _fits_schema(value, form):
             return _coerce_form(value, form, shared, depth)

@@ -127,52 +127,59 @@ def reference_tools() -> tuple[PlainTool, ...]:
     )  # fmt: skip
 
 
-async def _create_entities(perform: Perform, asked: EntitiesRequest) -> Any:
+async def _create_entities(perform: Perform, request: EntitiesRequest) -> Any:
     drafts = [
         draft
-        for entity in asked.entities
+        for entity in request.entities
         for draft in (
             _fact_draft(_ENTITY + entity.name, entity.entity_type),
-            *(_fact_draft(_observation_draft(entity.name, told), told) for told in entity.observations),
+            *(
+                _fact_draft(_observation_draft(entity.name, observation), observation)
+                for observation in entity.observations
+            ),
         )
     ]
     return await _store_drafts(perform, drafts)
 
 
-async def _create_relations(perform: Perform, asked: RelationsRequest) -> Any:
+async def _create_relations(perform: Perform, request: RelationsRequest) -> Any:
     return await _store_drafts(
-        perform, [_fact_draft(_relation_topic(one), _relation_content(one)) for one in asked.relations]
+        perform, [_fact_draft(_relation_topic(one), _relation_content(one)) for one in request.relations]
     )
 
 
-async def _observe_entities(perform: Perform, asked: ObservationsRequest) -> Any:
+async def _observe_entities(perform: Perform, request: ObservationsRequest) -> Any:
     drafts = [
-        _fact_draft(_observation_draft(one.entity_name, told), told)
-        for one in asked.observations
-        for told in one.contents
+        _fact_draft(_observation_draft(one.entity_name, observation), observation)
+        for one in request.observations
+        for observation in one.contents
     ]
     return await _store_drafts(perform, drafts)
 
 
-async def _delete_entities(perform: Perform, asked: EntityNames) -> Any:
+async def _delete_entities(perform: Perform, request: EntityNames) -> Any:
     # Collected before the first erasure, so that no page shifts under its cursor.
-    gone = [
+    fact_ids = [
         fact_id
         async for fact_id, topic, content in _graph_facts(perform)
-        if {*_fact_names(topic, content)} & {*asked.entity_names}
+        if {*_fact_names(topic, content)} & {*request.entity_names}
     ]
-    return await _erase_facts(perform, gone)
+    return await _erase_facts(perform, fact_ids)
 
 
-async def _delete_observations(perform: Perform, asked: DeletionsRequest) -> Any:
-    topics = {_observation_draft(one.entity_name, told) for one in asked.deletions for told in one.observations}
+async def _delete_observations(perform: Perform, request: DeletionsRequest) -> Any:
+    topics = {
+        _observation_draft(one.entity_name, observation)
+        for one in request.deletions
+        for observation in one.observations
+    }
     return await _erase_facts(
         perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
     )
 
 
-async def _delete_relations(perform: Perform, asked: RelationsRequest) -> Any:
-    topics = {_relation_topic(one) for one in asked.relations}
+async def _delete_relations(perform: Perform, request: RelationsRequest) -> Any:
+    topics = {_relation_topic(one) for one in request.relations}
     return await _erase_facts(
         perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
     )
@@ -182,24 +189,24 @@ async def _read_graph(perform: Perform, _asked: GraphReadRequest) -> Any:
     return _facts_graph([(topic, content) async for _, topic, content in _graph_facts(perform)])
 
 
-async def _search_graph(perform: Perform, asked: GraphSearchRequest) -> Any:
-    found = await perform(
+async def _search_graph(perform: Perform, request: GraphSearchRequest) -> Any:
+    report = await perform(
         "recall",
         {
-            "query": asked.query,
+            "query": request.query,
             "limit": limits.RECALL_DEFAULT,
             "min_score": limits.PROJECTED_SCORE,
             "filters": {"planes": ["long_term"]},
         },
     )
-    names = {name for hit in found.get("hits", ()) for name in _fact_names(hit.get("title") or "", hit["text"])}
+    names = {name for hit in report.get("hits", ()) for name in _fact_names(hit.get("title") or "", hit["text"])}
     return await _open_entities(perform, EntityNameList(names=tuple(sorted(names))))
 
 
-async def _open_entities(perform: Perform, asked: EntityNameList) -> Any:
-    kept = [(topic, content) async for _, topic, content in _graph_facts(perform)]
+async def _open_entities(perform: Perform, request: EntityNameList) -> Any:
+    facts = [(topic, content) async for _, topic, content in _graph_facts(perform)]
     return _facts_graph(
-        [(topic, content) for topic, content in kept if {*_fact_names(topic, content)} & {*asked.names}]
+        [(topic, content) for topic, content in facts if {*_fact_names(topic, content)} & {*request.names}]
     )
 
 
@@ -224,8 +231,8 @@ async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
     """Yield the id, topic and content of every fact that is of the graph."""
     cursor: str | None = None
     while True:
-        asked: dict[str, Any] = {"limit": limits.PAGE_MAX, "filters": {"planes": ["long_term"]}}
-        page = await perform("list", asked | ({"cursor": cursor} if cursor is not None else {}))
+        request: dict[str, Any] = {"limit": limits.PAGE_MAX, "filters": {"planes": ["long_term"]}}
+        page = await perform("list", request | ({"cursor": cursor} if cursor is not None else {}))
         for item in page.get("items", ()):
             topic = item.get("title") or ""
             if topic.startswith(_ENTITY) or _relation_of(topic, item["text"]) is not None:
@@ -245,8 +252,8 @@ def _facts_graph(facts: list[tuple[str, str]]) -> Any:
         elif not _is_entity(topic):
             observed.setdefault(_entity_of(topic), []).append(text)
     entities = [
-        {"name": name, "entityType": types.get(name, "unknown"), "observations": told}
-        for name, told in observed.items()
+        {"name": name, "entityType": types.get(name, "unknown"), "observations": observations}
+        for name, observations in observed.items()
     ]
     return {"entities": entities, "relations": relations}
 
@@ -281,9 +288,9 @@ def _relation_of(topic: str, content: str) -> tuple[str, str, str] | None:
         return None
 
 
-def _observation_draft(name: str, told: str) -> str:
+def _observation_draft(name: str, observation: str) -> str:
     # A digest keeps a long observation within the bound of a topic.
-    return f"{_ENTITY}{name}/{_text_digest(told)}"
+    return f"{_ENTITY}{name}/{_text_digest(observation)}"
 
 
 def _relation_topic(relation: GraphRelation) -> str:

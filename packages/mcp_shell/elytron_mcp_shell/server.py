@@ -114,32 +114,32 @@ class McpShell:
         return server
 
     def _operations(self, principal: Principal) -> dict[str, AnyOperation]:
-        shown = operations_of(self._sets, is_operator=principal.kind in OPERATORS)
-        return {tool_name(operation): operation for operation in shown}
+        operations = operations_of(self._sets, is_operator=principal.kind in OPERATORS)
+        return {tool_name(operation): operation for operation in operations}
 
     async def _list_tools(
         self, context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         operations = self._operations(self._who(context))
-        told = (operation_tool(operation.name) for operation in operations.values())
-        tools = [*map(line_tool, self._lines.values()), *told, *map(plain_tool, self._plain.values())]
+        operation_tools = (operation_tool(operation.name) for operation in operations.values())
+        tools = [*map(line_tool, self._lines.values()), *operation_tools, *map(plain_tool, self._plain.values())]
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         operation = self._operations(self._who(context)).get(params.name)
         tool = self._lines.get(params.name) or self._plain.get(params.name)
         if operation is not None:
-            taken, more, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
+            accepts, more, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
         elif tool is not None:
-            taken, more, ignores_unknown = tool.taken, (), tool.adds_only
+            accepts, more, ignores_unknown = tool.taken, (), tool.adds_only
         else:
             raise MCPError(types.INVALID_PARAMS, "unknown tool: list the available tools")
-        prepared = prepare_arguments(params.arguments or {}, taken, more=more, ignores_unknown=ignores_unknown)
+        prepared = prepare_arguments(params.arguments or {}, accepts, more=more, ignores_unknown=ignores_unknown)
         try:
             # After the arguments have their form: what makes a call grave must not slip by as a text.
             if operation is not None:
-                asked = require_confirmed(operation, prepared.arguments, sets=self._sets)
-                result = _report_result(await self._perform(context, operation, asked))
+                confirmed = require_confirmed(operation, prepared.arguments, sets=self._sets)
+                result = _report_result(await self._perform(context, operation, confirmed))
             else:
                 assert tool is not None
                 request = envelope.decode_as(tool.taken, json.dumps(prepared.arguments).encode())
@@ -155,8 +155,8 @@ class McpShell:
             report = await self._report(context, by_name(tool.operation), tool.ask(request, self._own(context)))
             return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
 
-        async def perform(name: str, asked: dict[str, Any]) -> Any:
-            return await self._perform(context, by_name(name), asked)
+        async def perform(name: str, arguments: dict[str, Any]) -> Any:
+            return await self._perform(context, by_name(name), arguments)
 
         return _report_result(await tool.call(perform, request))
 
@@ -214,10 +214,10 @@ class McpShell:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            found = await self._resource(context, params.uri)
+            resource = await self._resource(context, params.uri)
         except ElytronError as error:
             raise MCPError(failure_of(error.key).rpc, error.message) from None
-        content = types.TextResourceContents(uri=params.uri, mime_type=_JSON, text=text_of(found))
+        content = types.TextResourceContents(uri=params.uri, mime_type=_JSON, text=text_of(resource))
         return types.ReadResourceResult(contents=[content])
 
     async def _resource(self, context: Context, uri: str) -> Any:
@@ -260,7 +260,7 @@ def _report_result(report: Any) -> types.CallToolResult:
 
 
 def _error_result(error: ElytronError) -> types.CallToolResult:
-    told = {
+    problem = {
         "key": error.key,
         "seed_key": seed_key(error.key),
         "reason": error.message,
@@ -268,7 +268,7 @@ def _error_result(error: ElytronError) -> types.CallToolResult:
         "details": error.details(),
     }
     return types.CallToolResult(
-        content=[types.TextContent(text=f"{error.key}: {error.message}")], is_error=True, _meta={ERROR: told}
+        content=[types.TextContent(text=f"{error.key}: {error.message}")], is_error=True, _meta={ERROR: problem}
     )
 
 

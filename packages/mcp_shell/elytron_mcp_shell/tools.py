@@ -103,42 +103,42 @@ class PlainTool:
         return not self.mutates or (not self.destroys and self.given is not MemoryControlReport)
 
 
-async def _add_memory(perform: Perform, asked: AddText) -> Any:
-    message = {"text": asked.text} | ({"speaker": asked.speaker} if asked.speaker else {})
-    turn = {"messages": [message], "tags": list(asked.tags)}
+async def _add_memory(perform: Perform, memory: AddText) -> Any:
+    message = {"text": memory.text} | ({"speaker": memory.speaker} if memory.speaker else {})
+    turn = {"messages": [message], "tags": list(memory.tags)}
     request: dict[str, Any] = {"write": {"kind": "transcript", "turns": [turn]}}
-    if asked.conversation is not None:
-        request["conversation"] = asked.conversation
+    if memory.conversation is not None:
+        request["conversation"] = memory.conversation
     return await perform("write", request)
 
 
-async def _propose_fact(perform: Perform, asked: PlainProposal) -> Any:
-    fact = {"topic": asked.topic, "content": asked.content, "reason": asked.reason}
+async def _propose_fact(perform: Perform, proposal: PlainProposal) -> Any:
+    fact = {"topic": proposal.topic, "content": proposal.content, "reason": proposal.reason}
     return await perform("write", {"write": {"kind": "long_term", "facts": [fact]}})
 
 
-async def _recall_memories(perform: Perform, asked: PlainQuery) -> Any:
-    return await perform("recall", {"query": asked.query, "limit": asked.limit})
+async def _recall_memories(perform: Perform, query: PlainQuery) -> Any:
+    return await perform("recall", {"query": query.query, "limit": query.limit})
 
 
-async def _list_memories(perform: Perform, asked: PlainListing) -> Any:
-    return await perform("list", {"limit": asked.limit} | ({"cursor": asked.cursor} if asked.cursor else {}))
+async def _list_memories(perform: Perform, listing: PlainListing) -> Any:
+    return await perform("list", {"limit": listing.limit} | ({"cursor": listing.cursor} if listing.cursor else {}))
 
 
-async def _get_memory(perform: Perform, asked: OneMemory) -> Any:
-    return await perform("get", {"id": asked.memory_id})
+async def _get_memory(perform: Perform, request: OneMemory) -> Any:
+    return await perform("get", {"id": request.memory_id})
 
 
-async def _delete_memory(perform: Perform, asked: OneMemory) -> Any:
-    return await perform("erase", {"ids": [asked.memory_id]})
+async def _delete_memory(perform: Perform, request: OneMemory) -> Any:
+    return await perform("erase", {"ids": [request.memory_id]})
 
 
-async def _update_memory(perform: Perform, asked: UpdateMemory) -> Any:
-    return await perform("correct", {"id": asked.memory_id, "content": asked.text})
+async def _update_memory(perform: Perform, update: UpdateMemory) -> Any:
+    return await perform("correct", {"id": update.memory_id, "content": update.text})
 
 
-async def _memory_history(perform: Perform, asked: OneMemory) -> Any:
-    return await perform("history", {"id": asked.memory_id})
+async def _memory_history(perform: Perform, request: OneMemory) -> Any:
+    return await perform("history", {"id": request.memory_id})
 
 
 def everyday_tools() -> tuple[PlainTool, ...]:
@@ -255,11 +255,11 @@ def line_tools() -> tuple[LineTool, ...]:
         LineTool("remember_fact", "Store a current fact. It replaces the old one on its topic.",
                  RememberFact, FACTS.operation, _ask_fact, _tell_write),
         LineTool("forget", "Hide memories by id. This can be undone.", ForgetRequest, "forget",
-                 lambda asked, _own: MemoryForgetRequest(ids=asked.ids), _tell_control),
+                 lambda request, _own: MemoryForgetRequest(ids=request.ids), _tell_control),
         LineTool("list_recent", "List recent memories, newest first.", ListRecent, "list",
                  _ask_list, _tell_list),
         LineTool("status", "Report how much is stored.", StatusRequest, "inspect",
-                 lambda _asked, _own: MemoryInspectionRequest(), _tell_status),
+                 lambda _request, _own: MemoryInspectionRequest(), _tell_status),
     )  # fmt: skip
 
 
@@ -268,27 +268,27 @@ _LOST = "Damage took memories that were stored here; the operator was told. What
 _DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
 
 
-def _ask_add(asked: AddLineRequest, own: Scope | None) -> Value:
-    flat = AddRequest(text=asked.text, speaker=asked.speaker, conversation=asked.conversation, tags=asked.tags)
+def _ask_add(line: AddLineRequest, own: Scope | None) -> Value:
+    flat = AddRequest(text=line.text, speaker=line.speaker, conversation=line.conversation, tags=line.tags)
     return ADD.ask(flat, own)
 
 
-def _ask_search(asked: SearchLineRequest, own: Scope | None) -> Value:
-    return SEARCH.ask(FlatSearch(query=asked.query, limit=asked.limit, conversation=asked.conversation), own)
+def _ask_search(line: SearchLineRequest, own: Scope | None) -> Value:
+    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), own)
 
 
-def _ask_context(asked: ContextLineRequest, own: Scope | None) -> Value:
-    return CONTEXT.ask(ContextRequest(query=asked.query, max_chars=asked.max_chars), own)
+def _ask_context(line: ContextLineRequest, own: Scope | None) -> Value:
+    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), own)
 
 
-def _ask_fact(asked: RememberFact, own: Scope | None) -> Value:
-    return FACTS.ask(FactRequest(topic=asked.topic, content=asked.content), own)
+def _ask_fact(line: RememberFact, own: Scope | None) -> Value:
+    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), own)
 
 
-def _ask_list(asked: ListRecent, _own: Scope | None) -> Value:
-    conversations = (asked.conversation,) if asked.conversation is not None else ()
+def _ask_list(line: ListRecent, _own: Scope | None) -> Value:
+    conversations = (line.conversation,) if line.conversation is not None else ()
     filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
-    return MemoryListRequest(limit=asked.limit, order=ListOrder.LATEST, filters=filters)
+    return MemoryListRequest(limit=line.limit, order=ListOrder.LATEST, filters=filters)
 
 
 def _tell_write(report: MemoryWriteReport) -> str:
@@ -328,14 +328,14 @@ def _decision_line(decision: ControlDecision) -> str:
 
 
 def _tell_status(report: MemoryInspectionReport) -> str:
-    held = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
-    spoken = ", ".join(report.speakers[:SPEAKERS_NAMED])
+    plane_counts = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
+    speakers = ", ".join(report.speakers[:SPEAKERS_NAMED])
     more = len(report.speakers) - SPEAKERS_NAMED
     return _loss_line(report.losses) + "\n".join(
         (
-            f"memories: {held}",
+            f"memories: {plane_counts}",
             f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",
-            f"speakers: {spoken or 'none'}{f' and {more} more' if more > 0 else ''}",
+            f"speakers: {speakers or 'none'}{f' and {more} more' if more > 0 else ''}",
             f"last stored: {as_datetime(report.last_at).date() if report.last_at is not None else 'never'}",
         )
     )
@@ -446,12 +446,12 @@ def require_confirmed(
         return arguments
     request = {name: value for name, value in arguments.items() if name != CONFIRM}
     if operation.is_grave(request):
-        told = f"it {operation.grave.value}"
+        reason = f"it {operation.grave.value}"
         if ToolSet.DESTRUCTIVE not in sets:
             tool = tool_name(operation)
-            raise PermissionRefused(f"{tool} is not allowed to do this, because {told}: enable the set 'destructive'")
+            raise PermissionRefused(f"{tool} is not allowed to do this, because {reason}: enable the set 'destructive'")
         if arguments.get(CONFIRM) != operation.name:
-            problem = f"must be {operation.name!r}, because {told}: ask the owner of the memory first"
+            problem = f"must be {operation.name!r}, because {reason}: ask the owner of the memory first"
             raise InvalidInput(field=CONFIRM, problem=problem)
     return request
 
@@ -512,26 +512,26 @@ def line_tool(tool: LineTool) -> "types.Tool":
 
 
 def _brief_field(field: dict[str, Any]) -> dict[str, Any]:
-    found = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
-    kept = {name: found[name] for name in ("type", "minimum", "maximum", "default") if name in found}
-    return kept | {"items": {"type": "string"}} if kept["type"] == "array" else kept
+    value_form = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
+    brief = {name: value_form[name] for name in ("type", "minimum", "maximum", "default") if name in value_form}
+    return brief | {"items": {"type": "string"}} if brief["type"] == "array" else brief
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
-    found = _portable_schema(schema)
-    return found if found.get("type") == "object" else found | {"type": "object"}
+    portable = _portable_schema(schema)
+    return portable if portable.get("type") == "object" else portable | {"type": "object"}
 
 
 def _portable_schema(schema: Any) -> Any:
     match schema:
         case dict():
-            found = dict(cast("dict[str, Any]", schema))
-            if r"\p{" in str(found.get("pattern")):
-                del found["pattern"]
-            for value in found.pop("patternProperties", {}).values():
-                found["additionalProperties"] = value
-            return {name: _portable_schema(value) for name, value in found.items()}
+            portable = dict(cast("dict[str, Any]", schema))
+            if r"\p{" in str(portable.get("pattern")):
+                del portable["pattern"]
+            for value in portable.pop("patternProperties", {}).values():
+                portable["additionalProperties"] = value
+            return {name: _portable_schema(value) for name, value in portable.items()}
         case list():
             return [_portable_schema(item) for item in cast("list[Any]", schema)]
         case _:

@@ -36,19 +36,19 @@ class ModelAnswer:
 def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer:
     """Return the answer that `events` of the model `name` tell. Raises ModelUnavailable, ModelRefused."""
     items: list[chat.ReplyItem] = []
-    said: list[str] = []
+    text_pieces: list[str] = []
     usage = chat.TokenUsage()
     for event in events:
         match event:
             case chat.TextDelta():
-                said.append(event.text)
+                text_pieces.append(event.text)
             case chat.ToolCall() | chat.OpaquePart():
-                _add_said(items, said)
+                _add_said(items, text_pieces)
                 items.append(event)
             case chat.TokenUsage():
                 usage = event
             case chat.ReplyFinished():
-                _add_said(items, said)
+                _add_said(items, text_pieces)
                 return ModelAnswer(chat.ModelReply(items=tuple(items)), event.reason, usage)
             case chat.ReplyFailed():
                 raise error_of(event, name=name)
@@ -65,10 +65,10 @@ async def ask(model: chat.ChatModel, request: chat.ModelRequest, /) -> ModelAnsw
         return answer_of([event async for event in events], name=model.info.name)
 
 
-def _add_said(items: list[chat.ReplyItem], said: list[str]) -> None:
-    if said:
-        items.append(chat.TextPart(text="".join(said)))
-        said.clear()
+def _add_said(items: list[chat.ReplyItem], pieces: list[str]) -> None:
+    if pieces:
+        items.append(chat.TextPart(text="".join(pieces)))
+        pieces.clear()
 
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -99,18 +99,18 @@ class StructuredAnswer(Generic[ValueT]):
 
 
 async def correct_answer(
-    asked: Callable[[AnswerCorrection | None], Awaitable[WrittenText]], shape: type[ValueT], /, *, name: str
+    request_text: Callable[[AnswerCorrection | None], Awaitable[WrittenText]], shape: type[ValueT], /, *, name: str
 ) -> ValueT:
     """Return the answer of the model `name` as a `shape`, asked for a second time if the first cannot be read.
 
     What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one. Raises
     ModelRefused if there is no answer.
     """
-    written = await asked(None)
-    read = _read_answer(written, shape)
+    answer = await request_text(None)
+    read = _read_answer(answer, shape)
     if read.value is None:
         question = correction_prompt(read.problem, schema_of(shape))
-        read = _read_answer(await asked(AnswerCorrection(written.text, question)), shape)
+        read = _read_answer(await request_text(AnswerCorrection(answer.text, question)), shape)
     if read.value is None:
         raise ModelRefused(f"the model {name!r} twice returned an answer that does not match the requested schema")
     return read.value
@@ -121,27 +121,27 @@ async def ask_for(
 ) -> StructuredAnswer[ValueT]:
     """Return the answer to `request` as a `shape`; tools are not called. Raises ModelUnavailable, ModelRefused."""
     # With tools a model could call one instead of answering.
-    wanted = request.model_copy(
+    schema_request = request.model_copy(
         update={"answer_schema": schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
     usage = chat.TokenUsage()
 
-    async def asked(correction: AnswerCorrection | None, /) -> WrittenText:
+    async def request_text(correction: AnswerCorrection | None, /) -> WrittenText:
         nonlocal usage
         more = () if correction is None else _correction_messages(correction)
-        answer = await ask(model, wanted.model_copy(update={"messages": (*wanted.messages, *more)}))
+        answer = await ask(model, schema_request.model_copy(update={"messages": (*schema_request.messages, *more)}))
         usage = usage.plus(answer.usage)
         if answer.reason is chat.FinishReason.REFUSED:
             raise ModelRefused(f"the model {model.info.name!r} refused to answer")
         return WrittenText(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
 
-    value = await correct_answer(asked, shape, name=model.info.name)
+    value = await correct_answer(request_text, shape, name=model.info.name)
     return StructuredAnswer(value, usage)
 
 
 def _correction_messages(correction: AnswerCorrection) -> tuple[chat.ModelReply, chat.InputMessage]:
-    said = chat.ModelReply(items=(chat.TextPart(text=correction.answer),))
-    return said, chat.InputMessage(role=chat.ChatRole.USER, parts=(chat.TextPart(text=correction.question),))
+    reply = chat.ModelReply(items=(chat.TextPart(text=correction.answer),))
+    return reply, chat.InputMessage(role=chat.ChatRole.USER, parts=(chat.TextPart(text=correction.question),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def _repair_json(text: str) -> object | None:
     except ImportError:
         # Without the extra, what is not JSON goes back to the model at once.
         return None
-    found: object = json_repair.loads(text)
-    return found if isinstance(found, dict | list) else None
+    value: object = json_repair.loads(text)
+    return value if isinstance(value, dict | list) else None
 
 
 _ROLES = {PromptRole.SYSTEM: chat.ChatRole.SYSTEM, PromptRole.USER: chat.ChatRole.USER}
@@ -206,7 +206,7 @@ class TextModel:
         self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
     ) -> TextCompletion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused."""
-        messages = tuple(_input_message(said) for said in prompt)
+        messages = tuple(_input_message(part) for part in prompt)
         request = chat.ModelRequest(messages=messages, answer_schema=schema, max_tokens=max_tokens)
         answer = await ask(self._model, request)
         text, usage = answer.text, answer.usage
@@ -222,8 +222,8 @@ class TextModel:
         )
 
 
-def _input_message(said: PromptMessage) -> chat.Message:
-    part = chat.TextPart(text=said.text)
-    if said.speaker is PromptRole.ASSISTANT:
+def _input_message(message: PromptMessage) -> chat.Message:
+    part = chat.TextPart(text=message.text)
+    if message.speaker is PromptRole.ASSISTANT:
         return chat.ModelReply(items=(part,))
-    return chat.InputMessage(role=_ROLES[said.speaker], parts=(part,))
+    return chat.InputMessage(role=_ROLES[message.speaker], parts=(part,))

@@ -82,10 +82,10 @@ class TurnItem(Value):
     @property
     def identity(self) -> str:
         """Return a digest that is the same for the same item in either form."""
-        seen = {"type": self.type, "role": self.role, "words": self.words.strip(), "name": self.name}
-        seen |= {"call": self.call_id, "arguments": self.arguments, "body": self.body}
+        identity_fields = {"type": self.type, "role": self.role, "words": self.words.strip(), "name": self.name}
+        identity_fields |= {"call": self.call_id, "arguments": self.arguments, "body": self.body}
         images = [part.image_url or part.file_id or part.body for part in self.content if part.type not in TEXTS]
-        return hashlib.sha256(json.dumps([seen, images], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([identity_fields, images], sort_keys=True).encode()).hexdigest()
 
 
 def json_text(value: object, /) -> str:
@@ -181,10 +181,10 @@ def _content_parts(content: object, role: str, body_of: BodyText) -> Iterator[It
             yield _content_part(dict(cast("Mapping[str, Any]", part)), kind, body_of)
 
 
-def _content_part(part: Json, said: str, body_of: BodyText) -> ItemPart:
+def _content_part(part: Json, text_type: str, body_of: BodyText) -> ItemPart:
     kind = _raw_text(part, "type")
     if kind in TEXTS and isinstance(part.get("text"), str):
-        return ItemPart(type=said, text=_raw_text(part, "text"))
+        return ItemPart(type=text_type, text=_raw_text(part, "text"))
     if kind in IMAGES:
         url: Any = part.get("image_url")
         inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}

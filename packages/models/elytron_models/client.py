@@ -229,8 +229,8 @@ def _with_schema_told(request: chat.ModelRequest) -> chat.ModelRequest:
     if request.answer_schema is None:
         return request
     text = f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{request.answer_schema}"
-    told = chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=(chat.TextPart(text=text),))
-    return request.model_copy(update={"answer_schema": None, "messages": (told, *request.messages)})
+    instruction = chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=(chat.TextPart(text=text),))
+    return request.model_copy(update={"answer_schema": None, "messages": (instruction, *request.messages)})
 
 
 def _media_type(response: "httpx.Response") -> str:

@@ -136,10 +136,10 @@ Fields = Mapping[str, object]
 def fields_of(data: bytes | str, /) -> Fields | None:
     """Return the object that `data` is as JSON, or None."""
     try:
-        found: object = json.loads(data)
+        value: object = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return cast("Fields", found) if isinstance(found, dict) else None
+    return cast("Fields", value) if isinstance(value, dict) else None
 
 
 def object_fields(value: object, /) -> Fields:
@@ -154,24 +154,24 @@ def inner_object(of: Fields, name: str, /) -> Fields:
 
 def object_list(of: Fields, name: str, /) -> list[Fields]:
     """Return the objects in the list at `name`."""
-    found = of.get(name)
-    return [object_fields(one) for one in cast("list[object]", found)] if isinstance(found, list) else []
+    value = of.get(name)
+    return [object_fields(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def text_field(of: Fields, name: str, /) -> str:
     """Return the text at `name`; half of a surrogate pair becomes a replacement character."""
-    found = of.get(name)
-    if not isinstance(found, str):
+    value = of.get(name)
+    if not isinstance(value, str):
         return ""
-    if found.isascii():
-        return found
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def count_field(of: Fields, name: str, /) -> int:
     """Return the number at `name` if it counts something, else 0."""
-    found = of.get(name)
-    return found if isinstance(found, int) and found > 0 else 0
+    value = of.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def json_text(value: object, /) -> str:
@@ -224,21 +224,21 @@ class StreamParser:
             frames = self._frames.feed(chunk)
         except FrameTooLarge:
             return self._fail(FailureReason.TOO_LARGE)
-        found = self._taken(frames)
+        events = self._taken(frames)
         # Events ahead of the bound still count, so the failure follows them.
         if self._left < 0 and not self.is_over:
-            return [*found, *self._fail(FailureReason.TOO_LARGE)]
-        return found
+            return [*events, *self._fail(FailureReason.TOO_LARGE)]
+        return events
 
     def end(self, *, is_clean: bool = True) -> list[ModelEvent]:
         """Return the events of the end of the bytes. `is_clean` is False for a connection that broke off."""
         if self.is_over:
             return []
-        found = self._taken(self._frames.end(), is_last=True, is_clean=is_clean)
-        return found if self.is_over else [*found, *self._fail(FailureReason.CUT)]
+        events = self._taken(self._frames.end(), is_last=True, is_clean=is_clean)
+        return events if self.is_over else [*events, *self._fail(FailureReason.CUT)]
 
     def _taken(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
-        found: list[ModelEvent] = []
+        parsed_events: list[ModelEvent] = []
         for frame in [*frames, *((None,) if is_last and is_clean else ())]:
             if frame is None:
                 events = self._answer.closed()
@@ -248,13 +248,13 @@ class StreamParser:
                 events = self._answer.take(event)
             else:
                 # Half an event at the end of the bytes is a cut, and anywhere else it is no stream of the dialect.
-                return [*found, *(() if is_last else self._fail(FailureReason.MALFORMED))]
-            for told in events:
-                found.append(told)
-                if isinstance(told, ReplyFinished | ReplyFailed):
+                return [*parsed_events, *(() if is_last else self._fail(FailureReason.MALFORMED))]
+            for parsed_event in events:
+                parsed_events.append(parsed_event)
+                if isinstance(parsed_event, ReplyFinished | ReplyFailed):
                     self.is_over = True
-                    return found
-        return found
+                    return parsed_events
+        return parsed_events
 
     def _fail(self, reason: FailureReason) -> list[ModelEvent]:
         self.is_over = True
@@ -263,8 +263,8 @@ class StreamParser:
 
 def parse_answer(parser: StreamParser, chunks: Iterable[bytes], /) -> list[ModelEvent]:
     """Return the events of a whole answer."""
-    found = [event for chunk in chunks for event in parser.feed(chunk)]
-    return [*found, *parser.end()]
+    events = [event for chunk in chunks for event in parser.feed(chunk)]
+    return [*events, *parser.end()]
 
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -322,17 +322,17 @@ def bearer_header(key: str, /) -> dict[str, str]:
 
 def parse_object(json: str, /, *, field: str) -> Fields:
     """Return the object that `json` is. Raises InvalidInput."""
-    found = fields_of(json)
-    if found is None:
+    fields = fields_of(json)
+    if fields is None:
         raise InvalidInput(field=field, problem="is not a JSON object")
-    return found
+    return fields
 
 
 def arguments_of(call: chat.ToolCall, /) -> Fields:
     """Return the arguments of a call as an object, also where the model wrote none."""
     # A model may write no object, but servers take nothing else back.
-    found = fields_of(call.arguments or "{}")
-    return found if found is not None else {"arguments": call.arguments}
+    arguments = fields_of(call.arguments or "{}")
+    return arguments if arguments is not None else {"arguments": call.arguments}
 
 
 def returned_item(item: chat.OpaquePart, target: ModelTarget, /) -> Fields | None:
@@ -364,16 +364,16 @@ def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
     Reference data and words stay apart, with a word of the model between them: a rule about the one is never a rule
     about the other.
     """
-    found: list[chat.Message] = []
+    joined_messages: list[chat.Message] = []
     for message in messages:
-        last = found[-1] if found else None
+        last = joined_messages[-1] if joined_messages else None
         if isinstance(message, chat.InputMessage) and isinstance(last, chat.InputMessage) and last.role == message.role:
             if last.is_reference == message.is_reference:
-                found[-1] = last.model_copy(update={"parts": (*last.parts, *message.parts)})
+                joined_messages[-1] = last.model_copy(update={"parts": (*last.parts, *message.parts)})
                 continue
-            found.append(chat.ModelReply(items=(chat.TextPart(text=PARTED),)))
-        found.append(message)
-    return found
+            joined_messages.append(chat.ModelReply(items=(chat.TextPart(text=PARTED),)))
+        joined_messages.append(message)
+    return joined_messages
 
 
 def output_tokens(request: chat.ModelRequest, /) -> int:
@@ -381,11 +381,11 @@ def output_tokens(request: chat.ModelRequest, /) -> int:
     return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
 
 
-def require_effort(request: chat.ModelRequest, known: Collection[str], /) -> str | None:
-    """Return the effort of a request, None for none. Raises InvalidInput for one that is not among the `known`."""
+def require_effort(request: chat.ModelRequest, supported_efforts: Collection[str], /) -> str | None:
+    """Return the effort of a request, or None. Raises InvalidInput unless it is among `supported_efforts`."""
     effort = request.reasoning_effort
-    if effort is not None and effort not in known:
-        there = ", ".join(sorted(known))
+    if effort is not None and effort not in supported_efforts:
+        there = ", ".join(sorted(supported_efforts))
         raise InvalidInput(field="reasoning.effort", problem=f"is not supported by this model's dialect: {there}")
     return effort
 

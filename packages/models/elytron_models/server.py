@@ -197,26 +197,26 @@ def failure_of(error: Fields, /, *, status: int | None = None) -> ReplyFailed:
     for code in (text_field(error, "code"), text_field(error, "type")):
         if (reason := _CODES.get(code)) is not None:
             return ReplyFailed(reason=reason, status=status)
-    said = text_field(error, "message").lower()
+    message = text_field(error, "message").lower()
     for phrase, reason in _PHRASES.items():
-        if phrase in said:
+        if phrase in message:
             return ReplyFailed(reason=reason, status=status)
     return ReplyFailed(reason=_of_status(status), status=status)
 
 
 def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> ReplyFailed:
     """Return the failure of an answer with another status than 200."""
-    told = fields_of(body) or {}
-    error = inner_object(told, "error") or {"message": text_field(told, "error") or text_field(told, "message")}
+    answer = fields_of(body) or {}
+    error = inner_object(answer, "error") or {"message": text_field(answer, "error") or text_field(answer, "message")}
     return failure_of(error, status=status).model_copy(update={"retry_after_s": retry_after_s})
 
 
 def error_of(failed: ReplyFailed, /, *, name: str, kind: str = "model") -> ModelError:
     """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
-    made = ModelUnavailable if failed.is_passing else ModelRefused
-    told = _TOLD[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
-    error = made(f"the {kind} {name!r} {told}{status}")
+    error_type = ModelUnavailable if failed.is_passing else ModelRefused
+    description = _TOLD[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
+    error = error_type(f"the {kind} {name!r} {description}{status}")
     error.retry_after_s = failed.retry_after_s
     return error
 
@@ -370,18 +370,18 @@ async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
     """
     import httpx
 
-    left = limits.MODEL_REFUSAL_BYTES
+    remaining_bytes = limits.MODEL_REFUSAL_BYTES
     try:
         async with asyncio.timeout(limits.MODEL_DRAIN_S):
             async for chunk in chunks:
-                left -= len(chunk)
-                if left < 0:
+                remaining_bytes -= len(chunk)
+                if remaining_bytes < 0:
                     return
     except (TimeoutError, httpx.HTTPError, httpx.StreamError):
         return
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> int:
-    told = headers.get("retry-after", "")
+    header = headers.get("retry-after", "")
     # A date, or a number that no caller would wait for, is not heeded.
-    return int(told) if told.isdecimal() and len(told) <= 6 else 0
+    return int(header) if header.isdecimal() and len(header) <= 6 else 0

@@ -44,18 +44,18 @@ async def read_beginning(response: "httpx.Response", /, *, limit: int) -> bytes:
 
 
 async def request_within(
-    client: "httpx.AsyncClient", /, method: str, url: str, *, limit: int, **sent: Any
+    client: "httpx.AsyncClient", /, method: str, url: str, *, limit: int, **options: Any
 ) -> "httpx.Response":
     """Return the answer to a request with its body. Raises as `read_body`."""
-    response = await client.send(client.build_request(method, url, **sent), stream=True)
+    response = await client.send(client.build_request(method, url, **options), stream=True)
     return _read_response(response, await read_body(response, limit=limit))
 
 
 def blocking_request_within(
-    client: "httpx.Client", /, method: str, url: str, *, limit: int, **sent: Any
+    client: "httpx.Client", /, method: str, url: str, *, limit: int, **options: Any
 ) -> "httpx.Response":
     """Return the answer to a request with its body. Raises as `read_body`."""
-    response = client.send(client.build_request(method, url, **sent), stream=True)
+    response = client.send(client.build_request(method, url, **options), stream=True)
     body = bytearray()
     try:
         for chunk in response.iter_bytes():
@@ -111,12 +111,16 @@ def bound_items(
     eight at most, whatever the server answers.
     """
     first_items: list[ItemT] = []
-    dropped, left = 0, bounds.chars
+    dropped, remaining_chars = 0, bounds.chars
     for item in items:
-        if len(first_items) == bounds.items or left <= 0:
+        if len(first_items) == bounds.items or remaining_chars <= 0:
             dropped += 1
             continue
-        within = clip(item, min(bounds.item_chars, left)) if size(item) > min(bounds.item_chars, left) else item
-        left -= size(within)
+        within = (
+            clip(item, min(bounds.item_chars, remaining_chars))
+            if size(item) > min(bounds.item_chars, remaining_chars)
+            else item
+        )
+        remaining_chars -= size(within)
         first_items.append(within)
     return BoundedItems(tuple(first_items), dropped)

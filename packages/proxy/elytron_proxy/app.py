@@ -115,8 +115,8 @@ class ProxyApp:
         shape = dialect or _shape_of(path)
         self.figures.count(ProxyFigure.CALLS)
         try:
-            asked, caller = await self._entered(scope, receive, path)
-            await self._answered(asked, caller, dialect, receive, send)
+            call, caller = await self._entered(scope, receive, path)
+            await self._answered(call, caller, dialect, receive, send)
         except RefusedCall as refused:
             self.figures.count(ProxyFigure.REFUSED)
             await _send_refusal(shape, refused.refusal, send)
@@ -131,8 +131,8 @@ class ProxyApp:
         self._require_host(scope, headers)
         self._require_passed(scope["method"], path)
         peer = scope["client"][0] if scope.get("client") else None
-        told = scope.get("state", {}).get("request_id")
-        request_id = told if isinstance(told, str) else self._parts.memory.new_id()
+        state_id = scope.get("state", {}).get("request_id")
+        request_id = state_id if isinstance(state_id, str) else self._parts.memory.new_id()
         # Keys are in the store, which may not answer.
         try:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
@@ -146,59 +146,59 @@ class ProxyApp:
         return AskedCall(scope["method"], path, query, headers.items(), body, caller.space), caller
 
     async def _answered(
-        self, asked: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
+        self, call: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
         # Without memory nothing of the space is used or shown, so that its lock is no reason.
         space = caller.space if caller.use is not MemoryUse.OFF else None
         guard = StreamGuard(
             self._entrance, caller.principal, caller.current_credential, transport=_TRANSPORT, space=space
         )
-        begun = BegunAnswer(send, guard)
+        answer = BegunAnswer(send, guard)
         is_remembering = dialect is not None and space is not None
         caller = self._parts.memory.timed(caller, may_rest=is_remembering)
         # A store that does not answer in time has no reason; the call goes on without memory.
         with suppress(MemoryDown):
             if (reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
                 raise reason
-        if asked.path == CAPABILITIES and asked.method == "GET":
+        if call.path == CAPABILITIES and call.method == "GET":
             await _send_answer(200, self._capabilities(), send)
-        elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
-            await _send_answer(200, await self._listed(asked), send)
-        elif dialect is None and (kept := await self._kept(asked, caller)) is not None:
-            await _send_answer(200, kept, send)
-        elif self._is_foreign(asked, caller):
+        elif call.path in LISTS and call.method == "GET" and len(self._settings.upstreams) > 1:
+            await _send_answer(200, await self._listed(call), send)
+        elif dialect is None and (stored_response := await self._kept(call, caller)) is not None:
+            await _send_answer(200, stored_response, send)
+        elif self._is_foreign(call, caller):
             raise RefusedCall(_NO_RESPONSE)
         elif dialect is None:
-            passage = AnswerPassage(self._parts.upstreams, self.figures, begun.send)
-            await self._until_gone(receive, self._pass(passage, asked), begun, leave=None)
+            passage = AnswerPassage(self._parts.upstreams, self.figures, answer.send)
+            await self._until_gone(receive, self._pass(passage, call), answer, leave=None)
         else:
-            exchange = ProxyExchange(self._parts, dialect, caller, asked, begun.send)
+            exchange = ProxyExchange(self._parts, dialect, caller, call, answer.send)
             try:
                 leave = exchange.leave if self._settings.finish else None
-                await self._until_gone(receive, exchange.run(), begun, leave=leave)
+                await self._until_gone(receive, exchange.run(), answer, leave=leave)
             finally:
                 # The turn is kept even if the client left and this call is cancelled.
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
-    async def _kept(self, asked: AskedCall, caller: ProxyCaller) -> Fields | None:
+    async def _kept(self, call: AskedCall, caller: ProxyCaller) -> Fields | None:
         """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
-        retrieval = retrieval_of(asked) if caller.use is not MemoryUse.OFF else None
+        retrieval = retrieval_of(call) if caller.use is not MemoryUse.OFF else None
         if retrieval is None:
             return None
         try:
-            return await retrieve_response(self._parts.memory, self._parts.responses, caller, asked, retrieval)
+            return await retrieve_response(self._parts.memory, self._parts.responses, caller, call, retrieval)
         except MemoryDown:
             raise RefusedCall(DOWN) from None
 
-    async def _pass(self, passage: AnswerPassage, asked: AskedCall) -> None:
-        await passage.all(await passage.ask(asked, model=_model_of(asked)), AnswerHeaders(MemoryUse.OFF.value))
+    async def _pass(self, passage: AnswerPassage, call: AskedCall) -> None:
+        await passage.all(await passage.ask(call, model=_model_of(call)), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _until_gone(
         self,
         receive: Receive,
         work: Coroutine[Any, Any, None],
-        begun: "BegunAnswer",
+        answer: "BegunAnswer",
         *,
         leave: Callable[[], None] | None,
     ) -> None:
@@ -208,7 +208,7 @@ class ProxyApp:
         """
         task = asyncio.ensure_future(work)
         disconnect = asyncio.ensure_future(client_gone(receive))
-        refused = asyncio.ensure_future(_stream_refusal(begun.guard))
+        refused = asyncio.ensure_future(_stream_refusal(answer.guard))
         is_refused = False
         try:
             await asyncio.wait({task, disconnect, refused}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,24 +227,26 @@ class ProxyApp:
                 one.cancel()
             await asyncio.gather(task, disconnect, refused, return_exceptions=True)
         if is_refused:
-            await begun.cut()
+            await answer.cut()
 
-    async def _listed(self, asked: AskedCall) -> Fields:
+    async def _listed(self, call: AskedCall) -> Fields:
         """Return the models of all upstreams, each once, in their order."""
-        where = LISTS[asked.path]
-        found: dict[str, object] = {}
+        where = LISTS[call.path]
+        models: dict[str, object] = {}
         for upstream in self._parts.upstreams.all:
             try:
                 response = await self._parts.upstreams.send(
-                    upstream, "GET", asked.path, query="", headers=asked.headers, space=asked.space, body=None
+                    upstream, "GET", call.path, query="", headers=call.headers, space=call.space, body=None
                 )
             # A server that is down does not hide the models of the others.
             except UnansweredCall:
                 continue
-            told = fields_of(await read_beginning(response, limit=limits.LISTED_BYTES)) or {}
-            for item in items_of(told, where):
-                found.setdefault(text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item)
-        return {**({"object": "list"} if where == "data" else {}), where: list(found.values())}
+            listing = fields_of(await read_beginning(response, limit=limits.LISTED_BYTES)) or {}
+            for item in items_of(listing, where):
+                models.setdefault(
+                    text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item
+                )
+        return {**({"object": "list"} if where == "data" else {}), where: list(models.values())}
 
     def _capabilities(self) -> Fields:
         settings = self._settings
@@ -272,9 +274,9 @@ class ProxyApp:
         if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
             raise RefusedCall(_NOT_PASSED)
 
-    def _is_foreign(self, asked: AskedCall, caller: ProxyCaller) -> bool:
+    def _is_foreign(self, call: AskedCall, caller: ProxyCaller) -> bool:
         """Return whether a request names a thing at the model server that another user may own."""
-        route = route_of(asked.method, asked.path, (*PASS_ROUTES, *self._settings.passed))
+        route = route_of(call.method, call.path, (*PASS_ROUTES, *self._settings.passed))
         return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
 
     def _require_host(self, scope: Scope, headers: Headers) -> None:
@@ -338,12 +340,12 @@ def _has_body(headers: Headers) -> bool:
     return headers.get(_LENGTH, "0") != "0" or "transfer-encoding" in headers
 
 
-def _model_of(asked: AskedCall) -> str:
+def _model_of(call: AskedCall) -> str:
     """Return which model a request is about, where it says so."""
-    if asked.path.startswith("/v1/models/"):
-        return unquote(asked.path.removeprefix("/v1/models/"))
-    told = fields_of(asked.body) if asked.body[:1] == b"{" else None
-    return text_field(told or {}, "model") or text_field(told or {}, "name")
+    if call.path.startswith("/v1/models/"):
+        return unquote(call.path.removeprefix("/v1/models/"))
+    body = fields_of(call.body) if call.body[:1] == b"{" else None
+    return text_field(body or {}, "model") or text_field(body or {}, "name")
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
@@ -422,8 +424,8 @@ async def _send_refusal(shape: PromptDialect, refusal: CallRefusal, send: Send) 
     await _send_answer(refusal.status, shape.refused(refusal), send)
 
 
-async def _send_answer(status: int, told: Fields, send: Send) -> None:
-    data = json_text(told).encode("utf-8", "replace")
+async def _send_answer(status: int, document: Fields, send: Send) -> None:
+    data = json_text(document).encode("utf-8", "replace")
     headers = [(b"content-type", _JSON.encode()), (b"content-length", str(len(data)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="elytron"'))

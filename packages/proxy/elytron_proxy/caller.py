@@ -64,40 +64,42 @@ async def caller_of(
         use=_memory_use(settings, headers),
         conversation=_caller_conversation(headers),
         credential=credential,
-        call_id=next((told for name in names.REQUEST_IDS if (told := headers.get(name))), None),
+        call_id=next(
+            (request_id_header for name in names.REQUEST_IDS if (request_id_header := headers.get(name))), None
+        ),
         parts={part: _named_field(headers[name], name) for name, part in names.SCOPES.items() if name in headers},
     )
 
 
 def _caller_space(principal: Principal, settings: ProxySettings, headers: Headers, *, peer: str | None) -> SpaceId:
     """Return whose memory it is: the credential's own space, else what a trusted peer says, else the default one."""
-    told = next(((name, headers[name]) for name in names.USERS if name in headers), None)
-    if told is not None and not settings.is_trusted(peer):
-        raise PermissionRefused(f"{told[0]} names a user, which only trusted peers may do: see --trusted-peer")
+    user_header = next(((name, headers[name]) for name in names.USERS if name in headers), None)
+    if user_header is not None and not settings.is_trusted(peer):
+        raise PermissionRefused(f"{user_header[0]} names a user, which only trusted peers may do: see --trusted-peer")
     if principal.space is not None:
-        if told is not None and told[1] != principal.space:
-            raise PermissionRefused(f"{told[0]} names a user other than the credential's")
+        if user_header is not None and user_header[1] != principal.space:
+            raise PermissionRefused(f"{user_header[0]} names a user other than the credential's")
         return principal.space
-    space = _named_field(told[1], told[0]) if told is not None else settings.space
+    space = _named_field(user_header[1], user_header[0]) if user_header is not None else settings.space
     if is_reserved(cast("SpaceId", space)):
         raise PermissionRefused("this space is reserved for the server")
     return SpaceId(space)
 
 
 def _caller_conversation(headers: Headers) -> str | None:
-    told = next(((name, headers[name]) for name in names.CONVERSATIONS if headers.get(name)), None)
-    return _named_field(told[1], told[0]) if told is not None else None
+    conversation_header = next(((name, headers[name]) for name in names.CONVERSATIONS if headers.get(name)), None)
+    return _named_field(conversation_header[1], conversation_header[0]) if conversation_header is not None else None
 
 
 def _memory_use(settings: ProxySettings, headers: Headers) -> MemoryUse:
-    told = headers.get(names.MEMORY)
-    if told is None:
+    header = headers.get(names.MEMORY)
+    if header is None:
         return settings.memory
     try:
-        return MemoryUse(told.strip().lower())
+        return MemoryUse(header.strip().lower())
     except ValueError:
-        known = ", ".join(use.value for use in MemoryUse)
-        raise InvalidInput(field=names.MEMORY, problem=f"must be one of {known}") from None
+        choices = ", ".join(use.value for use in MemoryUse)
+        raise InvalidInput(field=names.MEMORY, problem=f"must be one of {choices}") from None
 
 
 def _named_field(value: str, field: str) -> str:

@@ -67,29 +67,29 @@ class ConversationFinder:
         self._said: LruCache[str, list[tuple[str, str]]] = LruCache(limits.BLOCKS)
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
-    async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, named: str | None) -> RequestThread:
-        """Return the position of the request; `named` is its conversation, if the request names one.
+    async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, name: str | None) -> RequestThread:
+        """Return the position of the request; `name` is its conversation, if the request names one.
 
         Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
         or none, begin another. Raises MemoryDown.
         """
         start = start_of(prompt)
-        asked = _link_digest(start, "user", prompt.said)
-        opened = await self._opened(caller, asked) if prompt.has_tools_used else None
-        if opened is not None and named in {None, opened.conversation}:
+        question_digest = _link_digest(start, "user", prompt.said)
+        opened = await self._opened(caller, question_digest) if prompt.has_tools_used else None
+        if opened is not None and name in {None, opened.conversation}:
             return RequestThread(
                 opened.conversation,
                 opened.turn,
                 start,
-                asked,
-                is_named=named is not None,
-                is_shown=named is None,
+                question_digest,
+                is_named=name is not None,
+                is_shown=name is None,
                 is_open=True,
             )
-        turn = _turn_of(caller, asked) or self._memory.new_id()
-        if named is not None:
-            return RequestThread(named, turn, start, asked, is_named=True)
-        fresh = RequestThread(f"chat-{turn}", turn, start, asked)
+        turn = _turn_of(caller, question_digest) or self._memory.new_id()
+        if name is not None:
+            return RequestThread(name, turn, start, question_digest, is_named=True)
+        fresh = RequestThread(f"chat-{turn}", turn, start, question_digest)
         # Without earlier messages, it could continue any conversation.
         if start == _START:
             return fresh
@@ -102,7 +102,7 @@ class ConversationFinder:
             return fresh
         conversation = text_field(node, "conversation")
         parent = ParentTurn(start, item.version, conversation)
-        return RequestThread(conversation, turn, start, asked, is_shown=True, parent=parent)
+        return RequestThread(conversation, turn, start, question_digest, is_shown=True, parent=parent)
 
     async def is_kept(self, caller: ProxyCaller, end: bytes, /) -> bool:
         """Return whether the turn with this end is stored already. Raises MemoryDown."""
@@ -152,20 +152,22 @@ class ConversationFinder:
         places: list[tuple[int, bytes]] = []
         digest = _START
         for exchange in prompt.earlier:
-            asked = _link_digest(digest, "user", exchange.said)
-            digest = end_of(asked, exchange.answered)
+            question_digest = _link_digest(digest, "user", exchange.said)
+            digest = end_of(question_digest, exchange.answered)
             if exchange.has_tools_used and exchange.at >= 0:
-                places.append((exchange.at, asked))
-        found = [(at, await self._stored(caller, asked)) for at, asked in places[-limits.BLOCKS_BEFORE :]]
-        return [(at, block) for at, block in found if block is not None and block.text]
+                places.append((exchange.at, question_digest))
+        blocks = [
+            (at, await self._stored(caller, question_digest)) for at, question_digest in places[-limits.BLOCKS_BEFORE :]
+        ]
+        return [(at, block) for at, block in blocks if block is not None and block.text]
 
-    async def _stored(self, caller: ProxyCaller, asked: bytes) -> PromptBlock | None:
-        item = await self._read(caller, _BLOCKS, asked)
+    async def _stored(self, caller: ProxyCaller, question_digest: bytes) -> PromptBlock | None:
+        item = await self._read(caller, _BLOCKS, question_digest)
         if item is None:
             return None
-        kept: Fields = object_fields(item.value)
-        recalled = kept.get("recalled")
-        return PromptBlock(decode_shelved(text_field(kept, "text")), recalled if isinstance(recalled, int) else 0)
+        fields: Fields = object_fields(item.value)
+        recalled = fields.get("recalled")
+        return PromptBlock(decode_shelved(text_field(fields, "text")), recalled if isinstance(recalled, int) else 0)
 
     def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
         """Hold the block of a turn for its further calls."""
@@ -178,8 +180,8 @@ class ConversationFinder:
 
     def is_quoted(self, caller: ProxyCaller, prompt: CallPrompt, /) -> bool:
         """Return whether a first message quotes a turn, both sides of it: a program asks about the chat, no person."""
-        said = () if prompt.earlier else self._said.get(caller.space, ())
-        return any(answer and asked in prompt.said and answer in prompt.said for asked, answer in said)
+        exchanges = () if prompt.earlier else self._said.get(caller.space, ())
+        return any(answer and question in prompt.said and answer in prompt.said for question, answer in exchanges)
 
     async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
@@ -197,11 +199,11 @@ class ConversationFinder:
         self._open[caller.space, thread.asked] = opened
         block = await self._held(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
-        kept: dict[str, JsonValue] = {"text": encode_shelved(block.text), "recalled": block.recalled}
+        block_fields: dict[str, JsonValue] = {"text": encode_shelved(block.text), "recalled": block.recalled}
         # The block first, for an open turn is read together with it.
-        await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
-        told: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
-        await self._memory.put(caller, _OPEN_TURNS, key, told, ttl_s=ttl_s)
+        await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)
+        turn_fields: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
+        await self._memory.put(caller, _OPEN_TURNS, key, turn_fields, ttl_s=ttl_s)
         if not thread.is_named:
             await self.note(caller, thread, end_of(thread.asked, ""))
 
@@ -216,15 +218,15 @@ class ConversationFinder:
         block = self._blocks.get((caller.space, thread.asked))
         return block if block is not None and await self._memory.has_all(caller, block) else None
 
-    async def _opened(self, caller: ProxyCaller, asked: bytes) -> _OpenTurn | None:
-        known = self._open.get((caller.space, asked))
-        if known is not None:
-            return known
-        item = await self._read(caller, _OPEN_TURNS, asked)
+    async def _opened(self, caller: ProxyCaller, question_digest: bytes) -> _OpenTurn | None:
+        open_turn = self._open.get((caller.space, question_digest))
+        if open_turn is not None:
+            return open_turn
+        item = await self._read(caller, _OPEN_TURNS, question_digest)
         if item is None:
             return None
-        kept: Fields = object_fields(item.value)
-        return _OpenTurn(text_field(kept, "conversation"), text_field(kept, "turn"))
+        fields: Fields = object_fields(item.value)
+        return _OpenTurn(text_field(fields, "conversation"), text_field(fields, "turn"))
 
     async def _read(self, caller: ProxyCaller, shelf: Shelf, digest: bytes) -> Record | None:
         """Return the record about what was said so; None if there is none, as before the first write of a space."""
@@ -248,9 +250,9 @@ def start_of(prompt: CallPrompt, /) -> bytes:
     return digest
 
 
-def end_of(asked: bytes, answer: str, /) -> bytes:
-    """Return the digest of a conversation whose last question, `asked`, got this answer."""
-    return _link_digest(asked, "assistant", spoken_answer(answer))
+def end_of(question_digest: bytes, answer: str, /) -> bytes:
+    """Return the digest of a conversation whose last question, `question_digest`, got this answer."""
+    return _link_digest(question_digest, "assistant", spoken_answer(answer))
 
 
 def continued_by(context: str, /) -> bytes:
@@ -258,15 +260,17 @@ def continued_by(context: str, /) -> bytes:
     return _link_digest(_START, "context", context)
 
 
-def _link_digest(before: bytes, role: str, said: str) -> bytes:
+def _link_digest(before: bytes, role: str, words: str) -> bytes:
     """Return the digest of what was said after `before`; white space does not count, which clients change."""
-    told = " ".join(said.split())
-    return hashlib.blake2b(f"{role}\0{told}".encode("utf-8", "surrogatepass"), digest_size=20, key=before).digest()
+    normalised = " ".join(words.split())
+    return hashlib.blake2b(
+        f"{role}\0{normalised}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
+    ).digest()
 
 
-def _turn_of(caller: ProxyCaller, asked: bytes) -> str | None:
+def _turn_of(caller: ProxyCaller, question_digest: bytes) -> str | None:
     """Return the id of the turn of a call that its client names, so that a repeat has the same."""
     if caller.call_id is None:
         return None
-    told = caller.call_id.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=16, key=asked).hexdigest()
+    call_id = caller.call_id.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(call_id, digest_size=16, key=question_digest).hexdigest()

@@ -38,19 +38,19 @@ class DemonstratedCall(Value):
 @asynccontextmanager
 async def scripted_model() -> AsyncGenerator[str]:
     """Yield the URL of a model that answers in Ollama's dialect from the last message."""
-    seen: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(_answer_scripted(reader, writer))
-        seen.add(task)
-        task.add_done_callback(seen.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        await asyncio.gather(*seen, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[DemonstratedCall, ...]:
@@ -63,16 +63,16 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
         settings = ClientSettings(extra="proxy", purpose="the demonstration", url="http://proxy", timeout_s=TIMEOUT_S)
         async with app.running(), http_client(settings, transport=httpx.ASGITransport(app=app)) as client:
             calls: list[DemonstratedCall] = []
-            for conversation, said in enumerate((TOLD, ASKED), 1):
-                body = {"model": "scripted", "messages": [{"role": "user", "content": said}]}
+            for conversation, message in enumerate((TOLD, ASKED), 1):
+                body = {"model": "scripted", "messages": [{"role": "user", "content": message}]}
                 answer = await client.post("/api/chat", json=body)
-                told = [fields_of(line) or {} for line in answer.content.splitlines()]
-                placed = "".join(text_field(line, "prompt") for line in told).removeprefix(said).strip()
+                lines = [fields_of(line) or {} for line in answer.content.splitlines()]
+                placed = "".join(text_field(line, "prompt") for line in lines).removeprefix(message).strip()
                 calls.append(
                     DemonstratedCall(
                         conversation=conversation,
-                        said=said,
-                        answered="".join(text_field(inner_object(line, "message"), "content") for line in told),
+                        said=message,
+                        answered="".join(text_field(inner_object(line, "message"), "content") for line in lines),
                         recalled=int(answer.headers.get("x-elytron-recalled", "0")),
                         placed=placed,
                     )
@@ -84,15 +84,15 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
 async def _answer_scripted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
-    asked = fields_of(await reader.readexactly(length)) or {}
-    said = text_field(object_list(asked, "messages")[-1], "content")
-    known = _NAME.search(said)
-    if said.startswith(ASKED):
-        words = f"Your boat is called {known[1]}." if known is not None else "You have not told me."
+    request = fields_of(await reader.readexactly(length)) or {}
+    message = text_field(object_list(request, "messages")[-1], "content")
+    name_match = _NAME.search(message)
+    if message.startswith(ASKED):
+        words = f"Your boat is called {name_match[1]}." if name_match is not None else "You have not told me."
     else:
         words = "I will keep that in mind."
     lines = (
-        {"message": {"role": "assistant", "content": words}, "done": False, "prompt": said},
+        {"message": {"role": "assistant", "content": words}, "done": False, "prompt": message},
         {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
     )
     writer.write(_HEAD + b"".join(json.dumps(line).encode() + b"\n" for line in lines))

@@ -131,9 +131,9 @@ class ExchangeCommit:
     async def _open(self) -> RequestThread:
         """Store what the person said, whose answer waits for tools; that answer completes the turn, if it comes."""
         conversations, caller = self.parts.conversations, self.caller
-        known = self.thread if self.thread.is_open else await conversations.reopened(caller, self.thread)
-        if known is not None:
-            return known
+        open_thread = self.thread if self.thread.is_open else await conversations.reopened(caller, self.thread)
+        if open_thread is not None:
+            return open_thread
         thread = await conversations.claim(caller, self.thread)
         await self._store(thread, self._turn(thread, "", delivery=TurnDelivery.USER_ONLY, uses_tools=True))
         await conversations.open(caller, thread)
@@ -146,38 +146,38 @@ class ExchangeCommit:
     async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""
         conversations, caller = self.parts.conversations, self.caller
-        said = spoken_answer(self.prompt.begun + answer.text)
+        reply = spoken_answer(self.prompt.begun + answer.text)
         context = answer.witness.ended.get("context")
-        end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
+        end = continued_by(json_text(context)) if context else end_of(self.thread.asked, reply)
         is_new = not self.thread.is_named and not self.thread.is_open
         # A request that is repeated without a name would store its turn twice.
         if is_new and await conversations.is_kept(caller, end):
             return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
-        report = await self._store(thread, self._turn(thread, said, uses_tools=answer.has_tools_used))
+        report = await self._store(thread, self._turn(thread, reply, uses_tools=answer.has_tools_used))
         # The open turn ends only when the whole one is stored.
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
             await conversations.note(caller, thread, end)
-        conversations.note_said(caller, self.prompt, said)
+        conversations.note_said(caller, self.prompt, reply)
         return thread, ProxyFigure.COMMITTED if report.changed else ProxyFigure.DUPLICATE
 
     def _turn(
-        self, thread: RequestThread, said: str, *, uses_tools: bool, delivery: TurnDelivery = TurnDelivery.DELIVERED
+        self, thread: RequestThread, reply: str, *, uses_tools: bool, delivery: TurnDelivery = TurnDelivery.DELIVERED
     ) -> TurnDraft:
         is_task = self.prompt.is_task
         # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
-        told = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=self.prompt.said)
+        question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=self.prompt.said)
         beside = (
             (Message(role=EvidenceRole.TOOL, text=self.prompt.beside[: core_limits.MESSAGE_CHARS]),)
             if self.prompt.beside
             else ()
         )
-        answer = (Message(role=EvidenceRole.ASSISTANT, text=said),) if said else ()
+        answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
         return TurnDraft(
             host_id=thread.turn,
-            messages=(told, *beside, *answer),
+            messages=(question, *beside, *answer),
             delivery=delivery,
             metadata={CONVERSATION: thread.conversation, **({PRIVATE_FLAG: True} if is_task else {})},
             source=TurnSource(
@@ -208,14 +208,14 @@ class ProxyExchange:
     """One call of a dialect, with memory. What memory cannot do never fails the call, unless it is required."""
 
     def __init__(
-        self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, asked: AskedCall, send: Send, /
+        self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, call: AskedCall, send: Send, /
     ) -> None:
         self._parts = parts
         self._dialect = dialect
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
         self._caller = caller = replace(caller, deadline=NO_DEADLINE)
-        self._asked = asked
+        self._asked = call
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
         self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
         self._continuation: ContinuedRequest | None = None
@@ -252,8 +252,8 @@ class ProxyExchange:
         placed = self._placed(body, self._prompt)
         if self._block.text:
             self._parts.figures.count(ProxyFigure.RECALLED)
-        sent = await self._written(placed)
-        response = await self._passage.ask(sent, model=self._model)
+        request = await self._written(placed)
+        response = await self._passage.ask(request, model=self._model)
         read: PeekedAnswer | None = None
         # Sealed reasoning that this server cannot open is left out, once.
         if response.status_code == _UNREADABLE and (other := self._without_sealed(placed)) is not None:
@@ -284,8 +284,8 @@ class ProxyExchange:
         await response.aclose()
         return True
 
-    async def _pass(self, asked: AskedCall) -> None:
-        await self._passage.all(await self._passage.ask(asked, model=self._model), AnswerHeaders(MemoryUse.OFF.value))
+    async def _pass(self, call: AskedCall) -> None:
+        await self._passage.all(await self._passage.ask(call, model=self._model), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _continued(self, body: Body) -> Body:
         """Return the request with the responses that it continues. Raises RefusedCall."""
@@ -327,10 +327,10 @@ class ProxyExchange:
 
     async def _found(self, prompt: CallPrompt) -> RequestThread:
         continued = self._continuation.named if self._continuation is not None else None
-        named = self._caller.conversation or (continued if continued and is_name(continued) else None)
-        thread = await self._parts.conversations.find(self._timed, prompt, named=named)
+        conversation = self._caller.conversation or (continued if continued and is_name(continued) else None)
+        thread = await self._parts.conversations.find(self._timed, prompt, name=conversation)
         # A response that is continued brings all that was said before.
-        return replace(thread, is_shown=True) if named is not None and named == continued else thread
+        return replace(thread, is_shown=True) if conversation is not None and conversation == continued else thread
 
     async def _recalled(self, prompt: CallPrompt, thread: RequestThread) -> PromptBlock:
         """Return the block; further calls of one user turn, as tools answer, are given the first one's."""
@@ -341,7 +341,7 @@ class ProxyExchange:
                 self._timed,
                 prompt,
                 max_chars=self._parts.settings.max_chars,
-                shown=thread.conversation if thread.is_shown else None,
+                conversation=thread.conversation if thread.is_shown else None,
             )
         conversations.remember(self._caller, thread, block)
         return block
@@ -411,15 +411,15 @@ class ProxyExchange:
 
         mask = KeyMask(self._parts.upstreams.keys)
         copy = WholeCopy(self._dialect)
-        held = b""
+        last_piece = b""
         try:
             await self._passage.begin(response, self._told)
             async for chunk in chunks_of(response):
                 clean = mask.feed(chunk)
                 copy.feed(clean)
                 # A client with the last byte may ask again, and the commit is to be under way by then.
-                await self._passage.give(held)
-                held = clean
+                await self._passage.give(last_piece)
+                last_piece = clean
         except httpx.HTTPError:
             self._parts.figures.count(ProxyFigure.CUT)
             return  # without its end, the server closes the connection
@@ -431,7 +431,7 @@ class ProxyExchange:
         self._look(copy.answer)
         self._judge(copy.answer)
         if await self._may_end():
-            await self._passage.give(held + tail, is_last=True)
+            await self._passage.give(last_piece + tail, is_last=True)
 
     async def _may_end(self) -> bool:
         """Return whether the end of an answer may be sent, which may wait until its turn is stored."""
@@ -464,9 +464,9 @@ class ProxyExchange:
         if not is_broken and (answer.is_whole or answer.failed in _UNFINISHED):
             self._parts.figures.endings.note(self._upstream_url, is_whole=answer.is_whole)
         if answer.used is not None:
-            used = answer.used
+            usage = answer.used
             figures = self._parts.memory.figures
-            figures.count_tokens(self._caller.space, self._model, read=used.input_tokens, written=used.output_tokens)
+            figures.count_tokens(self._caller.space, self._model, read=usage.input_tokens, output=usage.output_tokens)
         match answer.failed:
             case None:
                 pass
@@ -480,10 +480,10 @@ class ProxyExchange:
                 self._parts.figures.count(ProxyFigure.FAILED)
 
 
-async def _work_aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
-    """Return what `work` makes of `given`; of much, in a thread."""
-    size = len(given) if size is None else size
-    return work(given) if size <= limits.READ_AT_ONCE_BYTES else await asyncio.to_thread(work, given)
+async def _work_aside(value: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
+    """Return what `work` makes of `value`; of much, in a thread."""
+    size = len(value) if size is None else size
+    return work(value) if size <= limits.READ_AT_ONCE_BYTES else await asyncio.to_thread(work, value)
 
 
 def _bytes_of(body: Mapping[str, object]) -> bytes:

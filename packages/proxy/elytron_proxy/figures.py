@@ -22,10 +22,10 @@ class ProxyFigure(StrEnum):
 
     def __new__(cls, name: str, text: str) -> Self:
         """Return the member of this name."""
-        made = str.__new__(cls, name)
-        made._value_ = name
-        made.text = text
-        return made
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.text = text
+        return member
 
     CALLS = "calls", "Calls received."
     REFUSED = "refused", "Calls refused before anything was sent to the client."
@@ -118,9 +118,9 @@ class ProxyFigures:
         text = "Model servers whose answers cannot be stored."
         yield ShownFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
         total, buckets = 0, list[tuple[str, float]]()
-        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
+        for upper_s, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
             total += count
-            buckets.append((bound, total))
+            buckets.append((upper_s, total))
         yield ShownFigure(
             _FIRST_BYTE,
             "Seconds from the complete request to the first byte of its answer.",

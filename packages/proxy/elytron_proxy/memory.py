@@ -163,9 +163,13 @@ class ProxyMemory:
             ),
         )
         match answer:
-            case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
-                assert isinstance(found, operation.report)
-                return found
+            case (
+                AcceptedAnswer(report=operation_report)
+                | DuplicatedAnswer(report=operation_report)
+                | QueuedAnswer(report=operation_report)
+            ):
+                assert isinstance(operation_report, operation.report)
+                return operation_report
             case RejectedAnswer():
                 raise MemoryDown(answer.error_key, is_busy=answer.retryable)
 
@@ -189,9 +193,9 @@ class ProxyMemory:
         await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
     async def block(
-        self, caller: ProxyCaller, prompt: CallPrompt, /, *, max_chars: int, shown: str | None
+        self, caller: ProxyCaller, prompt: CallPrompt, /, *, max_chars: int, conversation: str | None
     ) -> PromptBlock:
-        """Return the block for what was said last. `shown` is the conversation that the request holds in full.
+        """Return the block for what was said last. `conversation` is the conversation that the request holds in full.
 
         Raises MemoryDown, also where memory takes too long.
         """
@@ -199,7 +203,7 @@ class ProxyMemory:
         memory = TurnMemory(
             partial(self.call, caller),
             caller.scope(),
-            filters=_without_conversation(shown) if shown is not None else RecallFilters(),
+            filters=_without_conversation(conversation) if conversation is not None else RecallFilters(),
             registries=(registry,) if registry is not None else (),
         )
         context = await memory.before(TurnMessages(current=prompt.said), TurnBudget(max_chars))
@@ -274,8 +278,8 @@ class ProxyMemory:
         records = self._records(caller)
 
         async def surplus() -> list[Record]:
-            found = [each async for each in records.below(shelf)]
-            return sorted(found, key=lambda each: (each.created_at, each.key))[: max(0, len(found) - most)]
+            all_records = [each async for each in records.below(shelf)]
+            return sorted(all_records, key=lambda each: (each.created_at, each.key))[: max(0, len(all_records) - most)]
 
         if old := await self._own(caller, surplus):
             await self._own(caller, lambda: records.erase(old), is_patient=True)
@@ -321,8 +325,8 @@ class ProxyMemory:
             ),
         )
         snapshot = with_fingerprints(registry)
-        asked = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
-        if not (await self.keep(caller, asked)).accepted:
+        request = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
+        if not (await self.keep(caller, request)).accepted:
             return
         self._registries[caller.space, snapshot.registry_id] = snapshot.ref
 
@@ -365,9 +369,9 @@ def _without_conversation(conversation: str) -> RecallFilters:
 
 def _registry_id(prompt: CallPrompt) -> str:
     # Sorted, for a client may list the same tools in another order.
-    told = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
-    return f"{NAMESPACE}-{_text_digest(told)[:16]}"
+    signatures = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
+    return f"{NAMESPACE}-{_text_digest(signatures)[:16]}"
 
 
-def _text_digest(told: str) -> str:
-    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def _text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -106,7 +106,7 @@ class ResponseStore:
             raise NotContinued(_BOTH)
         if conversation:
             previous = await self._last(caller, conversation)
-        before, told = await self._before(caller, previous) if previous else ([], None)
+        before, owner = await self._before(caller, previous) if previous else ([], None)
         new = items_of(body, "input")
         if isinstance(body.get("input"), str):
             new.append({"type": "message", "role": "user", "content": body["input"]})
@@ -120,7 +120,7 @@ class ResponseStore:
             changed |= {"store": False, "include": [*included, _SEALED]}
         return ContinuedRequest(
             body=changed,
-            named=conversation or told,
+            named=conversation or owner,
             new=new,
             previous=previous,
             conversation=conversation,
@@ -134,7 +134,7 @@ class ResponseStore:
         name = text_field(response, "id")
         if not of.is_kept or not is_name(_name_word(name)):
             return
-        told = {
+        stored_response = {
             **response,
             "store": True,
             "instructions": of.instructions,
@@ -142,9 +142,9 @@ class ResponseStore:
             "conversation": {"id": of.conversation} if of.conversation else None,
         }
         # As JSON, not as its text: what is blacked out in a text of it stays within that text.
-        said = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": told}))
+        copy = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": stored_response}))
         await self._memory.put(
-            caller, copies_of_conversation(conversation), _name_word(name), said, ttl_s=limits.RESPONSE_TTL_S
+            caller, copies_of_conversation(conversation), _name_word(name), copy, ttl_s=limits.RESPONSE_TTL_S
         )
         place = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
         await self._memory.put(caller, _RESPONSES, name, place, ttl_s=limits.RESPONSE_TTL_S)
@@ -161,11 +161,11 @@ class ResponseStore:
         words = await self._memory.get(caller, copies_of_conversation(conversation), _name_word(name))
         if words is None:
             return None
-        said = object_fields(words.value)
+        copy = object_fields(words.value)
         return StoredResponse(
             name=name,
-            response=inner_object(said, "response"),
-            items=items_of(said, "items"),
+            response=inner_object(copy, "response"),
+            items=items_of(copy, "items"),
             previous=text_field(place, "previous"),
             owner=text_field(place, "owner"),
             conversation=conversation,
@@ -189,20 +189,20 @@ class ResponseStore:
 
     async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and the conversation that they belong to."""
-        told, size = "", 0
-        found: list[list[object]] = []
+        conversation, size = "", 0
+        item_lists: list[list[object]] = []
         while previous:
             stored = await self.find(caller, previous)
             if stored is None:
                 raise NotContinued(_MISSING)
             items = stored.said
             size += len(json_text(items))
-            if len(found) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
+            if len(item_lists) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
                 raise NotContinued(_TOO_LONG)
-            found.append(items)
-            told = told or stored.conversation
+            item_lists.append(items)
+            conversation = conversation or stored.conversation
             previous = stored.previous
-        return [item for items in reversed(found) for item in items], told
+        return [item for items in reversed(item_lists) for item in items], conversation
 
 
 def _name_word(name: str) -> str:
@@ -235,19 +235,19 @@ class ResponseRetrieval:
     below: str
 
 
-def retrieval_of(asked: AskedCall, /) -> ResponseRetrieval | None:
+def retrieval_of(call: AskedCall, /) -> ResponseRetrieval | None:
     """Return what a request asks of a response; None for any other request."""
-    found = _PATH.fullmatch(asked.path)
-    if found is None or (asked.method, found[2] or "") not in _WAYS:
+    match = _PATH.fullmatch(call.path)
+    if match is None or (call.method, match[2] or "") not in _WAYS:
         return None
-    return ResponseRetrieval(unquote(found[1]), asked.method, found[2] or "")
+    return ResponseRetrieval(unquote(match[1]), call.method, match[2] or "")
 
 
 async def retrieve_response(
     memory: ProxyMemory,
     responses: ResponseStore,
     caller: ProxyCaller,
-    asked: AskedCall,
+    call: AskedCall,
     retrieval: ResponseRetrieval,
     /,
 ) -> Fields | None:
@@ -259,7 +259,7 @@ async def retrieve_response(
     stored = await responses.find(caller, retrieval.name)
     if stored is None:
         return None
-    query = {name: told[-1] for name, told in parse_qs(asked.query).items()}
+    query = {name: values[-1] for name, values in parse_qs(call.query).items()}
     match retrieval.method, retrieval.below:
         case "POST", _:
             raise RefusedCall(_ENDED)
@@ -276,17 +276,17 @@ async def retrieve_response(
 
 def _listed_items(stored: StoredResponse) -> list[Fields]:
     """Return the input's items as the API lists them: each with an id, and content as parts."""
-    found: list[Fields] = []
+    items: list[Fields] = []
     for place, item in enumerate(stored.items):
-        told = dict(object_fields(item))
-        told["id"] = text_field(told, "id") or f"{stored.name}-input-{place}"
-        if isinstance(told.get("content"), str):
-            kind = "output_text" if text_field(told, "role") == "assistant" else "input_text"
-            told["content"] = [{"type": kind, "text": told["content"]}]
-        if text_field(told, "role"):
-            told = {"type": "message", "status": "completed", **told}
-        found.append(told)
-    return found
+        fields = dict(object_fields(item))
+        fields["id"] = text_field(fields, "id") or f"{stored.name}-input-{place}"
+        if isinstance(fields.get("content"), str):
+            kind = "output_text" if text_field(fields, "role") == "assistant" else "input_text"
+            fields["content"] = [{"type": kind, "text": fields["content"]}]
+        if text_field(fields, "role"):
+            fields = {"type": "message", "status": "completed", **fields}
+        items.append(fields)
+    return items
 
 
 def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:

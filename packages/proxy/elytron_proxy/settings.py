@@ -213,8 +213,8 @@ def folded_path(method: str, path: str, passed: Iterable[PassRoute], /) -> str:
 
 
 def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
-    found = _PREFIXED.fullmatch(text)
-    prefix, url = (found[1], found[2]) if found is not None else ("", text)
+    match = _PREFIXED.fullmatch(text)
+    prefix, url = (match[1], match[2]) if match is not None else ("", text)
     variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
     key = environment.get(variable, "").strip()
     if key and not _PRINTABLE.fullmatch(key):

@@ -151,23 +151,23 @@ def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> 
             whole = _REFERENCE.fullmatch(value)
             if whole is not None:
                 return _named_value(whole[1], values)
-            return _REFERENCE.sub(lambda found: _written_text(found[1], values), value)
+            return _REFERENCE.sub(lambda match: _written_text(match[1], values), value)
         case _:
             return value
 
 
 def pick_value(report: JsonValue, path: str, /) -> JsonValue:
     """Return the value at the dotted `path` of `report`. Raises KeyError if there is none."""
-    found = report
+    place = report
     for part in path.split("."):
-        match found:
-            case dict() if part in found:
-                found = found[part]
-            case list() if part.isdecimal() and int(part) < len(found):
-                found = found[int(part)]
+        match place:
+            case dict() if part in place:
+                place = place[part]
+            case list() if part.isdecimal() and int(part) < len(place):
+                place = place[int(part)]
             case _:
                 raise KeyError(path)
-    return found
+    return place
 
 
 def _is_given(name: str) -> bool:
@@ -210,29 +210,29 @@ class _ExpectationOperator(NamedTuple):
     takes: Callable[[JsonValue], bool]
 
 
-def find_mismatches(expected: JsonValue, found: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
-    """Yield each place where `found` is not what `expected` demands.
+def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
+    """Yield each place where `actual` is not what `expected` demands.
 
     An object demands its own keys and no others; a list demands these items in this order, each partially; an object
     of `$words` demands what they say (see OPERATORS); anything else demands equality.
     """
-    match expected, found:
+    match expected, actual:
         case dict(), _ if any(key.startswith("$") for key in expected):
             for word, argument in expected.items():
-                for part, there in OPERATORS[word].faults(argument, found):
+                for part, there in OPERATORS[word].faults(argument, actual):
                     yield cut_difference(path, {word: part}, there)
         case dict(), dict():
             for key, part in expected.items():
-                if key in found:
-                    yield from find_mismatches(part, found[key], path=path_below(path, key))
+                if key in actual:
+                    yield from find_mismatches(part, actual[key], path=path_below(path, key))
                 else:
                     yield JsonDifference(path_below(path, key), shown_json(part), ABSENT)
-        case list(), list() if len(expected) == len(found):
-            for place, (part, there) in enumerate(zip(expected, found, strict=True)):
+        case list(), list() if len(expected) == len(actual):
+            for place, (part, there) in enumerate(zip(expected, actual, strict=True)):
                 yield from find_mismatches(part, there, path=path_below(path, place))
         # JSON knows true and 1 apart; Python does not.
-        case _ if expected != found or isinstance(expected, bool) != isinstance(found, bool):
-            yield cut_difference(path, expected, found)
+        case _ if expected != actual or isinstance(expected, bool) != isinstance(actual, bool):
+            yield cut_difference(path, expected, actual)
         case _:
             return
 
@@ -241,13 +241,13 @@ def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Itera
     """Yield each path of `minimum` where the report has less: a smaller number, or fewer items or characters."""
     for path, least in minimum.items():
         try:
-            found = pick_value(report, path)
+            value = pick_value(report, path)
         except KeyError:
             yield JsonDifference(path, f"at least {least:g}", ABSENT)
             continue
-        size = _value_size(found)
+        size = _value_size(value)
         if size is None or size < least:
-            yield JsonDifference(path, f"at least {least:g}", shown_json(found) if size is None else f"{size:g}")
+            yield JsonDifference(path, f"at least {least:g}", shown_json(value) if size is None else f"{size:g}")
 
 
 def require_known(expected: JsonValue, /) -> None:
@@ -271,74 +271,74 @@ def require_known(expected: JsonValue, /) -> None:
             return
 
 
-def _is_match(expected: JsonValue, found: JsonValue) -> bool:
-    return next(find_mismatches(expected, found), None) is None
+def _is_match(expected: JsonValue, actual: JsonValue) -> bool:
+    return next(find_mismatches(expected, actual), None) is None
 
 
 def _argument_parts(argument: JsonValue) -> Sequence[JsonValue]:
     return argument if isinstance(argument, list) else [argument]
 
 
-def _matching_items(part: JsonValue, found: JsonValue) -> Iterator[JsonValue]:
-    """Yield what in `found` is `part`: the items it matches, the key, or the stretch of text that begins with it."""
-    match found:
-        case str() if isinstance(part, str) and part in found:
-            yield found[found.index(part) :]
-        case dict() if isinstance(part, str) and part in found:
-            yield {part: found[part]}
+def _matching_items(part: JsonValue, actual: JsonValue) -> Iterator[JsonValue]:
+    """Yield what in `actual` is `part`: the items it matches, the key, or the stretch of text that begins with it."""
+    match actual:
+        case str() if isinstance(part, str) and part in actual:
+            yield actual[actual.index(part) :]
+        case dict() if isinstance(part, str) and part in actual:
+            yield {part: actual[part]}
         case list():
-            yield from (there for there in found if _is_match(part, there))
+            yield from (there for there in actual if _is_match(part, there))
         case _:
             return
 
 
-def _contains_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+def _contains_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
     for part in _argument_parts(argument):
-        if next(_matching_items(part, found), None) is None:
-            yield part, found
+        if next(_matching_items(part, actual), None) is None:
+            yield part, actual
 
 
-def _lacks_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+def _lacks_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
     # A number or null lacks everything, but a demand on it is more likely a wrong path.
-    if not isinstance(found, str | list | dict):
-        yield argument, found
+    if not isinstance(actual, str | list | dict):
+        yield argument, actual
         return
     for part in _argument_parts(argument):
-        for there in _matching_items(part, found):
+        for there in _matching_items(part, actual):
             yield part, there
 
 
-def _first_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    match argument, found:
-        case str(), str() if found.startswith(argument):
+def _first_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    match argument, actual:
+        case str(), str() if actual.startswith(argument):
             return
-        case list(), list() if _is_match(argument, found[: len(argument)]):
+        case list(), list() if _is_match(argument, actual[: len(argument)]):
             return
         case _:
-            yield argument, found
+            yield argument, actual
 
 
-def _count_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    size = _value_size(found) if isinstance(found, str | list | dict) else None
+def _count_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    size = _value_size(actual) if isinstance(actual, str | list | dict) else None
     if size != argument:
-        yield argument, found if size is None else size
+        yield argument, actual if size is None else size
 
 
-def _at_most(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    size = _value_size(found)
+def _at_most(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    size = _value_size(actual)
     assert isinstance(argument, int | float)
     if size is None or size > argument:
-        yield argument, found if size is None else size
+        yield argument, actual if size is None else size
 
 
-def _value_size(found: JsonValue) -> float | None:
-    match found:
+def _value_size(value: JsonValue) -> float | None:
+    match value:
         case bool() | None:
             return None
         case int() | float():
-            return found
+            return value
         case str() | list() | dict():
-            return len(found)
+            return len(value)
 
 
 def _is_number(argument: JsonValue) -> bool:

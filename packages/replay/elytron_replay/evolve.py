@@ -51,10 +51,10 @@ class EvolutionCandidate(Value):
 
     @property
     def is_complete(self) -> bool:
-        needed = [self.topic, self.content]
+        required_texts = [self.topic, self.content]
         if self.kind is CandidateKind.PROCEDURAL_MEMORY:
-            needed += [self.name, self.title, self.summary]
-        return not any(similarity.is_blank(part) for part in needed)
+            required_texts += [self.name, self.title, self.summary]
+        return not any(similarity.is_blank(part) for part in required_texts)
 
 
 class EvolutionProposal(Value):
@@ -129,7 +129,7 @@ def review_proposal(proposal: EvolutionProposal, profile: ProfileName, /) -> Pro
         (not any(not similarity.is_blank(ref) for ref in proposal.evidence_refs), ProposalRejection.EMPTY_EVIDENCE),
         (similarity.is_blank(proposal.rationale), ProposalRejection.EMPTY_RATIONALE),
         (not proposal.candidates, ProposalRejection.EMPTY_CANDIDATES),
-        (any(not found.is_complete for found in proposal.candidates), ProposalRejection.CANDIDATE_INCOMPLETE),
+        (any(not candidate.is_complete for candidate in proposal.candidates), ProposalRejection.CANDIDATE_INCOMPLETE),
     )
     return ProposalReview(
         proposal=proposal.id,
@@ -192,12 +192,12 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
         async with _copied_runtime(memory, scope) as copy:
             titles = await _record_titles(copy, scope, ASKED[reviewed.tier])
             first = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
-            written = await copy.write(_proposal_request(proposal, scope))
+            report_of_write = await copy.write(_proposal_request(proposal, scope))
             later = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
             report = report.model_copy(
                 update={
-                    "decisions": written.decisions,
-                    "found": await _count_found(copy, scope, proposal, written),
+                    "decisions": report_of_write.decisions,
+                    "found": await _count_found(copy, scope, proposal, report_of_write),
                     "asked": len(titles),
                     "displaced": tuple(name for name in titles if first[name] == name != later[name]),
                 }
@@ -230,26 +230,28 @@ def _trial_scope(memory: MemoryRuntime) -> Scope:
 
 
 def _proposal_request(proposal: EvolutionProposal, scope: Scope) -> MemoryWriteRequest:
-    drafts = tuple(_candidate_draft(found, proposal) for found in proposal.candidates)
+    drafts = tuple(_candidate_draft(candidate, proposal) for candidate in proposal.candidates)
     return MemoryWriteRequest(
         scope=scope, write=CandidatesWrite(candidates=drafts), idempotency_key=f"evolve.{proposal.id}"
     )
 
 
-def _candidate_draft(found: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
-    match found.kind:
+def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
+    match candidate.kind:
         case CandidateKind.PROCEDURAL_MEMORY:
             change: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
                 target=candidates.CandidateTarget.PROCEDURAL,
-                name=found.name,
-                topic=found.topic,
-                title=found.title,
-                summary=found.summary,
-                content=found.content,
+                name=candidate.name,
+                topic=candidate.topic,
+                title=candidate.title,
+                summary=candidate.summary,
+                content=candidate.content,
             )
         case CandidateKind.GOVERNANCE_NOTE:
             change = candidates.DiagnosticProposal(
-                target=candidates.CandidateTarget.OPERATOR_DIAGNOSTIC, topic=found.topic, content=found.content[:4_000]
+                target=candidates.CandidateTarget.OPERATOR_DIAGNOSTIC,
+                topic=candidate.topic,
+                content=candidate.content[:4_000],
             )
     return candidates.CandidateDraft(
         proposal=change,
@@ -281,19 +283,19 @@ async def _record_titles(copy: MemoryRuntime, scope: Scope, most: int) -> dict[s
 
 
 async def _first_titled(copy: MemoryRuntime, scope: Scope, title: str) -> str | None:
-    asked = MemoryRecallRequest(
+    request = MemoryRecallRequest(
         scope=scope, query=title, limit=1, filters=RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
     )
-    hits = (await copy.recall(asked)).hits
+    hits = (await copy.recall(request)).hits
     return hits[0].id if hits else None
 
 
 async def _count_found(
-    copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, written: MemoryWriteReport
+    copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, report: MemoryWriteReport
 ) -> int:
     """Return how many of the accepted procedures answer their own titles."""
-    found = 0
-    for candidate, decision in zip(proposal.candidates, written.decisions, strict=True):
+    answered = 0
+    for candidate, decision in zip(proposal.candidates, report.decisions, strict=True):
         if candidate.kind is CandidateKind.PROCEDURAL_MEMORY and decision.verdict is candidates.AdmissionVerdict.ACCEPT:
-            found += await _first_titled(copy, scope, candidate.title) == decision.id
-    return found
+            answered += await _first_titled(copy, scope, candidate.title) == decision.id
+    return answered

@@ -195,8 +195,8 @@ def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
     """Say what a single field cannot know: names that do not fit together."""
     if fixture.id != stem:
         yield f"id: is {fixture.id!r}, but the file is named {stem!r}: use the same name for both"
-    named = {*fixture.expected, *(part.space for part in (fixture.scope, fixture.archive) if part is not None)}
-    for space in sorted(named - set(fixture.spaces)):
+    used_spaces = {*fixture.expected, *(part.space for part in (fixture.scope, fixture.archive) if part is not None)}
+    for space in sorted(used_spaces - set(fixture.spaces)):
         yield f"spaces: lacks {space!r}, which the fixture uses"
     saved: set[str] = set()
     for number, step in enumerate(fixture.steps, 1):
@@ -228,27 +228,28 @@ def write_out(value: JsonValue, /) -> str:
 
     What has no ink of its own is escaped, so that no file shows something else than it says.
     """
-    return _format_value(value, indent=0, taken=0) + "\n"
+    return _format_value(value, indent=0, used_columns=0) + "\n"
 
 
-def _format_value(value: JsonValue, *, indent: int, taken: int) -> str:
+def _format_value(value: JsonValue, *, indent: int, used_columns: int) -> str:
     line = _on_one_line(value)
     # One character is left for a comma.
-    if not isinstance(value, dict | list) or not value or (indent and taken + len(line) < WIDTH):
+    if not isinstance(value, dict | list) or not value or (indent and used_columns + len(line) < WIDTH):
         return line
     inner = indent + INDENT
     pad = " " * inner
     if isinstance(value, dict):
         heads = [f"{pad}{_on_one_line(key)}: " for key in value]
         bodies = [
-            _format_value(value[key], indent=inner, taken=len(head)) for key, head in zip(value, heads, strict=True)
+            _format_value(value[key], indent=inner, used_columns=len(head))
+            for key, head in zip(value, heads, strict=True)
         ]
         parts = [head + body for head, body in zip(heads, bodies, strict=True)]
-        left, right = "{", "}"
+        opening, closing = "{", "}"
     else:
-        parts = [pad + _format_value(part, indent=inner, taken=inner) for part in value]
-        left, right = "[", "]"
-    return f"{left}\n" + ",\n".join(parts) + f"\n{' ' * indent}{right}"
+        parts = [pad + _format_value(part, indent=inner, used_columns=inner) for part in value]
+        opening, closing = "[", "]"
+    return f"{opening}\n" + ",\n".join(parts) + f"\n{' ' * indent}{closing}"
 
 
 def _on_one_line(value: JsonValue) -> str:
@@ -270,10 +271,10 @@ def load_cassette(path: Path, /) -> ModelCassette:
 
 def save_cassette(path: Path, cassette: ModelCassette, /) -> None:
     """Write the cassette to the file `path`, laid out like a fixture; an equal one stays as it is."""
-    written = write_out(json.loads(cassette.model_dump_json(exclude_defaults=False)))
-    if not path.exists() or path.read_text("utf-8") != written:
+    text = write_out(json.loads(cassette.model_dump_json(exclude_defaults=False)))
+    if not path.exists() or path.read_text("utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written, "utf-8")
+        path.write_text(text, "utf-8")
 
 
 _IDS_PER_STEP = 1 << 20

@@ -116,14 +116,14 @@ class CaseThresholds(Value):
     tokens: int = 4_096
     bytes: int = 256 * 1024
 
-    def shortfalls(self, found: CaseMetrics, /) -> tuple[str, ...]:
+    def shortfalls(self, metrics: CaseMetrics, /) -> tuple[str, ...]:
         """Return what is not good enough, by name with both figures."""
         least = ("accuracy", "precision", "faithfulness", "reuse")
         most = ("violations", "tokens", "bytes")
-        low = [name for name in least if getattr(found, name) < getattr(self, name)]
-        high = [name for name in most if getattr(found, name) > getattr(self, name)]
+        low = [name for name in least if getattr(metrics, name) < getattr(self, name)]
+        high = [name for name in most if getattr(metrics, name) > getattr(self, name)]
         return tuple(
-            f"{name}: {getattr(found, name):g} {'<' if name in low else '>'} {getattr(self, name):g}"
+            f"{name}: {getattr(metrics, name):g} {'<' if name in low else '>'} {getattr(self, name):g}"
             for name in (*low, *high)
         )
 
@@ -180,18 +180,18 @@ async def run_wall(
     Stores are named as `named_engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a case is not well formed, InvalidInput for an unknown store.
     """
-    used = runner.named_engines(stores, keys=keys)
+    engines = runner.named_engines(stores, keys=keys)
     bar = thresholds or CaseThresholds()
     loaded = [(path, load_case(path)) for path in cases]
     rows = [
         await _case_row(case, path.parent, engine, size, bar)
-        for engine in used
+        for engine in engines
         for path, case in loaded
         for size in sizes
     ]
     measured = {case.kind for _, case in loaded}
     return WallReport(
-        stores=tuple(engine.name for engine in used),
+        stores=tuple(engine.name for engine in engines),
         rows=tuple(rows),
         missing=tuple(kind for kind in WallKind if kind not in measured),
     )
@@ -216,11 +216,11 @@ def _report_table(store: str, report: WallReport) -> Iterator[str]:
     rows = [row for row in report.rows if row.store == store]
     yield f"{store:<18} {'size':<8} {'accuracy':>8} {'precision':>9} {'mrr':>6} {'bad':>4} {'ms':>6} {'tokens':>6}"
     for row in rows:
-        found = row.metrics
+        metrics = row.metrics
         figures = (
-            f"{found.accuracy:>8} {found.precision:>9} {found.mrr:>6} {found.violations:>4} {found.latency_ms:>6g} "
-            f"{found.tokens:>6}"
-            if found is not None
+            f"{metrics.accuracy:>8} {metrics.precision:>9} {metrics.mrr:>6} {metrics.violations:>4} "
+            f"{metrics.latency_ms:>6g} {metrics.tokens:>6}"
+            if metrics is not None
             else "the fixture did not run as written"
         )
         yield f"{row.case:<18} {row.size.value:<8} {figures}"
@@ -230,11 +230,11 @@ def _report_table(store: str, report: WallReport) -> Iterator[str]:
 
 async def _case_row(case: WallCase, folder: Path, engine: ReplayEngine, size: WallSize, bar: CaseThresholds) -> WallRow:
     outcome = await run_fixture(_case_fixture(case, folder, size), engine, beside=folder)
-    asked = outcome.steps[len(outcome.steps) - len(case.probes) :]
+    probe_steps = outcome.steps[len(outcome.steps) - len(case.probes) :]
     if not outcome.ok:
         metrics, shortfalls = None, tuple(_case_failures(outcome))
     else:
-        metrics = measure_case(case.kind, list(zip(case.probes, asked, strict=True)))
+        metrics = measure_case(case.kind, list(zip(case.probes, probe_steps, strict=True)))
         shortfalls = bar.shortfalls(metrics)
     return WallRow(
         store=engine.name,
@@ -248,15 +248,15 @@ async def _case_row(case: WallCase, folder: Path, engine: ReplayEngine, size: Wa
 
 
 def _case_failures(outcome: FixtureOutcome) -> Iterator[str]:
-    for told in outcome.steps:
-        for found in told.problems:
-            yield f"step {told.number}: {found.path} is {found.right}, not {found.left}"
+    for step in outcome.steps:
+        for problem in step.problems:
+            yield f"step {step.number}: {problem.path} is {problem.right}, not {problem.left}"
 
 
 def _case_fixture(case: WallCase, folder: Path, size: WallSize) -> Fixture:
     """Return the case as a fixture: noise, its own steps, its questions."""
     noise = _noise_steps(case, folder, NOISE[size]) if case.noise is not None else ()
-    asked = tuple(FixtureStep(op=probe.op, request=probe.request) for probe in case.probes)
+    questions = tuple(FixtureStep(op=probe.op, request=probe.request) for probe in case.probes)
     return Fixture(
         format="elytron.fixture",
         version=1,
@@ -265,7 +265,7 @@ def _case_fixture(case: WallCase, folder: Path, size: WallSize) -> Fixture:
         spaces=(case.scope.space,),
         scope=case.scope,
         clock=case.clock,
-        steps=(*noise, *case.steps, *asked),
+        steps=(*noise, *case.steps, *questions),
     )
 
 
@@ -278,22 +278,22 @@ def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep,
         raise UnreadableFile.unopened(path.name, error) from None
     turns: list[JsonValue] = []
     for line in lines:
-        said = json.loads(line)
-        turns.append({"messages": [{"role": "user", "speaker": said["name"], "text": said["content"]}]})
+        message = json.loads(line)
+        turns.append({"messages": [{"role": "user", "speaker": message["name"], "text": message["content"]}]})
     elsewhere = case.scope.model_copy(update={"conversation": "another person's talk"})
     write: JsonValue = {"kind": "transcript", "turns": turns}
     return (FixtureStep(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
 
 
-def measure_case(kind: WallKind, asked: Sequence[tuple[MemoryProbe, ToldStep]], /) -> CaseMetrics:
+def measure_case(kind: WallKind, probes: Sequence[tuple[MemoryProbe, ToldStep]], /) -> CaseMetrics:
     """Return what the answers come to; a share of nothing is whole."""
-    found = [_ProbeAnswer(probe, told) for probe, told in asked]
-    sought = [answer for answer in found if answer.probe.relevant]
-    blocks = [answer for answer in found if answer.probe.op == "project"]
+    answers = [_ProbeAnswer(probe, step) for probe, step in probes]
+    sought = [answer for answer in answers if answer.probe.relevant]
+    blocks = [answer for answer in answers if answer.probe.op == "project"]
     reused = sought if kind in {WallKind.PROCEDURAL_REUSE, WallKind.TOOL_EXPERIENCE} else []
     ranked = [answer for answer in sought if answer.is_list]
     return CaseMetrics(
-        accuracy=_share_points([answer.is_right for answer in found]),
+        accuracy=_share_points([answer.is_right for answer in answers]),
         precision=_share_points([answer.precision for answer in ranked]),
         faithfulness=_share_points([answer.is_faithful for answer in blocks]),
         reuse=_share_points([answer.is_right for answer in reused]),
@@ -302,10 +302,10 @@ def measure_case(kind: WallKind, asked: Sequence[tuple[MemoryProbe, ToldStep]], 
         recall_at_20=_share_points([answer.recall(20) for answer in ranked]),
         recall_at_50=_share_points([answer.recall(50) for answer in ranked]),
         mrr=_share_points([answer.reciprocal_rank for answer in ranked]),
-        violations=sum(answer.violations for answer in found),
-        latency_ms=round(max(told.elapsed_ms for _, told in asked), 1),
-        tokens=max(answer.tokens for answer in found),
-        bytes=max(len(json.dumps(told.report).encode()) for _, told in asked),
+        violations=sum(answer.violations for answer in answers),
+        latency_ms=round(max(step.elapsed_ms for _, step in probes), 1),
+        tokens=max(answer.tokens for answer in answers),
+        bytes=max(len(json.dumps(step.report).encode()) for _, step in probes),
     )
 
 
@@ -316,13 +316,13 @@ def _share_points(parts: Sequence[float]) -> int:
 class _ProbeAnswer:
     """A report beside what was asked."""
 
-    def __init__(self, probe: MemoryProbe, told: ToldStep, /) -> None:
+    def __init__(self, probe: MemoryProbe, step: ToldStep, /) -> None:
         self.probe = probe
-        self._whole = json.dumps(told.report, ensure_ascii=False)
-        place = comparison.pick_value(told.report, probe.place)
+        self._whole = json.dumps(step.report, ensure_ascii=False)
+        place = comparison.pick_value(step.report, probe.place)
         self.is_list = isinstance(place, list)
         self._items = [_part_text(part) for part in place] if isinstance(place, list) else [_part_text(place)]
-        checks = told.report.get("checks") if isinstance(told.report, dict) else None
+        checks = step.report.get("checks") if isinstance(step.report, dict) else None
         self.is_faithful = not isinstance(checks, dict) or checks.get("faithful") is not False
 
     @property
@@ -384,18 +384,18 @@ def operation_gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ())
     The mandatory operations are demanded of every set, and with them `demanded`: what a host uses beyond them. Raises
     UnreadableFile, InvalidInput for a name that is no operation.
     """
-    known = runner.operation_names()
-    if not set(demanded) <= {*known}:
-        raise InvalidInput(field="demanded", problem=f"has an unknown operation; choose from {', '.join(known)}")
+    operations = runner.operation_names()
+    if not set(demanded) <= {*operations}:
+        raise InvalidInput(field="demanded", problem=f"has an unknown operation; choose from {', '.join(operations)}")
     loaded = [load_fixture(path) for path in fixtures]
-    names = tuple(dict.fromkeys((*runner.MANDATORY, *known)))
+    names = tuple(dict.fromkeys((*runner.MANDATORY, *operations)))
     exercised = {
         name: tuple(
             fixture.id for fixture in loaded if any(step.op == name and step.error is None for step in fixture.steps)
         )
         for name in names
     }
-    wanted = tuple(name for name in names if name in {*runner.MANDATORY, *demanded})
+    required = tuple(name for name in names if name in {*runner.MANDATORY, *demanded})
     return GateReport(
-        exercised=exercised, demanded=wanted, missing=tuple(name for name in wanted if not exercised[name])
+        exercised=exercised, demanded=required, missing=tuple(name for name in required if not exercised[name])
     )

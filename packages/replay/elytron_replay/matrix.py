@@ -126,15 +126,15 @@ async def record_fingerprints(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
-    named = runner.named_engines(stores, keys=keys)
-    _require_stores(named)
+    engines = runner.named_engines(stores, keys=keys)
+    _require_stores(engines)
     for path in fixtures:
         fixture = _load_named(path)
         # One store is enough, since the story asks the same of the model on each.
         if model is not None and fixture.cassette is not None:
-            await _record_model(fixture, path.parent, _admitted_engines(fixture, named)[:1], model)
+            await _record_model(fixture, path.parent, _admitted_engines(fixture, engines)[:1], model)
         outcomes = [
-            await run_fixture(fixture, store, beside=path.parent) for store in _admitted_engines(fixture, named)
+            await run_fixture(fixture, store, beside=path.parent) for store in _admitted_engines(fixture, engines)
         ]
         if (
             outcomes
@@ -142,7 +142,7 @@ async def record_fingerprints(
             and not list(_store_differences(fixture, outcomes))
         ):
             _write_expected(path, outcomes[0])
-    return await compare_stores(fixtures, named)
+    return await compare_stores(fixtures, engines)
 
 
 async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[ReplayEngine], model: LanguageModel) -> None:
@@ -166,10 +166,10 @@ def _require_stores(stores: Sequence[ReplayEngine]) -> None:
 
 def _load_named(path: Path) -> Fixture:
     fixture = load_fixture(path)
-    known = runner.operation_names()
+    operations = runner.operation_names()
     for number, step in enumerate(fixture.steps, 1):
-        if step.op not in known:
-            problem = f"step {number}: {step.op!r} is not an operation; choose from {', '.join(known)}"
+        if step.op not in operations:
+            problem = f"step {number}: {step.op!r} is not an operation; choose from {', '.join(operations)}"
             raise UnreadableFile(name=path.name, problem=problem)
     return fixture
 
@@ -182,8 +182,8 @@ async def _fixture_row(fixture: Fixture, path: Path, stores: Sequence[ReplayEngi
     # Later lines win: a failure outweighs a difference.
     verdicts = dict.fromkeys((store.name for store in stores), FixtureVerdict.BARRED)
     verdicts |= {outcome.store: FixtureVerdict.EQUAL for outcome in outcomes}
-    verdicts |= {found.right_side: FixtureVerdict.DIFFERS for found in (*unequal, *unlike_recorded)}
-    verdicts |= {found.right_side: FixtureVerdict.FAILED for found in unmet}
+    verdicts |= {difference.right_side: FixtureVerdict.DIFFERS for difference in (*unequal, *unlike_recorded)}
+    verdicts |= {difference.right_side: FixtureVerdict.FAILED for difference in unmet}
     ended = _outcome_fingerprints(outcomes[0]) if outcomes else {}
     return MatrixRow(
         fixture=fixture.id,
@@ -205,9 +205,9 @@ def _compare_recording(fixture: Fixture, unlike_recorded: Sequence[StoreDifferen
 def _demand_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield what the fixture demands and a store did not give."""
     for outcome in outcomes:
-        for told in outcome.steps:
-            for found in told.problems:
-                yield _step_difference(fixture, told.number, found, EXPECTED, outcome.store)
+        for step in outcome.steps:
+            for problem in step.problems:
+                yield _step_difference(fixture, step.number, problem, EXPECTED, outcome.store)
 
 
 def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
@@ -215,47 +215,49 @@ def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> 
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
         # A run that broke off is compared up to its end; the early end is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
-            for found in json_differences(one.report, two.report):
-                yield _step_difference(fixture, one.number, found, first.store, other.store)
+            for difference in json_differences(one.report, two.report):
+                yield _step_difference(fixture, one.number, difference, first.store, other.store)
         ends: list[JsonValue] = [
             {"ended_at": outcome.ended_at, "fingerprints": _outcome_fingerprints(outcome)} for outcome in (first, other)
         ]
-        for found in json_differences(*ends):
-            yield _step_difference(fixture, None, found, first.store, other.store)
+        for difference in json_differences(*ends):
+            yield _step_difference(fixture, None, difference, first.store, other.store)
 
 
 def _recorded_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield where the recorded fingerprints are not those of a store; what was never recorded is no difference."""
-    recorded: dict[str, JsonValue] = {space: kept.model_dump() for space, kept in fixture.expected.items()}
+    recorded: dict[str, JsonValue] = {
+        space: fingerprint.model_dump() for space, fingerprint in fixture.expected.items()
+    }
     for outcome in outcomes:
-        ended = {space: found for space, found in _outcome_fingerprints(outcome).items() if space in recorded}
-        for found in json_differences(recorded, ended, path="fingerprints"):
-            yield _step_difference(fixture, None, found, RECORDED, outcome.store)
+        ended = {space: difference for space, difference in _outcome_fingerprints(outcome).items() if space in recorded}
+        for difference in json_differences(recorded, ended, path="fingerprints"):
+            yield _step_difference(fixture, None, difference, RECORDED, outcome.store)
 
 
 def _outcome_fingerprints(outcome: FixtureOutcome) -> dict[str, JsonValue]:
-    return {space: found.model_dump() for space, found in outcome.fingerprints.items()}
+    return {space: fingerprint.model_dump() for space, fingerprint in outcome.fingerprints.items()}
 
 
 def _step_difference(
-    fixture: Fixture, step: int | None, found: JsonDifference, left_side: str, right_side: str
+    fixture: Fixture, step: int | None, difference: JsonDifference, left_side: str, right_side: str
 ) -> StoreDifference:
     return StoreDifference(
         step=step,
         operation=fixture.steps[step - 1].op if step is not None else "",
-        path=found.path,
+        path=difference.path,
         left_side=left_side,
-        left=found.left,
+        left=difference.left,
         right_side=right_side,
-        right=found.right,
+        right=difference.right,
     )
 
 
 def _write_expected(path: Path, outcome: FixtureOutcome) -> None:
-    kept: Mapping[str, JsonValue] = json.loads(path.read_text("utf-8"))
-    written = fixture.write_out({**kept, "expected": _outcome_fingerprints(outcome)})
-    if written != path.read_text("utf-8"):
-        path.write_text(written, "utf-8")
+    fields: Mapping[str, JsonValue] = json.loads(path.read_text("utf-8"))
+    text = fixture.write_out({**fields, "expected": _outcome_fingerprints(outcome)})
+    if text != path.read_text("utf-8"):
+        path.write_text(text, "utf-8")
 
 
 FINGERPRINT_DIGITS = 12
@@ -277,7 +279,7 @@ def render_matrix(report: MatrixReport, /) -> str:
 def render_gate(report: GateReport, /) -> str:
     """Return `report` as a table of operations and the fixtures that exercise them, and what is missing."""
     exercised = report.exercised.items()
-    rows = [(name, str(len(found)), "demanded" if name in report.demanded else "") for name, found in exercised]
+    rows = [(name, str(len(fixtures)), "demanded" if name in report.demanded else "") for name, fixtures in exercised]
     table = [("operation", "fixtures", ""), *rows]
     verdict = "every required operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
     return "\n".join((*_align_columns(table), "", verdict))
@@ -301,16 +303,16 @@ def _difference_lines(row: MatrixRow) -> Iterator[str]:
     yield f"{row.fixture}: {row.title}"
     if not row.differences:
         yield "  no fingerprints are recorded: review the fixture, then run `elytron replay --record`"
-    for found in row.differences[:SHOWN_PER_FIXTURE]:
-        yield from _difference_text(found)
-    left = len(row.differences) - SHOWN_PER_FIXTURE
-    if left > 0:
-        yield f"  and {left} more"
+    for difference in row.differences[:SHOWN_PER_FIXTURE]:
+        yield from _difference_text(difference)
+    hidden_count = len(row.differences) - SHOWN_PER_FIXTURE
+    if hidden_count > 0:
+        yield f"  and {hidden_count} more"
 
 
-def _difference_text(found: StoreDifference) -> Iterator[str]:
-    place = f"step {found.step} ({found.operation})" if found.step is not None else "at the end"
-    width = max(len(found.left_side), len(found.right_side))
-    yield f"  {place}: {found.path or 'the whole report'}"
-    yield f"    {found.left_side.ljust(width)}  {found.left}"
-    yield f"    {found.right_side.ljust(width)}  {found.right}"
+def _difference_text(difference: StoreDifference) -> Iterator[str]:
+    place = f"step {difference.step} ({difference.operation})" if difference.step is not None else "at the end"
+    width = max(len(difference.left_side), len(difference.right_side))
+    yield f"  {place}: {difference.path or 'the whole report'}"
+    yield f"    {difference.left_side.ljust(width)}  {difference.left}"
+    yield f"    {difference.right_side.ljust(width)}  {difference.right}"

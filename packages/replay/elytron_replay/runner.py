@@ -93,8 +93,8 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
     """
     plain = name.removesuffix(SEALED)
     if plain not in URLS:
-        known = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
-        raise InvalidInput(field="store", problem=f"{name!r} is not a store to replay on; choose from {known}")
+        names = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
+        raise InvalidInput(field="store", problem=f"{name!r} is not a store to replay on; choose from {names}")
     sealing = (keys or passing_key()) if plain != name else None
 
     def opener(
@@ -193,10 +193,10 @@ async def run_fixture(
         async with _FixtureStage(fixture, engine, telling, folder, answering) as stage:
             if fixture.archive is not None:
                 await _begin_with(stage, fixture.archive, beside or Path())
-            told, ended_at = await _tell_steps(fixture, stage, telling, folder)
+            steps, ended_at = await _tell_steps(fixture, stage, telling, folder)
             telling.begin(len(fixture.steps) + 1, None)
             fingerprints = await stage.fingerprints() if ended_at is None else {}
-            return FixtureOutcome(engine.name, told, fingerprints, ended_at)
+            return FixtureOutcome(engine.name, steps, fingerprints, ended_at)
 
 
 class _FixtureStage:
@@ -308,7 +308,7 @@ async def _tell_steps(
     fixture: Fixture, stage: _FixtureStage, telling: FixtureTelling, folder: Path
 ) -> tuple[tuple[ToldStep, ...], int | None]:
     values: dict[str, JsonValue] = {comparison.TMP: str(folder)}
-    told: list[ToldStep] = []
+    steps: list[ToldStep] = []
     for number, step in enumerate(fixture.steps, 1):
         telling.begin(number, step)
         if step.reopen is not None:
@@ -321,17 +321,19 @@ async def _tell_steps(
         report, error = await _do_step(step, stage.runtime, values)
         elapsed_ms = (perf_counter() - began) * 1000
         problems = tuple(_step_problems(step, report, error, values))
-        told.append(ToldStep(number, normalise_report(report, folder=folder), problems, elapsed_ms))
+        steps.append(ToldStep(number, normalise_report(report, folder=folder), problems, elapsed_ms))
         # The names that a refused step should have saved are missing, so the run cannot go on.
         if error != step.error:
-            return tuple(told), number
+            return tuple(steps), number
         for name, path in step.save.items():
             try:
                 values[name] = comparison.pick_value(report, path)
             except KeyError:
-                told[-1] = ToldStep(number, told[-1].report, (*problems, JsonDifference(f"save.{name}", path, ABSENT)))
-                return tuple(told), number
-    return tuple(told), None
+                steps[-1] = ToldStep(
+                    number, steps[-1].report, (*problems, JsonDifference(f"save.{name}", path, ABSENT))
+                )
+                return tuple(steps), number
+    return tuple(steps), None
 
 
 async def _do_step(
@@ -350,8 +352,8 @@ def _step_problems(
     step: FixtureStep, report: JsonValue, error: str | None, values: Mapping[str, JsonValue]
 ) -> Iterator[JsonDifference]:
     if error != step.error:
-        asked = f"the error {step.error!r}" if step.error is not None else "a report"
-        yield JsonDifference("", asked, shown_json(report))
+        expected_error = f"the error {step.error!r}" if step.error is not None else "a report"
+        yield JsonDifference("", expected_error, shown_json(report))
         return
     try:
         expected = comparison.resolve_references(step.expect, values)

@@ -209,7 +209,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
                 progress=options.progress,
             ),
             encoders=RuntimeEncoders(
-                options.clock, wanted=options.models.embedder, former=options.models.former_embedder
+                options.clock, current=options.models.embedder, former=options.models.former_embedder
             ),
             models=options.models,
             budget=options.budget,
@@ -276,7 +276,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     ...     _ = kept.add("The tide table hangs in the kitchen.", speaker="Noor")
     """
     calls.require_store(store, keys=keys, index_bytes=index_bytes)
-    given = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
+    base_models = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
     options = _OpenOptions(
         scope=scope or calls.scope_of(None, user_id=space),
         keys=keys,
@@ -285,7 +285,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=calls.word_member(WriteDurability, durability, field="durability"),
         when_missing=calls.word_member(WhenMissing, when_missing, field="when_missing"),
-        models=_runtime_models(language_model, given, fact_languages, {"statements": statements, "asks": asks}),
+        models=_runtime_models(language_model, base_models, fact_languages, {"statements": statements, "asks": asks}),
         agent_skill_dirs=calls.path_list(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
@@ -308,7 +308,7 @@ async def _copy_space(source: Store, target: Store, space: SpaceId) -> None:
 
 def _runtime_models(
     language: LanguageModel | str | None,
-    given: RuntimeModels,
+    base_models: RuntimeModels,
     fact_languages: Sequence[str | PathLike[str]],
     classifiers: Mapping[str, StatementClassifier | AskClassifier | None],
 ) -> RuntimeModels:
@@ -316,7 +316,9 @@ def _runtime_models(
     asks = classifiers.get("asks")
     if asks is not None and not callable(getattr(asks, "margin", None)):
         raise InvalidInput(field="asks", problem="is no classifier of prompts: it needs `version` and `margin(prompt)`")
-    models = replace(given, **{name: chosen for name, chosen in classifiers.items() if chosen is not None})
+    models = replace(
+        base_models, **{name: classifier for name, classifier in classifiers.items() if classifier is not None}
+    )
     if fact_languages:
         from elytron.passes.extraction import fact_readers
 
@@ -329,10 +331,10 @@ def _runtime_models(
     return replace(models, language=TextModel(opened), closers=(opened.close,))
 
 
-def _named_embedder(wanted: Embedder | str | None) -> Embedder | None:
+def _named_embedder(embedder: Embedder | str | None) -> Embedder | None:
     """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
-    if not isinstance(wanted, str):
-        return wanted
+    if not isinstance(embedder, str):
+        return embedder
     from elytron.embedding.embedders import embedder_of
 
-    return embedder_of(wanted)
+    return embedder_of(embedder)

@@ -125,9 +125,9 @@ async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE
 
 def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
     """Return `value` with every text in it blacked out; the same one if there was nothing."""
-    found = _FoundSecrets()
-    clean = _scrub_value(value, found, own)
-    return clean, ScrubFindings(dict(sorted(found.kinds.items())), found.longest)
+    findings = _FoundSecrets()
+    clean = _scrub_value(value, findings, own)
+    return clean, ScrubFindings(dict(sorted(findings.kinds.items())), findings.longest)
 
 
 def _said_chars(request: Value) -> int:
@@ -140,7 +140,7 @@ def _said_chars(request: Value) -> int:
             return 0
 
 
-def _scrub_value(value: ValueT, found: _FoundSecrets, own: OwnOutput) -> ValueT:
+def _scrub_value(value: ValueT, findings: _FoundSecrets, own: OwnOutput) -> ValueT:
     if isinstance(value, _TURNS):
         own = OwnOutput.STRIP
     elif isinstance(value, CandidateDraft):
@@ -150,7 +150,7 @@ def _scrub_value(value: ValueT, found: _FoundSecrets, own: OwnOutput) -> ValueT:
         part: object = getattr(value, name)
         if part is None or isinstance(part, _NUMBERS):
             continue
-        clean = _scrub_part(part, found, own, name)
+        clean = _scrub_part(part, findings, own, name)
         if clean is not part:
             changed[name] = clean
     return value.model_copy(update=changed) if changed else value
@@ -168,57 +168,61 @@ def _text_fields(kind: type[Value]) -> tuple[str, ...]:
     )
 
 
-def _scrub_message(message: Message, found: _FoundSecrets) -> Message:
+def _scrub_message(message: Message, findings: _FoundSecrets) -> Message:
     """Return the message itself if there is nothing to remove; a repeated block leaves no words."""
-    found.longest = max(found.longest, len(message.text))
-    text = _black_out(found.strip(message.text), found)
-    speaker = message.speaker and _scrub_label(message.speaker, found, OwnOutput.STRIP, "speaker")
+    findings.longest = max(findings.longest, len(message.text))
+    text = _black_out(findings.strip(message.text), findings)
+    speaker = message.speaker and _scrub_label(message.speaker, findings, OwnOutput.STRIP, "speaker")
     if text is message.text and speaker is message.speaker:
         return message
     return message.model_copy(update={"text": text, "speaker": speaker})
 
 
-def _scrub_part(part: object, found: _FoundSecrets, own: OwnOutput, name: str) -> object:
+def _scrub_part(part: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:
     if type(part) is str:  # an enum's member is one of a closed set
-        found.longest = max(found.longest, len(part))
-        return _scrub_label(part, found, own, name)
+        findings.longest = max(findings.longest, len(part))
+        return _scrub_label(part, findings, own, name)
     if isinstance(part, Message):
-        return _scrub_message(part, found)
+        return _scrub_message(part, findings)
     if isinstance(part, Value):
-        return _scrub_value(part, found, own)
+        return _scrub_value(part, findings, own)
     if isinstance(part, list):
         values = cast("list[object]", part)
-        fresh = [_scrub_part(value, found, own, name) for value in values]
+        fresh = [_scrub_part(value, findings, own, name) for value in values]
         return fresh if fresh != values else values
     if isinstance(part, tuple):
         items = cast("tuple[object, ...]", part)
-        clean = tuple(_scrub_part(item, found, own, name) for item in items)
+        clean = tuple(_scrub_part(item, findings, own, name) for item in items)
         return clean if any(one is not other for one, other in zip(clean, items, strict=True)) else items
-    return _scrub_labels(cast("dict[object, object]", part), found, own, name) if isinstance(part, dict) else part
+    return _scrub_labels(cast("dict[object, object]", part), findings, own, name) if isinstance(part, dict) else part
 
 
-def _scrub_labels(held: dict[object, object], found: _FoundSecrets, own: OwnOutput, name: str) -> dict[object, object]:
-    fresh = {_scrub_part(key, found, own, name): _scrub_part(value, found, own, name) for key, value in held.items()}
-    return fresh if fresh != held else held
+def _scrub_labels(
+    labels: dict[object, object], findings: _FoundSecrets, own: OwnOutput, name: str
+) -> dict[object, object]:
+    fresh = {
+        _scrub_part(key, findings, own, name): _scrub_part(value, findings, own, name) for key, value in labels.items()
+    }
+    return fresh if fresh != labels else labels
 
 
-def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> str:
+def _scrub_label(text: str, findings: _FoundSecrets, own: OwnOutput, name: str) -> str:
     """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
-    stripped = found.strip(text) if own is not OwnOutput.KEEP else text
+    stripped = findings.strip(text) if own is not OwnOutput.KEEP else text
     if text and not stripped:
         if own is OwnOutput.REFUSE:
             raise InvalidInput(field=name, problem="contains nothing but recalled memory: pass new content")
         stripped = RECALLED
-    clean = _black_out(stripped, found)
+    clean = _black_out(stripped, findings)
     # A mark may be longer than the secret in its place, and the field has a bound.
     return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
 
 
-def _black_out(text: str, found: _FoundSecrets) -> str:
+def _black_out(text: str, findings: _FoundSecrets) -> str:
     scrubbed = scrub_secrets(text)
     if not scrubbed.found:
         return text
-    found.kinds.update(scrubbed.found)
+    findings.kinds.update(scrubbed.found)
     return scrubbed.text
 
 
@@ -256,11 +260,11 @@ def require_chars(profile: HostProfile, longest: int, /) -> None:
         raise LimitExceeded(what=f"characters per text in profile {profile.name.value}", limit=most, found=longest)
 
 
-def rendered_chars(profile: HostProfile, asked: int, /) -> tuple[int, tuple[ReportClip, ...]]:
+def rendered_chars(profile: HostProfile, request_chars: int, /) -> tuple[int, tuple[ReportClip, ...]]:
     """Return how many characters a block may have, and what the profile cut from what was asked."""
-    most = min(asked, profile.budget.render_chars)
-    clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
-    return most, (clip,) if most < asked else ()
+    most = min(request_chars, profile.budget.render_chars)
+    clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=request_chars - most)
+    return most, (clip,) if most < request_chars else ()
 
 
 def find_future_claims(ctx: OperationContext, value: Value, /, path: str = "") -> FutureClaims:
@@ -270,8 +274,8 @@ def find_future_claims(ctx: OperationContext, value: Value, /, path: str = "") -
     ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
     if ahead:
         furthest = max(ahead, key=lambda claim: claim.claimed)
-        told = {"count": len(ahead), "field": furthest.field, "ahead_ms": furthest.claimed - furthest.now}
-        claims_logger.info("future_claims", extra={**told, "principal": ctx.caller})
+        summary = {"count": len(ahead), "field": furthest.field, "ahead_ms": furthest.claimed - furthest.now}
+        claims_logger.info("future_claims", extra={**summary, "principal": ctx.caller})
     return ahead
 
 

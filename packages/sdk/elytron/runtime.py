@@ -71,11 +71,11 @@ class MemoryRuntime(MemoryFace):
         operation = by_request(request)
         writer = WRITER.set(self._context.caller)
         try:
-            done = await operation.perform(self._context, await self._context.reached(request))
+            report = await operation.perform(self._context, await self._context.reached(request))
         finally:
             WRITER.reset(writer)
-        assert isinstance(done, operation.report)
-        return done
+        assert isinstance(report, operation.report)
+        return report
 
 
 R = TypeVar("R")

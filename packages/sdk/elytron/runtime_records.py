@@ -142,8 +142,8 @@ class RuntimeRecords:
     async def below(self, namespace: tuple[str, ...] = (), /) -> AsyncIterator[Record]:
         """Yield the records whose namespace begins with `namespace`, in no order."""
         now = self._ctx.clock.now()
-        found = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS)
-        async for _, record in found:
+        records = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS)
+        async for _, record in records:
             if record.is_alive(now):
                 yield record
 
@@ -167,8 +167,8 @@ class RuntimeRecords:
         # A journal's documents are many short texts, nearly all of them ids: they are looked through as one.
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))
-        told = "\n".join(texts)
-        if is_own_output(told) or scrub_secrets(told).found:
+        whole_text = "\n".join(texts)
+        if is_own_output(whole_text) or scrub_secrets(whole_text).found:
             request, _ = scrub_value(request)
         return request
 
@@ -177,11 +177,11 @@ class RuntimeRecords:
         space = await self._ctx.spaces.find(self._scope.space)
         if space is None:
             return 0
-        named = (record_ref(space, each.namespace, each.key, collection=RUNTIME_RECORDS) for each in records)
-        there = await documents_at(self._ctx.store, self._scope.space, named)
+        refs = (record_ref(space, each.namespace, each.key, collection=RUNTIME_RECORDS) for each in records)
+        there = await documents_at(self._ctx.store, self._scope.space, refs)
         if there:
-            gone = ErasureTarget(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
-            await self._ctx.store.erase(gone)
+            erasure = ErasureTarget(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
+            await self._ctx.store.erase(erasure)
         return len(there)
 
 
@@ -209,10 +209,12 @@ class _RecordsOfTurn:
         /,
     ) -> ChangeSet:
         assert self.delta is not None
-        named = {name: (ref, there.get(ref)) for name, ref in zip(self.names, self.refs(record), strict=True)}
+        documents_by_name = {
+            name: (ref, there.get(ref)) for name, ref in zip(self.names, self.refs(record), strict=True)
+        }
         changes = ChangeSet(record)
         requests = [self.request_of(draft) for draft in self.drafts(turn_id, self.delta.message_ids(turn_id))]
-        planned = plan_records(named, requests, changes, at=self.ctx.clock.now(), has_history=False)
+        planned = plan_records(documents_by_name, requests, changes, at=self.ctx.clock.now(), has_history=False)
         self.records = planned.records
         return changes
 

@@ -119,14 +119,14 @@ async def _standing_facts(
     if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
     now = reader.ctx.clock.now()
-    chosen: list[Fact] = []
+    selection: list[Fact] = []
     for kind, facts in groupby(await _facts_by_kind(reader), key=attrgetter("kind")):
         passing = (
             fact
             for fact in facts
             if fact.counts_in(key) and may_be_shown(fact, request) and fact_passes(fact, request.filters, now)
         )
-        chosen += sorted(islice(passing, BUDGETS[kind]), key=attrgetter("topic", "id"))
+        selection += sorted(islice(passing, BUDGETS[kind]), key=attrgetter("topic", "id"))
     return tuple(
         StandingFact(
             id=fact.id,
@@ -137,7 +137,7 @@ async def _standing_facts(
             is_outside=fact.trust is TrustLevel.OUTSIDE,
             hint=fact_freshness(fact, now).hint,
         )
-        for fact in chosen[: limits.FACTS_STANDING]
+        for fact in selection[: limits.FACTS_STANDING]
     )
 
 
@@ -164,8 +164,8 @@ async def _standing_skills(reader: SpaceReader, request: MemoryProjectionRequest
         return sorted(skills, key=attrgetter("topic", "name"))
 
     skills = await reader.listed(SKILLS, (SKILLS,), read)
-    shown = islice((skill for skill in skills if skill_passes(skill, request.filters)), SKILLS_STANDING)
-    return tuple(StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in shown)
+    visible_skills = islice((skill for skill in skills if skill_passes(skill, request.filters)), SKILLS_STANDING)
+    return tuple(StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in visible_skills)
 
 
 async def _mount_items(reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest) -> tuple[LabelledItem, ...]:
@@ -237,12 +237,12 @@ def private_of(
 ) -> PrivateItems:
     """Return the private documents that may be shown, and `private_facts` if these may not be."""
     if request.private_context is PrivateContext.ALLOWED:
-        shown = [document for document in documents if document.role is not GardenRole.SEALED]
+        visible_documents = [document for document in documents if document.role is not GardenRole.SEALED]
         items = tuple(
             LabelledItem(id=document.id, label=document.role.value, text=f"{document.name}: {document.text}")
-            for document in shown
+            for document in visible_documents
         )
-        return PrivateItems(items, documents_withheld=len(documents) - len(shown))
+        return PrivateItems(items, documents_withheld=len(documents) - len(visible_documents))
     return PrivateItems((), tuple(private_facts), documents_withheld=len(documents))
 
 
@@ -274,13 +274,13 @@ def _selected_capsules(
     capsules: Sequence[continuity.ContinuityCapsule], query: str, *, now: Instant
 ) -> list[continuity.ContinuityCapsule]:
     """Return the selected capsules that together have at most 900 characters."""
-    left = limits.CAPSULE_BLOCK_CHARS
+    remaining_chars = limits.CAPSULE_BLOCK_CHARS
     fitting: list[continuity.ContinuityCapsule] = []
     for capsule in capsule_policy.select_capsules(capsules, query, now=now):
         size = len(capsule.topic) + len(capsule.text)
-        if size <= left:
+        if size <= remaining_chars:
             fitting.append(capsule)
-            left -= size
+            remaining_chars -= size
     return fitting
 
 

@@ -61,24 +61,25 @@ async def read_page(
 ) -> ReportT:
     """Return the page behind the cursor; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
     scope, limit, cursor = ctx.scope_of(request), request.limit, request.cursor
-    found = await meant_conversation(ctx, scope)
+    conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     budget = ctx.profile.budget.transcript
-    if record is None or not found.is_trusted:
+    if record is None or not conversation.is_trusted:
         if cursor is not None:
             raise _CURSOR.refusal()
         return report(
-            slice=cut_transcript(scope.space, found.key, (), {}, view=view, budget=budget).slice, alias=found.trust
+            slice=cut_transcript(scope.space, conversation.key, (), {}, view=view, budget=budget).slice,
+            alias=conversation.trust,
         )
-    tag = record.conversation_tag(found.key)
+    tag = record.conversation_tag(conversation.key)
     after = await _cursor_turn(ctx, scope.space, tag, cursor)
     size = min(limit, budget.page_turns)
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1)
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]]
     attributes = await _page_attributes(ctx, scope.space, tag, turns)
-    made = cut_transcript(scope.space, found.key, turns, attributes, view=view, budget=budget)
+    page = cut_transcript(scope.space, conversation.key, turns, attributes, view=view, budget=budget)
     has_more = len(documents) > size
-    clips = list(made.clipped)
+    clips = list(page.clipped)
     if has_more and size < limit:
         beyond = store.scan_documents(
             ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}.", after=documents[size - 1].ref.key
@@ -90,8 +91,8 @@ async def read_page(
                 break
         clips.append(ReportClip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=dropped))
     return report(
-        slice=made.slice,
-        alias=found.trust,
+        slice=page.slice,
+        alias=conversation.trust,
         next_cursor=cursor_of(turns[-1][0]) if has_more else None,
         has_more=has_more,
         profile_budget_applied=bool(clips),
@@ -119,17 +120,17 @@ async def _page_attributes(
     ctx: OperationContext, space: SpaceId, tag: ConversationTag, turns: list[tuple[TurnId, transcript.Turn]]
 ) -> dict[TurnId, list[TurnAttribute]]:
     """Return the attributes of a page's turns."""
-    found: dict[TurnId, list[TurnAttribute]] = {}
+    attributes: dict[TurnId, list[TurnAttribute]] = {}
     if not turns:
-        return found
+        return attributes
     # Behind the first turn's id come its attributes, then those of the turns after it.
     after, last = str(turns[0][0]), turns[-1][0]
     async for document in store.scan_documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
         turn = TurnId(document.ref.key.rpartition(".")[0])
         if turn > last:
-            return found
-        found.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
-    return found
+            return attributes
+        attributes.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
+    return attributes
 
 
 T = TypeVar("T")
@@ -178,12 +179,12 @@ async def cited_messages(
 ) -> dict[str, candidates.CitedSource | None]:
     """Return the message at each citation that has the form of one of our messages, None if there is none."""
     ours = [name for name in citations if cites_transcript(name)]
-    named = {name: place for name in ours if (place := cited_turn(name)) is not None}
-    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in named.values()]
+    places = {name: place for name in ours if (place := cited_turn(name)) is not None}
+    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in places.values()]
     turns = await values_at(ctx.store, space, refs, transcript.Turn)
     return dict.fromkeys(ours) | {
         name: _cited_part(turns.get(DocumentRef(transcript.TURNS, turn_id)), part or 0)
-        for name, (turn_id, part) in named.items()
+        for name, (turn_id, part) in places.items()
     }
 
 
@@ -209,8 +210,8 @@ async def without_unfounded(
     }
     if not refused:
         return write, {}
-    kept = tuple(item for place, item in enumerate(items) if place not in refused)
-    return write.model_copy(update={field: kept}) if kept else None, refused
+    remaining_items = tuple(item for place, item in enumerate(items) if place not in refused)
+    return write.model_copy(update={field: remaining_items}) if remaining_items else None, refused
 
 
 async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: CitingT, /) -> CitingT:
@@ -218,13 +219,17 @@ async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: C
     field, _ = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
     cited = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
-    gone = {name for name, found in cited.items() if found is None}
-    return write.model_copy(update={field: tuple(_item_without(item, gone) for item in items)}) if gone else write
+    missing_names = {name for name, message in cited.items() if message is None}
+    return (
+        write.model_copy(update={field: tuple(_item_without(item, missing_names) for item in items)})
+        if missing_names
+        else write
+    )
 
 
-def _item_without(item: Value, gone: AbstractSet[str]) -> Value:
+def _item_without(item: Value, missing_names: AbstractSet[str]) -> Value:
     name = "provenance" if isinstance(item, CapsuleDraft) else "citations"
-    return item.model_copy(update={name: tuple(one for one in _item_citations(item) if one not in gone)})
+    return item.model_copy(update={name: tuple(one for one in _item_citations(item) if one not in missing_names)})
 
 
 def _item_citations(item: Value) -> tuple[str, ...]:
@@ -233,31 +238,31 @@ def _item_citations(item: Value) -> tuple[str, ...]:
 
 def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:
     """Return what is wrong with what an item cites; nothing if it is right."""
-    told = [cited[name] for name in _item_citations(item) if name in cited]
-    if None in told:
+    sources = [cited[name] for name in _item_citations(item) if name in cited]
+    if None in sources:
         return NOT_THERE
-    if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(told) < len(item.citations):
+    if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(sources) < len(item.citations):
         return ""
-    readable = [one for one in told if one is not None and one.is_readable]
+    readable = [one for one in sources if one is not None and one.is_readable]
     is_self_claim = bool(readable) and all(one.role is EvidenceRole.ASSISTANT for one in readable)
     return rules.SELF_CLAIM if is_self_claim else ""
 
 
 async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscriptRepairReport:
     """Return what is wrong with the scope's conversation. A chat that cannot be trusted closes by itself."""
-    found = await meant_conversation(ctx, scope)
+    conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     report = MemoryTranscriptRepairReport(
         space=scope.space,
-        channel=found.key.channel,
-        conversation=found.key.conversation,
-        alias=found.trust,
-        fail_closed=not found.is_trusted,
+        channel=conversation.key.channel,
+        conversation=conversation.key.conversation,
+        alias=conversation.trust,
+        fail_closed=not conversation.is_trusted,
     )
-    if record is None or not found.is_trusted:
+    if record is None or not conversation.is_trusted:
         return report
-    prefix = f"{record.conversation_tag(found.key)}."
-    links = ConversationLinks(scope.space, found.key)
+    prefix = f"{record.conversation_tag(conversation.key)}."
+    links = ConversationLinks(scope.space, conversation.key)
     turns = await _read_records(ctx, scope.space, TURNS, prefix, links)
     for document in turns.documents:
         links.turn(document.ref.key, document.body)
@@ -269,13 +274,13 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
     for document in attributes.documents:
         links.attribute(document.ref.key, document.body)
     clipper = ReportClipper()
-    shown = clipper.profile("issues", links.issues, ctx.profile.budget.transcript.repair_issues)
+    issues = clipper.profile("issues", links.issues, ctx.profile.budget.transcript.repair_issues)
     return report.model_copy(
         update={
             "checked_turns": len(turns.documents) + len(turns.damaged),
             "checked_derived_refs": len(derived.documents) + len(derived.damaged),
             "checked_attributes": len(attributes.documents) + len(attributes.damaged),
-            "issues": shown,
+            "issues": issues,
             "profile_budget_applied": clipper.is_by_profile,
             "clipped": tuple(clipper.clips),
             "fail_closed": bool(links.issues),
@@ -287,10 +292,10 @@ async def _read_records(
     ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: ConversationLinks
 ) -> SoundDocuments:
     """Return the records of a collection that can be read; the others are issues."""
-    found = await sound_documents(ctx.store, space, collection, prefix)
-    for key in found.damaged:
+    reading = await sound_documents(ctx.store, space, collection, prefix)
+    for key in reading.damaged:
         links.damaged(collection, key)
-    return found
+    return reading
 
 
 async def _standing_links(
@@ -299,10 +304,10 @@ async def _standing_links(
     """Return the keys of the links whose memory is there, or in a plane that keeps no document by its key."""
     targets = {key: target_of(record, ref) for key, ref in links.derived.items()}
     standing = {key for key, target in targets.items() if target is None}
-    wanted = list(dict.fromkeys(target for target in targets.values() if target is not None))
+    unique_targets = list(dict.fromkeys(target for target in targets.values() if target is not None))
     there: set[tuple[str, str]] = set()
-    for start in range(0, len(wanted), limits.SCAN_MAX):
-        there |= await _existing_refs(ctx, space, wanted[start : start + limits.SCAN_MAX])
+    for start in range(0, len(unique_targets), limits.SCAN_MAX):
+        there |= await _existing_refs(ctx, space, unique_targets[start : start + limits.SCAN_MAX])
     return standing | {key for key, target in targets.items() if target in there}
 
 

@@ -118,11 +118,11 @@ def _leave_folder(folder: Path) -> None:
 
 
 def _clear_folder(folder: Path) -> None:
-    for found in folder.iterdir():
-        if is_folder(found):
-            shutil.rmtree(found)
-        elif found.name != _LOCK:
-            found.unlink(missing_ok=True)
+    for child in folder.iterdir():
+        if is_folder(child):
+            shutil.rmtree(child)
+        elif child.name != _LOCK:
+            child.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +149,15 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     await asyncio.to_thread(_require_free, address.path, target)
     try:
         async with staged_store(target) as stage:
-            made = await asyncio.to_thread(_copy_store, address, stage.path)
-            checked = await _check_copy(address, stage.path, made, clock=clock)
+            manifest = await asyncio.to_thread(_copy_store, address, stage.path)
+            checked = await _check_copy(address, stage.path, manifest, clock=clock)
             if not checked.ok:
                 raise StoreCorrupt(what="something in the store")
             await stage.place()
             await asyncio.to_thread(_keep_time, address.path, clock.now())
     except OSError as error:
         raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
-    return BackedUp(target, made.engine, made.sealed, _tree_size(target), checked)
+    return BackedUp(target, manifest.engine, manifest.sealed, _tree_size(target), checked)
 
 
 def latest_backup(path: Path, /) -> Instant | None:
@@ -206,24 +206,24 @@ def _copy_store(address: StoreAddress, target: Path) -> StoreManifest:
     return copy_folder(address.path, target)
 
 
-async def _check_copy(address: StoreAddress, path: Path, made: StoreManifest, *, clock: Clock) -> CheckReport:
+async def _check_copy(address: StoreAddress, path: Path, manifest: StoreManifest, *, clock: Clock) -> CheckReport:
     """Open the copy as its engine does, which needs no key, and read every byte of it."""
     store: Store
     if address.engine == "sqlite":
         from elytron_store.sqlite.store import SqliteStore
 
-        store = await SqliteStore.open(path, clock=clock, sealed=made.sealed)
+        store = await SqliteStore.open(path, clock=clock, sealed=manifest.sealed)
     else:
         from elytron_store.file.store import FileStore
 
-        store = await FileStore.open(path, clock=clock, sealed=made.sealed)
+        store = await FileStore.open(path, clock=clock, sealed=manifest.sealed)
     try:
-        found = await store.check()
+        report = await store.check()
     finally:
         await store.close()
-    return found
+    return report
 
 
 def _tree_size(path: Path) -> int:
     files = path.rglob("*") if is_folder(path) else (path,)
-    return sum(found.stat().st_size for found in files if found.is_file())
+    return sum(child.stat().st_size for child in files if child.is_file())

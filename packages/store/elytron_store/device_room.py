@@ -154,22 +154,22 @@ class RoomReserve:
         /,
     ) -> Sequence[Outcome]:
         """Have `batches` written; where there is a `refusal`, only those that take something back."""
-        kept = [batch for batch in batches if batch.takes_back]
-        if refusal is None and len(kept) < len(batches):
+        removals = [batch for batch in batches if batch.takes_back]
+        if refusal is None and len(removals) < len(batches):
             try:
                 return write(batches)
             except StoreFull as full:
                 refusal = full
-        outcomes = iter(self.use(lambda: write(kept)) if kept else ())
+        outcomes = iter(self.use(lambda: write(removals)) if removals else ())
         return [next(outcomes) if refusal is None or batch.takes_back else refusal for batch in batches]
 
     def _fill(self, size: int) -> None:
         try:
             with open(self._path, "ab", buffering=0, opener=private_opener) as file:
-                begun = file_bytes(self._path)
-                if begun < size:
-                    _allocate_bytes(file.fileno(), begun, size - begun)
-                elif begun > size + _ERASURE_BYTES:
+                current_size = file_bytes(self._path)
+                if current_size < size:
+                    _allocate_bytes(file.fileno(), current_size, size - current_size)
+                elif current_size > size + _ERASURE_BYTES:
                     file.truncate(size)
         except OSError as error:
             if error.errno in FULL:

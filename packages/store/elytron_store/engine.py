@@ -112,12 +112,12 @@ def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEn
     is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
     if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
         raise missing_run(run)
-    made = JournalEntry(
+    replacement = JournalEntry(
         run.last, entries[-1].at, JournalAction.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1
     )
-    if len(entries) == 1 and entries[0] != made:
+    if len(entries) == 1 and entries[0] != replacement:
         raise missing_run(run)
-    return made
+    return replacement
 
 
 LOST_REF = DocumentRef("lost", "0")
@@ -144,18 +144,18 @@ def named_journal(entries: Iterable[JournalEntry], /, *, refs: Collection[Docume
 
 def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:
     """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it has no such run."""
-    left = iter(runs)
-    run = next(left, None)
-    held: list[JournalEntry] = []
+    remaining_runs = iter(runs)
+    run = next(remaining_runs, None)
+    run_entries: list[JournalEntry] = []
     for entry in entries:
         if run is None or entry.sequence < run.first:
             yield entry
             continue
-        held.append(entry)
+        run_entries.append(entry)
         if entry.sequence >= run.last:
-            yield stand_in(run, held)
-            held.clear()
-            run = next(left, None)
+            yield stand_in(run, run_entries)
+            run_entries.clear()
+            run = next(remaining_runs, None)
     if run is not None:
         raise missing_run(run)
 
@@ -322,10 +322,10 @@ async def blob_pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLO
     Raises LimitExceeded for more than `limits.BLOB_BYTES`.
     """
     piece = bytearray()
-    taken = 0
+    total_bytes = 0
     async for chunk in chunks:
-        taken += len(chunk)
-        if taken > limits.BLOB_BYTES:
+        total_bytes += len(chunk)
+        if total_bytes > limits.BLOB_BYTES:
             raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
         piece += chunk
         while len(piece) >= size:
@@ -348,10 +348,10 @@ class WriteDurability(StrEnum):
 
 def innermost_store(store: Store, /) -> object:
     """Return the engine beneath all wrappers of `store`."""
-    found: object = store
-    while (beneath := getattr(found, "inner", None)) is not None:
-        found = beneath
-    return found
+    engine: object = store
+    while (beneath := getattr(engine, "inner", None)) is not None:
+        engine = beneath
+    return engine
 
 
 class PassingStore:

@@ -91,10 +91,10 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
     """
     if url == ":memory:":  # SQLite's word for it
         return StoreAddress("memory")
-    found = _SCHEME.fullmatch(url)
-    if found is None:
+    url_match = _SCHEME.fullmatch(url)
+    if url_match is None:
         return _parse_path(url, is_folder=is_folder)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = url_match[1].lower(), url_match[2]
     match scheme:
         case "memory":
             # A name behind it is allowed and means nothing: each opening makes a store of its own.
@@ -151,7 +151,7 @@ async def open_store(
             address = StoreAddress("memory")
         if keys is not None:  # what cannot be sealed is not made
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
-    found = await _find_store(
+    opening = await _find_store(
         address,
         clock=clock,
         profile=profile,
@@ -162,13 +162,15 @@ async def open_store(
         when_missing=when_missing,
     )
     try:
-        store = await _open_unsealed(found) if keys is None else await _open_sealed(found, keys, ids=ids, clock=clock)
+        store = (
+            await _open_unsealed(opening) if keys is None else await _open_sealed(opening, keys, ids=ids, clock=clock)
+        )
         if address.path is not None and keys is not None:
             _require_pinned(store, keys, address.path, is_new=is_new)
         # Last, since a refused opening changes nothing.
-        await found.note()
+        await opening.note()
     except BaseException:
-        await found.store.close()
+        await opening.store.close()
         raise
     return store
 
@@ -252,9 +254,9 @@ async def _find_store(
             from elytron_store.sqlite.setup import WantedStore
             from elytron_store.sqlite.store import SqliteStore
 
-            wanted = WantedStore(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
-            database = await SqliteStore.found(wanted, clock=clock)
-            return _FoundStore(database, partial(database.note_opening, wanted.at))
+            options = WantedStore(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
+            database = await SqliteStore.found(options, clock=clock)
+            return _FoundStore(database, partial(database.note_opening, options.at))
         case "mcp", _ if address.url is not None and address.project is not None:
             from elytron_store.mcp.store import McpStore
             from elytron_store.mcp.tools import ToolFiles, http_session
@@ -301,9 +303,9 @@ async def _find_tables(
 
     place = parse_address(url)
     require_sealing(place, sealed=sealed)
-    wanted = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
-    store = await PostgresStore.found(wanted, clock=clock)
-    note = partial(store.note_opening, wanted.at)
+    target = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
+    store = await PostgresStore.found(target, clock=clock)
+    note = partial(store.note_opening, target.at)
     if not place.blobs:
         return _FoundStore(store, note)
     from elytron_store.wrappers.object_blobs import ObjectBlobStore
@@ -315,15 +317,15 @@ async def _find_tables(
         raise
 
 
-async def _open_sealed(found: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:
+async def _open_sealed(opening: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:
     from elytron_store.sealed.keyring import mark_shared
     from elytron_store.sealed.records import KeyringCoverage
     from elytron_store.sealed.store import SealedStore
 
-    covers = KeyringCoverage.SPACES if found.shared else KeyringCoverage.STORE
-    if found.shared:
-        await mark_shared(found.store, clock)
-    return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
+    covers = KeyringCoverage.SPACES if opening.shared else KeyringCoverage.STORE
+    if opening.shared:
+        await mark_shared(opening.store, clock)
+    return await SealedStore.open(opening.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
 
 
 def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: bool) -> None:
@@ -335,28 +337,30 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
         keys.pins.require(place, store.identity, is_new=is_new)
 
 
-async def _open_unsealed(found: _FoundStore, /) -> Store:
+async def _open_unsealed(opening: _FoundStore, /) -> Store:
     """Return the store, which was not sealed as a whole, independent of its manifest. Raises StoreForeign.
 
     A store that was sealed as a whole holds no plain space, regardless of its keyring. Sealed spaces in a
     shared store are beside plain ones, one of which was written with their keyring.
     """
-    if not found.shared:
+    if not opening.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, KeyringCoverage, NamesRecord, read_record
 
         covers, has_keyring = None, True
         with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
-            (kept,) = await found.store.get(KEYRING, [NAMES])
-            has_keyring = kept is not None or bool(await found.store.journal(KEYRING, after=0, limit=1))
-            covers = None if kept is None else read_record(NamesRecord, kept.body, what="names").covers
-        if covers is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(found.store)):
+            (names_document,) = await opening.store.get(KEYRING, [NAMES])
+            has_keyring = names_document is not None or bool(await opening.store.journal(KEYRING, after=0, limit=1))
+            covers = (
+                None if names_document is None else read_record(NamesRecord, names_document.body, what="names").covers
+            )
+        if covers is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(opening.store)):
             raise StoreForeign(
                 "this store is sealed, but its manifest was altered to say that it is not: restore it from a backup"
             )
-        for space in () if has_keyring else await found.store.spaces(limit=limits.SCAN_MAX):
-            if INNER.fullmatch(space) and await _is_there(found.store, space, GUARD):
+        for space in () if has_keyring else await opening.store.spaces(limit=limits.SCAN_MAX):
+            if INNER.fullmatch(space) and await _is_there(opening.store, space, GUARD):
                 raise StoreForeign("this store is sealed, and its keyring was removed: restore it from a backup")
-    return found.store
+    return opening.store
 
 
 async def _has_plain_space(store: Store, /) -> bool:
@@ -474,14 +478,14 @@ def _file_server(url: str) -> StoreAddress:
     """Return the address of an MCP file server. Its key goes over the wire, so it is encrypted or stays here."""
     try:
         parts = urlsplit(url)
-        asked = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         server = _server_address(urlunsplit(parts._replace(query="")))
         is_near = parts.hostname in _LOOPBACK
     except ValueError:
         raise StoreUrlInvalid(problem="names no server: mcp+https://, a host and a path") from None
     if parts.scheme == "http" and not is_near:
         raise StoreUrlInvalid(problem="is not encrypted: use mcp+https://, or a server on this machine")
-    project = asked.pop("project", [MCP_PROJECT])
-    if asked or len(project) != 1:
+    project = query.pop("project", [MCP_PROJECT])
+    if query or len(project) != 1:
         raise StoreUrlInvalid(problem="has a query other than ?project=NAME")
     return StoreAddress("mcp", url=server, project=project[0])

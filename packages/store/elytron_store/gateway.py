@@ -131,13 +131,13 @@ class BlobAnswer(WireValue):
 
 
 class PortRoute(Generic[AnswerT]):
-    """One method of the port as a route: its path, what it takes and gives."""
+    """One method of the port as a route: its path, request type and answer type."""
 
-    def __init__(self, name: str, taken: type[WireValue], given: type[AnswerT], /) -> None:
+    def __init__(self, name: str, request: type[WireValue], answer: type[AnswerT], /) -> None:
         self.name = name
         self.path = f"{PREFIX}/{name}"
-        self.taken = taken
-        self.given = given
+        self.taken = request
+        self.given = answer
 
 
 COMMIT = PortRoute("commit", CommitCall, CommitAnswer)
@@ -158,15 +158,15 @@ def encode_frame(kind: bytes, data: bytes = b"", /) -> bytes:
 
 async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[bytes, bytes]]:
     """Yield the frames in a stream of bytes. Raises Unreachable where it ends within one, or without an end."""
-    held = bytearray()
+    buffer = bytearray()
     async for chunk in chunks:
-        held += chunk
-        while len(held) >= _HEAD_BYTES:
-            size = _HEAD_BYTES + int.from_bytes(held[1:_HEAD_BYTES], "big")
-            if len(held) < size:
+        buffer += chunk
+        while len(buffer) >= _HEAD_BYTES:
+            size = _HEAD_BYTES + int.from_bytes(buffer[1:_HEAD_BYTES], "big")
+            if len(buffer) < size:
                 break
-            kind, data = bytes(held[:1]), bytes(held[_HEAD_BYTES:size])
-            del held[:size]
+            kind, data = bytes(buffer[:1]), bytes(buffer[_HEAD_BYTES:size])
+            del buffer[:size]
             yield kind, data
             if kind == END:
                 return
@@ -229,8 +229,8 @@ async def _serve_compact(store: Store, wall: SpaceWall, call: CompactCall) -> Wi
 
 async def _serve_spaces(store: Store, wall: SpaceWall, call: SpacesCall) -> WireValue:
     if wall.only is None:
-        found = await store.spaces(after=call.after, limit=call.limit)
-        return SpacesAnswer(spaces=tuple(space for space in found if not is_reserved(space)))
+        spaces = await store.spaces(after=call.after, limit=call.limit)
+        return SpacesAnswer(spaces=tuple(space for space in spaces if not is_reserved(space)))
     holds = call.after == "" and bool(await store.journal(wall.only, after=0, limit=1))
     return SpacesAnswer(spaces=(wall.only,) if holds else ())
 
@@ -244,12 +244,12 @@ async def _serve_erase(store: Store, wall: SpaceWall, call: EraseCall) -> WireVa
 
 async def _walled_erasure(wall: SpaceWall, erasure: ErasureTarget) -> ErasureTarget:
     """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
-    named = {ref for ref in erasure.refs if ref.collection in wall.closed}
-    if not named or wall.removable is None:
-        wall.require_open(named)
+    closed_refs = {ref for ref in erasure.refs if ref.collection in wall.closed}
+    if not closed_refs or wall.removable is None:
+        wall.require_open(closed_refs)
         return erasure
     removable = await wall.removable(erasure.space)
-    wall.require_open(named.difference(removable))
+    wall.require_open(closed_refs.difference(removable))
     return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
 
 
@@ -375,12 +375,14 @@ class GatewayStore(Engine):
         response = await self._send("POST", route.path, content=content, headers={"Content-Type": "application/json"})
         return self._answer(route.given, response)
 
-    async def _send(self, method: str, path: str, **sent: Any) -> "httpx.Response":
+    async def _send(self, method: str, path: str, **options: Any) -> "httpx.Response":
         import httpx
 
         with self._call_under_way():
             try:
-                return await request_within(self._client, method, path, limit=store_limits.GATEWAY_ANSWER_BYTES, **sent)
+                return await request_within(
+                    self._client, method, path, limit=store_limits.GATEWAY_ANSWER_BYTES, **options
+                )
             except httpx.HTTPError as error:
                 raise _unreachable_server(error) from None
 
@@ -412,10 +414,10 @@ class GatewayStore(Engine):
 def _problem_error(data: bytes) -> ElytronError:
     """Return the error of a problem document."""
     try:
-        told = ProblemAnswer.model_validate_json(data)
+        problem = ProblemAnswer.model_validate_json(data)
     except ValidationError:
         return Unreachable("the server at this address is not an Elytron server")
-    return error_of(told.code, told.detail, told.details)
+    return error_of(problem.code, problem.detail, problem.details)
 
 
 def _unreachable_server(error: Exception) -> Unreachable:

@@ -164,7 +164,7 @@ def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
         # A caller that was cancelled while waiting gets its wish: the batch is left out.
         if not answered.done():
             group.append((batch, answered))
-            size += sum([len(put.body) for put in batch.puts])
+            size += sum([len(change.body) for change in batch.puts])
     return group
 
 

@@ -50,13 +50,13 @@ class OrderedKeys:
             high = bisect_left(keys, prefix + "~") if prefix else len(keys)
             high = min(high, bisect_left(keys, after)) if after else high
             low = max(bisect_left(keys, prefix), high - limit)
-            found: Iterator[str] = reversed(keys[low:high])
+            page_keys: Iterator[str] = reversed(keys[low:high])
         else:
             low = bisect_left(keys, prefix)
             low = max(low, bisect_right(keys, after)) if after else low
-            found = iter(keys[low : low + limit])
+            page_keys = iter(keys[low : low + limit])
         # Ascending, the window may run past the last key with the prefix.
-        return [key for key in found if key.startswith(prefix)]
+        return [key for key in page_keys if key.startswith(prefix)]
 
     def _settled(self) -> list[str]:
         if len(self._unsorted) > _FEW:
@@ -101,13 +101,13 @@ class SpaceLedger(Generic[Body]):
         return len(self._documents)
 
     def find(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
-        """Return what is held at `ref`."""
+        """Return the document at `ref`, None if there is none."""
         return self._documents.get(ref)
 
     def revision(self, ref: DocumentRef, /) -> int:
         """Return the revision of the document at `ref`, 0 if there is none."""
-        held = self._documents.get(ref)
-        return 0 if held is None else held.revision
+        document = self._documents.get(ref)
+        return 0 if document is None else document.revision
 
     def items(self) -> Iterator[tuple[DocumentRef, HeldDocument[Body]]]:
         """Walk all documents in no particular order."""
@@ -123,12 +123,12 @@ class SpaceLedger(Generic[Body]):
         keys = self._keys.get(collection)
         return 0 if keys is None else len(keys)
 
-    def put(self, ref: DocumentRef, held: HeldDocument[Body], /) -> HeldDocument[Body] | None:
+    def put(self, ref: DocumentRef, document: HeldDocument[Body], /) -> HeldDocument[Body] | None:
         """Set the document at `ref`; return the previous one."""
         before = self._documents.get(ref)
         if before is None:
             self._keys.setdefault(ref.collection, OrderedKeys()).add(ref.key)
-        self._documents[ref] = held
+        self._documents[ref] = document
         return before
 
     def remove(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
@@ -156,14 +156,14 @@ class SpaceLedger(Generic[Body]):
 
     def forget_before(self, at: Instant, /) -> Sequence[AnsweredRequest[Body]]:
         """Drop and return the oldest idempotency records whose promised time has passed at `at`."""
-        gone: list[AnsweredRequest[Body]] = []
+        records: list[AnsweredRequest[Body]] = []
         for record in self._answered.values():
             if record.at + limits.IDEMPOTENCY_KEEP_MS >= at:
                 break
-            gone.append(record)
-        for record in gone:
+            records.append(record)
+        for record in records:
             del self._answered[record.key]
-        return gone
+        return records
 
 
 class LedgerStage(Generic[Body]):
@@ -180,26 +180,26 @@ class LedgerStage(Generic[Body]):
         if batch.idempotency is None:
             return None
         key = batch.idempotency.key
-        found = self._answered.get(key) or self._ledger.find_answered(key)
-        if found is not None and found.digest != batch.idempotency.digest:
+        record = self._answered.get(key) or self._ledger.find_answered(key)
+        if record is not None and record.digest != batch.idempotency.digest:
             raise IdempotencyConflict
-        return found
+        return record
 
     def require_expected(self, batch: Batch, /) -> None:
         """Raise Conflict unless every put, delete and demand of `batch` names the current revision."""
-        wanted = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
-        wanted += [(demand.ref, demand.revision) for demand in batch.requires]
-        for ref, expected in wanted:
+        expectations = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
+        expectations += [(demand.ref, demand.revision) for demand in batch.requires]
+        for ref, expected in expectations:
             staged = self._revisions.get(ref)
-            found = self._ledger.revision(ref) if staged is None else staged
-            if found != expected:
-                raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
+            revision = self._ledger.revision(ref) if staged is None else staged
+            if revision != expected:
+                raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
 
     def lay(self, batch: Batch, /) -> CommitReceipt:
         """Lay `batch` over what is known, as the next in order; return what it will be answered."""
         first, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
-        for put in batch.puts:
-            self._revisions[put.ref] = put.expects + 1
+        for change in batch.puts:
+            self._revisions[change.ref] = change.expects + 1
         for delete in batch.deletes:
             self._revisions[delete.ref] = 0
         if batch.idempotency is None:

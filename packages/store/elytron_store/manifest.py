@@ -51,12 +51,12 @@ def read_manifest(data: bytes, /) -> StoreManifest:
         version = _ManifestHead.model_validate_json(data).schema_version
         if version > SCHEMA_VERSION:  # said before the rest is read, which may be of any form
             raise StoreNewer(found=version, known=SCHEMA_VERSION)
-        found = StoreManifest.model_validate_json(data)
+        manifest = StoreManifest.model_validate_json(data)
     except ValidationError:
         raise StoreForeign(_UNREADABLE) from None
-    if found.model_fields_set < StoreManifest.model_fields.keys():
+    if manifest.model_fields_set < StoreManifest.model_fields.keys():
         raise StoreForeign(_UNREADABLE)  # a default may be untrue of a store whose field is lost
-    return found
+    return manifest
 
 
 def known_manifest(data: bytes, /) -> StoreManifest | None:
@@ -65,27 +65,27 @@ def known_manifest(data: bytes, /) -> StoreManifest | None:
     For a repair, which writes a new one then. Raises StoreNewer.
     """
     try:
-        found = read_manifest(data)
-        ProfileName(found.profile)
+        manifest = read_manifest(data)
+        ProfileName(manifest.profile)
     except (StoreForeign, ValueError):
         return None
-    return found
+    return manifest
 
 
-def require_match(found: StoreManifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
-    """Raise StoreForeign unless `found` is of this engine, sealing and profile: the full one if none is named."""
-    if found.memory_system != "elytron.memory":
-        raise StoreForeign(f"this store belongs to the memory system {found.memory_system!r}, not to elytron")
-    if found.engine != engine:
-        raise StoreForeign(f"this is a {found.engine!r} store: open it with that engine's URL, not as {engine!r}")
-    if found.sealed and not sealed:
+def require_match(manifest: StoreManifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
+    """Raise StoreForeign unless `manifest` is of this engine, sealing and profile: the full one if none is named."""
+    if manifest.memory_system != "elytron.memory":
+        raise StoreForeign(f"this store belongs to the memory system {manifest.memory_system!r}, not to elytron")
+    if manifest.engine != engine:
+        raise StoreForeign(f"this is a {manifest.engine!r} store: open it with that engine's URL, not as {engine!r}")
+    if manifest.sealed and not sealed:
         raise StoreForeign("this store is sealed: open it with its key (--key-file, ELYTRON_KEY_FILE or keys=)")
-    if sealed and not found.sealed:
+    if sealed and not manifest.sealed:
         raise StoreForeign("this store is not sealed: open it without a key, or export it into a sealed one")
-    wanted = f"{profile or DEFAULT_PROFILE}"
-    if found.profile != wanted:
-        reason = f"this store was created for profile {found.profile!r}: open it with that profile, not {wanted!r}"
-        raise StoreForeign(reason, profile=found.profile)
+    name = f"{profile or DEFAULT_PROFILE}"
+    if manifest.profile != name:
+        reason = f"this store was created for profile {manifest.profile!r}: open it with that profile, not {name!r}"
+        raise StoreForeign(reason, profile=manifest.profile)
 
 
 def is_there(path: Path, /) -> bool:

@@ -46,8 +46,8 @@ class _MemorySpace:
         committed = stage.lay(batch)
         self.journal.extend(number_entries(batch, after=self.ledger.last))
         self.ledger.last = committed.last
-        for put in batch.puts:
-            self.ledger.put(put.ref, HeldDocument(put.expects + 1, bytes(put.body)))
+        for change in batch.puts:
+            self.ledger.put(change.ref, HeldDocument(change.expects + 1, bytes(change.body)))
         for delete in batch.deletes:
             self.ledger.remove(delete.ref)
         if batch.idempotency is not None:
@@ -60,12 +60,12 @@ class _MemorySpace:
         refs = set(erasure.refs)
         documents = sum(self.ledger.remove(ref) is not None for ref in refs)
         blobs = sum(self.blobs.pop(key, None) is not None for key in set(erasure.blobs))
-        named = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
-        for place in named:
+        places = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
+        for place in places:
             self.journal[place] = replace(self.journal[place], digest="")
         self.journal += erasure_entries(erasure, after=self.ledger.last)
         self.ledger.last = self.journal[-1].sequence
-        return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
+        return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(places), sequence=self.ledger.last)
 
     def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:
         start = bisect_right(self.journal, sequence, key=lambda entry: entry.sequence)
@@ -93,30 +93,30 @@ class MemoryStore(Engine):
         return committed
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        known = self._held.get(space)
-        return [None] * len(refs) if known is None else _documents_at(known, refs)
+        memory_space = self._held.get(space)
+        return [None] * len(refs) if memory_space is None else _documents_at(memory_space, refs)
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        known = self._held.get(space)
-        if known is None:
+        memory_space = self._held.get(space)
+        if memory_space is None:
             return []
-        refs = known.ledger.window(page)
-        return [document for document in _documents_at(known, refs) if document is not None]
+        refs = memory_space.ledger.window(page)
+        return [document for document in _documents_at(memory_space, refs) if document is not None]
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        known = self._held.get(space)
-        return 0 if known is None else known.ledger.count(collection)
+        memory_space = self._held.get(space)
+        return 0 if memory_space is None else memory_space.ledger.count(collection)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        known = self._held.get(space)
-        return [] if known is None else known.behind(after, limit)
+        memory_space = self._held.get(space)
+        return [] if memory_space is None else memory_space.behind(after, limit)
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
-        known = self._held.get(space) or _MemorySpace()
-        kept = list(engine.compacted_journal(known.journal, runs))
-        gone = len(known.journal) - len(kept)
-        known.journal = kept
-        return gone
+        memory_space = self._held.get(space) or _MemorySpace()
+        entries = list(engine.compacted_journal(memory_space.journal, runs))
+        removal_count = len(memory_space.journal) - len(entries)
+        memory_space.journal = entries
+        return removal_count
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return sorted(space for space in self._held if space > after)[:limit]
@@ -141,8 +141,8 @@ class MemoryStore(Engine):
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_blob(space, key)
-        known = self._held.get(space)
-        body = None if known is None else known.blobs.get(key)
+        memory_space = self._held.get(space)
+        body = None if memory_space is None else memory_space.blobs.get(key)
         if body is None:
             raise NotFound(what="blob", name=key)
         for start in range(0, len(body), limits.BLOB_CHUNK_BYTES):
@@ -153,19 +153,22 @@ class MemoryStore(Engine):
             receipt = self._held.setdefault(erasure.space, _MemorySpace()).erase(erasure)
             self._list_queue(erasure.space)
             return receipt
-        gone = self._held.pop(erasure.space, None) or _MemorySpace()
+        memory_space = self._held.pop(erasure.space, None) or _MemorySpace()
         self._list_queue(erasure.space)
         return ErasureReceipt(
-            documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0
+            documents=len(memory_space.ledger),
+            blobs=len(memory_space.blobs),
+            entries_scrubbed=len(memory_space.journal),
+            sequence=0,
         )
 
     async def _check(self) -> CheckReport:
-        held = self._held.values()
+        spaces = self._held.values()
         return CheckReport(
-            spaces=len(held),
-            documents=sum(len(space.ledger) for space in held),
-            entries=sum(len(space.journal) for space in held),
-            blobs=sum(len(space.blobs) for space in held),
+            spaces=len(spaces),
+            documents=sum(len(space.ledger) for space in spaces),
+            entries=sum(len(space.journal) for space in spaces),
+            blobs=sum(len(space.blobs) for space in spaces),
         )
 
     async def _repair(self) -> CheckReport:
@@ -186,5 +189,5 @@ class MemoryStore(Engine):
 
 
 def _documents_at(space: _MemorySpace, refs: Sequence[DocumentRef]) -> list[Document | None]:
-    found = zip(refs, map(space.ledger.find, refs), strict=True)
-    return [None if held is None else Document(ref, held.revision, held.body) for ref, held in found]
+    pairs = zip(refs, map(space.ledger.find, refs), strict=True)
+    return [None if document is None else Document(ref, document.revision, document.body) for ref, document in pairs]

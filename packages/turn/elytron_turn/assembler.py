@@ -194,13 +194,13 @@ _OVERHEAD_BYTES: Final = limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
 def _part_rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
     """Return the room of each part: its size if it fits, and never less than its share."""
     floors = {part: min(size, max(int(SHARES[part] * max_bytes), 0)) for part, size in sizes.items()}
-    reserved, left = sum(floors.values()), max_bytes
+    reserved, free_bytes = sum(floors.values()), max_bytes
     rooms: dict[RequestPart, int] = {}
     for part in RequestPart:
         reserved -= floors[part]
-        room = min(sizes[part], max(left - reserved, 0))
+        room = min(sizes[part], max(free_bytes - reserved, 0))
         rooms[part] = floors[part] if part in STABLE and room < sizes[part] else room
-        left -= rooms[part]
+        free_bytes -= rooms[part]
     return rooms
 
 
@@ -438,13 +438,13 @@ _LONG_MESSAGES, _MESSAGE_BYTES_MIN = 4, 160
 def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Message, ...]:
     """Return the messages within `max_bytes`: long ones are cut, and the oldest are left out behind a note."""
     note_bytes = message_bytes(reference_message(_TRIMMED.format(count=len(messages)))) if len(messages) > 1 else 0
-    left = max_bytes - note_bytes
-    most = max(left // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
+    free_bytes = max_bytes - note_bytes
+    most = max(free_bytes // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
     latest: list[Message] = []
     for message in reversed(messages):
         short = cut_message(message, most)
-        left -= message_bytes(short)
-        if left < 0:
+        free_bytes -= message_bytes(short)
+        if free_bytes < 0:
             break
         latest.append(short)
     latest.reverse()

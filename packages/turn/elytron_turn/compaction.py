@@ -55,19 +55,19 @@ def plan_compaction(
     movable = next((place for place, turn in enumerate(turns) if turn.is_pending), len(turns))
     if movable == 0:
         return None
-    wanted = max_tokens * threshold * limits.KEPT_SHARE
+    target_tokens = max_tokens * threshold * limits.KEPT_SHARE
 
     def after(cut: int) -> int:
         return fixed_tokens + summary_tokens + sum(turn.tokens for turn in turns[cut:])
 
     cuts = _tried_cuts(len(turns), movable)
     spared = [cut for cut in cuts if cut <= len(turns) - limits.RECENT_TURNS_KEPT]
-    cut = next((cut for cut in spared if after(cut) <= wanted), None)
+    cut = next((cut for cut in spared if after(cut) <= target_tokens), None)
     if cut is None and spared and (after(spared[-1]) <= max_tokens * threshold):
         # Not as much as is wanted, but enough, and the latest turns stay.
         cut = spared[-1]
     if cut is None:
-        cut = next((cut for cut in cuts if after(cut) <= wanted), cuts[-1])
+        cut = next((cut for cut in cuts if after(cut) <= target_tokens), cuts[-1])
     return CompactionPlan(
         evicted=tuple(turn.run for turn in turns[:cut]),
         kept=tuple(turn.run for turn in turns[cut:]),

@@ -169,9 +169,9 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
     return name
 
 
-def near_names(name: str, known: Iterable[str], /) -> str:
-    """Return the three of `known` that are most like `name`, for a message."""
-    plain = {one.casefold(): one for one in sorted(known)}
+def near_names(name: str, candidates: Iterable[str], /) -> str:
+    """Return the three of `candidates` that are most like `name`, for a message."""
+    plain = {one.casefold(): one for one in sorted(candidates)}
     names = get_close_matches(name[: limits.NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
     return ", ".join(plain[one] for one in names)
 
@@ -287,8 +287,8 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
         text = clip_words(item.text, most)
         room -= len(text)
         line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
-        shown = text if room >= 0 or len(text) <= len(line) else line
-        short_items.append(item if shown == item.text else item.model_copy(update={"text": shown}))
+        short_text = text if room >= 0 or len(text) <= len(line) else line
+        short_items.append(item if short_text == item.text else item.model_copy(update={"text": short_text}))
     return short_items[::-1]
 
 
@@ -382,13 +382,15 @@ class TailParts(Value):
     """A memory strategy's results for this run, fenced by itself."""
 
 
-def changed_blocks(blocks: Sequence[ShownBlock], shown: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:
-    """Return the blocks that are not as they were `shown`; one that is gone is shown empty."""
-    before = {block.label: block.value for block in shown}
+def changed_blocks(blocks: Sequence[ShownBlock], old_blocks: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:
+    """Return the blocks that are not as they were `old_blocks`; one that is gone is shown empty."""
+    before = {block.label: block.value for block in old_blocks}
     now = {block.label for block in blocks}
-    gone = [block.model_copy(update={"value": ""}) for block in shown if block.label not in now and block.value]
+    removed_blocks = [
+        block.model_copy(update={"value": ""}) for block in old_blocks if block.label not in now and block.value
+    ]
     new = [block for block in blocks if before.get(block.label) != block.value]
-    return (*new, *gone)[: limits.BLOCK_NOTES]
+    return (*new, *removed_blocks)[: limits.BLOCK_NOTES]
 
 
 def summary_text(text: str, mark: str, /) -> str:

@@ -293,8 +293,8 @@ class TurnMemory:
         task = asyncio.ensure_future(self._operate(request))
         self._late.add(task)
         task.add_done_callback(self._end_recall)
-        done, _ = await asyncio.wait({task}, timeout=wait_s)
-        return task.result() if done else None
+        finished, _ = await asyncio.wait({task}, timeout=wait_s)
+        return task.result() if finished else None
 
     def _projection(self, query: str, max_chars: int, *, recall_limit: int | None = None) -> MemoryProjectionRequest:
         return MemoryProjectionRequest(
@@ -316,10 +316,10 @@ class TurnMemory:
 
 def observed_tools(calls: Iterable[tuple[str, str]], /, *, is_outside: bool) -> tuple[ToolObservation, ...]:
     """Return the calls of a turn's tools by id and name, each id once. Those that are no names are left out."""
-    named = {call: tool for call, tool in calls if is_name(call) and is_name(tool)}
+    tool_names = {call: tool for call, tool in calls if is_name(call) and is_name(tool)}
     observations = (
         ToolObservation(observation_id=call, tool_name=tool, external_content=is_outside)
-        for call, tool in named.items()
+        for call, tool in tool_names.items()
     )
     return tuple(observations)[: limits.TOOL_OBSERVATIONS]
 

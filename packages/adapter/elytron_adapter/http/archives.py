@@ -121,7 +121,7 @@ class ArchiveHandlers:
                 return
         raise PreconditionFailed
 
-    async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
+    async def _call(self, request: Request, payload: ScopedRequest) -> Answer:
         """Call as the principal, in its space alone, and with an operator's right to the server's own file."""
         principal = principal_of(request.scope)
         if principal.kind not in OPERATORS:
@@ -129,9 +129,9 @@ class ArchiveHandlers:
         return await self._entrance.call(
             principal,
             transport=self._transport,
-            operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
+            operation="export" if isinstance(payload, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
-            payload=asked,
+            payload=payload,
             audit_id=request.headers.get(AUDIT_ID),
         )
 
@@ -202,6 +202,6 @@ def archive_surfaces(
         ("If-Match",), ("space", "mode", "dry_run"),
     )  # fmt: skip
     return (
-        shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), told=fetch),
-        shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), told=send),
+        shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), description=fetch),
+        shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), description=send),
     )

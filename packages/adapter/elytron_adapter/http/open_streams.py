@@ -75,8 +75,8 @@ class StreamGuard:
         waits = {asyncio.create_task(closing.wait()), asyncio.create_task(self._has_reason.wait())}
         try:
             while self.reason is None and not closing.is_set():
-                done, _ = await asyncio.wait(waits, timeout=recheck_s, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
+                finished, _ = await asyncio.wait(waits, timeout=recheck_s, return_when=asyncio.FIRST_COMPLETED)
+                if not finished:
                     await self.ends()
         finally:
             for wait in waits:

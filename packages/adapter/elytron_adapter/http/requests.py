@@ -53,11 +53,11 @@ def admit_connection(scope: Scope, /) -> None:
 
 def heads_of(scope: Scope, /) -> Headers:
     """Return the headers of a request."""
-    kept = scope.get(_KEPT)
-    if kept is None:
-        kept = scope[_KEPT] = HeaderIndex(scope)
-    assert isinstance(kept, HeaderIndex)
-    return kept
+    headers = scope.get(_KEPT)
+    if headers is None:
+        headers = scope[_KEPT] = HeaderIndex(scope)
+    assert isinstance(headers, HeaderIndex)
+    return headers
 
 
 def idempotency_key(headers: Headers, /) -> str | None:
@@ -195,7 +195,7 @@ def is_own_page(scope: Scope, headers: Headers, /) -> bool:
     if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE_METHODS:
         return False
     origin = headers.get("origin")
-    scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)
+    scheme = _SCHEMES.get(transport := scope.get("scheme", "http"), transport)
     if origin is None:
         return True
     place = _address_parts(origin)

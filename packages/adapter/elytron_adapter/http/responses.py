@@ -68,8 +68,8 @@ def render_answer(answer: Answer, /) -> Response:
     """Return the HTTP response for `answer`: the report as JSON, or a problem document."""
     match answer:
         case AcceptedAnswer():
-            told = {"ETag": f'"{answer.version}"'} if answer.version is not None else {}
-            return _report_response(answer.report, told)
+            headers = {"ETag": f'"{answer.version}"'} if answer.version is not None else {}
+            return _report_response(answer.report, headers)
         case DuplicatedAnswer():
             return _report_response(answer.report, {REPLAYED: "true"})
         case QueuedAnswer():
@@ -82,14 +82,16 @@ def render_answer(answer: Answer, /) -> Response:
 
 def sequence_of(report: Value, /) -> int:
     """Return the sequence of the space's journal in `report`, 0 if it has none."""
-    found: object = getattr(report, "sequence", 0)
-    return found if isinstance(found, int) else 0
+    sequence: object = getattr(report, "sequence", 0)
+    return sequence if isinstance(sequence, int) else 0
 
 
 def _report_response(report: Value, headers: dict[str, str], *, status: int = 200) -> Response:
     sequence = sequence_of(report)
-    told = headers | ({SEQUENCE: str(sequence)} if sequence else {})
-    return Response(envelope.encode_value(report), status_code=status, media_type="application/json", headers=told)
+    all_headers = headers | ({SEQUENCE: str(sequence)} if sequence else {})
+    return Response(
+        envelope.encode_value(report), status_code=status, media_type="application/json", headers=all_headers
+    )
 
 
 async def give_answer(
@@ -115,12 +117,14 @@ async def give_answer(
 def refused_response(rejected: RejectedAnswer, /, *, headers: dict[str, str] | None = None) -> Response:
     """Return the problem document for `rejected`, with a hint when to come again where that can help."""
     document = problem_document(rejected)
-    told = {**(headers or {}), ERROR_KEY: rejected.error_key}
+    all_headers = {**(headers or {}), ERROR_KEY: rejected.error_key}
     if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
-        told["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
+        all_headers["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
     if document.status == 401:
-        told["WWW-Authenticate"] = 'Bearer realm="elytron"'
-    return Response(envelope.encode_value(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
+        all_headers["WWW-Authenticate"] = 'Bearer realm="elytron"'
+    return Response(
+        envelope.encode_value(document), status_code=document.status, media_type=MEDIA_TYPE, headers=all_headers
+    )
 
 
 async def turn_away(rejected: RejectedAnswer, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,10 +151,10 @@ def shown_surface(
     *,
     access: SurfaceAccess,
     methods: tuple[str, ...],
-    told: SurfaceDescription | None = None,
+    description: SurfaceDescription | None = None,
 ) -> Surface:
     """Return the surface at `path` that answers as the Starlette `handler` does."""
-    return Surface(path, request_response(handler), access, methods, told=told)
+    return Surface(path, request_response(handler), access, methods, told=description)
 
 
 def principal_of(scope: Scope, /) -> Principal:

@@ -38,7 +38,7 @@ def secret_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
     """Return the family of the routes of secrets."""
     for method, path, call, description in _ROUTES:
         answered, described = partial(_secret_answer, entrance, call, description), replace(description, group=_GROUP)
-        yield shown_surface(path, answered, access=SurfaceAccess.OWNER, methods=(method,), told=described)
+        yield shown_surface(path, answered, access=SurfaceAccess.OWNER, methods=(method,), description=described)
 
 
 async def _secret_answer(
@@ -49,13 +49,13 @@ async def _secret_answer(
     scope = own_scope(principal.space, runtime.scope)
     if scope is None:
         raise ScopeMissing(operation=description.name, way_out="an operator has no secret: use a user's key")
-    sent, fields = b"", {}
+    body, fields = b"", {}
     if isinstance(description.taken, type):
-        sent = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
+        body = await read_body(request.scope, request.receive, limit=_BODY_BYTES)
         require_json(heads_of(request.scope))
-    async with entrance.admitted(principal, sent=sent):
+    async with entrance.admitted(principal, body=body):
         if isinstance(description.taken, type):
-            fields = dict(envelope.decode_as(description.taken, sent or b"{}", limit=_BODY_BYTES))
+            fields = dict(envelope.decode_as(description.taken, body or b"{}", limit=_BODY_BYTES))
         answer = await call(runtime.secrets, scope.space, **fields)
     return Response(envelope.encode_value(answer), media_type="application/json", headers=_UNKEPT)
 

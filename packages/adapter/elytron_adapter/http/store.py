@@ -63,8 +63,8 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
 
     async def put_blob(request: Request) -> Response:
         space, key = _named_blob(request)
-        sent = body_pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
-        return _json_response(BlobAnswer(size=await store.write_blob(space, key, sent)))
+        pieces = body_pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
+        return _json_response(BlobAnswer(size=await store.write_blob(space, key, pieces)))
 
     async def get_blob(request: Request) -> Response:
         chunks = store.read_blob(*_named_blob(request))
@@ -80,13 +80,13 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
         *(_route_surface(store, *row, SurfaceAccess.OPERATOR, removable) for row in HEALTH_ANSWERS),
         shown_surface(
             BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
-            told=SurfaceDescription("store_write_blob", "Replace a blob.", octets, BlobAnswer,
+            description=SurfaceDescription("store_write_blob", "Replace a blob.", octets, BlobAnswer,
                                    query=("space", "key"),
                       group=_GROUP),
         ),
         shown_surface(
             BLOBS, get_blob, access=SurfaceAccess.MEMBER, methods=("GET",),
-            told=SurfaceDescription("store_read_blob", "Read a blob.", None, FRAMES, query=("space", "key"),
+            description=SurfaceDescription("store_read_blob", "Read a blob.", None, FRAMES, query=("space", "key"),
                       group=_GROUP),
         ),
     )  # fmt: skip
@@ -102,19 +102,19 @@ def _route_surface(
 ) -> Surface:
     async def answered(request: Request) -> Response:
         require_json(request.headers)
-        sent = await read_body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
+        body = await read_body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
         try:
-            call = route.taken.model_validate_json(sent)
+            call = route.taken.model_validate_json(body)
         except ValidationError:
             raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
         wall = SpaceWall(principal.space, partial(_own_space, principal), _CLOSED, removable)
         return _json_response(await handler(store, wall, call))
 
-    told = SurfaceDescription(
+    description = SurfaceDescription(
         f"store_{route.name}", f"Call {route.name} of the store port.", route.taken, route.given, group=_GROUP
     )
-    return shown_surface(route.path, answered, access=access, methods=("POST",), told=told)
+    return shown_surface(route.path, answered, access=access, methods=("POST",), description=description)
 
 
 def _own_space(principal: Principal, space: str) -> SpaceId:
@@ -145,8 +145,8 @@ async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, reque
         async for chunk in rest:
             yield encode_frame(CHUNK, chunk)
     except ElytronError as error:
-        told = problem_document(reject_error(error, request_id=request_id))
-        yield encode_frame(PROBLEM, told.model_dump_json().encode())
+        document = problem_document(reject_error(error, request_id=request_id))
+        yield encode_frame(PROBLEM, document.model_dump_json().encode())
         return
     yield encode_frame(END)
 
@@ -165,10 +165,10 @@ class NodeLeases(Protocol):
 
 def leases_of(store: Store, /) -> NodeLeases:
     """Return the list of servers of `store`. Raises Unsupported for an engine that keeps none."""
-    found = innermost_store(store)
-    if not isinstance(found, NodeLeases):
+    engine = innermost_store(store)
+    if not isinstance(engine, NodeLeases):
         raise Unsupported("only a store on a Postgres server has a list of its nodes: remove --node-url")
-    return found
+    return engine
 
 
 def node_host(url: str, /) -> str:
@@ -211,13 +211,17 @@ def node_surfaces(leases: NodeLeases, url: str, /) -> Family:
     """Return the family of the list, in which the server is under `url` while it serves."""
 
     async def listed(_request: Request) -> Response:
-        found = ServerNodes(nodes=tuple(await leases.list_nodes()))
-        return Response(encode_value(found), media_type="application/json")
+        nodes = ServerNodes(nodes=tuple(await leases.list_nodes()))
+        return Response(encode_value(nodes), media_type="application/json")
 
-    told = SurfaceDescription("nodes", "List the servers of the store.", None, ServerNodes, answer="Their addresses.")
+    description = SurfaceDescription(
+        "nodes", "List the servers of the store.", None, ServerNodes, answer="Their addresses."
+    )
 
     def family(_entrance: CallerEntrance) -> tuple[Surface, ...]:
-        surface = shown_surface("/v1/nodes", listed, access=SurfaceAccess.MEMBER, methods=("GET",), told=told)
+        surface = shown_surface(
+            "/v1/nodes", listed, access=SurfaceAccess.MEMBER, methods=("GET",), description=description
+        )
         return (replace(surface, running=lambda: lease_kept(leases, url)),)
 
     return family

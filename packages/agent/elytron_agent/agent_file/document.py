@@ -90,16 +90,17 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
         shape = _FileShape.model_validate(document)
     except ValidationError as error:
         raise invalid_input(error) from None
-    known = {block.id for block in shape.blocks}
+    block_ids = {block.id for block in shape.blocks}
     for agent in shape.agents:
-        if not known.issuperset(agent.block_ids):
+        if not block_ids.issuperset(agent.block_ids):
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
-    found: Counter[str] = Counter()
+    redactions: Counter[str] = Counter()
     # By place first, since not each credential is known by its form.
     clean = cast(
-        "Json", _clean_part({name: _strip_credentials(name, part, found) for name, part in document.items()}, found)
+        "Json",
+        _clean_part({name: _strip_credentials(name, part, redactions) for name, part in document.items()}, redactions),
     )
-    return AgentFile(document=clean, redacted={kind: count for kind, count in sorted(found.items()) if count})
+    return AgentFile(document=clean, redacted={kind: count for kind, count in sorted(redactions.items()) if count})
 
 
 def _parse_document(content: bytes | str) -> Json:
@@ -123,7 +124,15 @@ def _parse_json(raw: bytes) -> Any:
 
 def _of_one_agent(old: Json) -> Json:
     """Return a document of today's form for one of the form that held one agent."""
-    named = {"core_memory", "messages", "tools", "in_context_message_indices", "metadata_", "created_at", "version"}
+    own_fields = {
+        "core_memory",
+        "messages",
+        "tools",
+        "in_context_message_indices",
+        "metadata_",
+        "created_at",
+        "version",
+    }
     blocks = [
         {"id": f"block-{place}", **_object_part(block)} for place, block in enumerate(_list_part(old["core_memory"]))
     ]
@@ -136,7 +145,7 @@ def _of_one_agent(old: Json) -> Json:
         str(_object_part(each).get("key")): "" for each in _list_part(old.get("tool_exec_environment_variables"))
     }
     agent = {
-        **{name: part for name, part in old.items() if name not in named},
+        **{name: part for name, part in old.items() if name not in own_fields},
         "id": "agent-0",
         "metadata": old.get("metadata_"),
         "block_ids": [block["id"] for block in blocks],
@@ -150,51 +159,53 @@ def _of_one_agent(old: Json) -> Json:
     return document | {"created_at": old.get("created_at")}
 
 
-def _strip_credentials(name: str, part: Any, found: Counter[str]) -> Any:
+def _strip_credentials(name: str, part: Any, redactions: Counter[str]) -> Any:
     """Return a part of the document without what is a credential by its place."""
     if name == "agents":
-        return [_agent_without(_object_part(agent), found) for agent in _list_part(part)]
+        return [_agent_without(_object_part(agent), redactions) for agent in _list_part(part)]
     return (
-        [_server_without(_object_part(server), found) for server in _list_part(part)] if name == "mcp_servers" else part
+        [_server_without(_object_part(server), redactions) for server in _list_part(part)]
+        if name == "mcp_servers"
+        else part
     )
 
 
-def _agent_without(agent: Json, found: Counter[str]) -> Json:
-    made = dict(agent)
+def _agent_without(agent: Json, redactions: Counter[str]) -> Json:
+    clean_agent = dict(agent)
     for name in _CREDENTIALS & agent.keys():
         values = agent[name]
         if isinstance(values, dict):
-            held = cast("Json", values)
-            found["environment"] += sum(bool(value) for value in held.values())
-            made[name] = dict.fromkeys(held, "")
+            variables = cast("Json", values)
+            redactions["environment"] += sum(bool(value) for value in variables.values())
+            clean_agent[name] = dict.fromkeys(variables, "")
         elif values:
-            found["environment"] += 1
-            made[name] = None
-    return made
+            redactions["environment"] += 1
+            clean_agent[name] = None
+    return clean_agent
 
 
-def _server_without(server: Json, found: Counter[str]) -> Json:
-    made = dict(server)
+def _server_without(server: Json, redactions: Counter[str]) -> Json:
+    clean_server = dict(server)
     for name in _SERVER_CREDENTIALS:
-        if made.get(name):
-            found["environment"] += 1
-            made[name] = None
-    stdio = made.get("stdio_config")
+        if clean_server.get(name):
+            redactions["environment"] += 1
+            clean_server[name] = None
+    stdio = clean_server.get("stdio_config")
     if isinstance(stdio, dict) and "env" in stdio:
-        found["environment"] += 1
-        made["stdio_config"] = {key: value for key, value in cast("Json", stdio).items() if key != "env"}
-    return made
+        redactions["environment"] += 1
+        clean_server["stdio_config"] = {key: value for key, value in cast("Json", stdio).items() if key != "env"}
+    return clean_server
 
 
-def _clean_part(part: Any, found: Counter[str]) -> Any:
+def _clean_part(part: Any, redactions: Counter[str]) -> Any:
     if isinstance(part, str):
         scrubbed = scrub_secrets(part)
-        found.update(scrubbed.found)
+        redactions.update(scrubbed.found)
         return scrubbed.text
     if isinstance(part, list):
-        return [_clean_part(inner, found) for inner in cast("list[Any]", part)]
+        return [_clean_part(inner, redactions) for inner in cast("list[Any]", part)]
     if isinstance(part, dict):
-        return {name: _clean_part(inner, found) for name, inner in cast("Json", part).items()}
+        return {name: _clean_part(inner, redactions) for name, inner in cast("Json", part).items()}
     return part
 
 
@@ -233,11 +244,11 @@ def words_of(message: Json, /) -> str:
 
 def moment_of(message: Json, /) -> Instant | None:
     """Return when a message was said, None if it says no time."""
-    given = message.get("created_at")
-    if not isinstance(given, str):
+    created_at = message.get("created_at")
+    if not isinstance(created_at, str):
         return None
     try:
-        return instant(given, field="created_at")
+        return instant(created_at, field="created_at")
     except InvalidInput:
         return None
 
@@ -261,9 +272,9 @@ def _unpack_message(text: str, kind: str) -> str:
     # Other JSON is what a person wrote.
     if not isinstance(packed, dict) or not {"type", "time"} <= cast("Json", packed).keys():
         return text
-    said = cast("Json", packed)
-    message = said.get("message")
-    return message if said.get("type") == kind and isinstance(message, str) else ""
+    fields = cast("Json", packed)
+    message = fields.get("message")
+    return message if fields.get("type") == kind and isinstance(message, str) else ""
 
 
 def _spoken_call(call: Any) -> str:
@@ -271,11 +282,11 @@ def _spoken_call(call: Any) -> str:
     if not isinstance(function, dict) or cast("Json", function).get("name") != _SAID_BY_TOOL:
         return ""
     try:
-        given = json.loads(str(cast("Json", function).get("arguments")))
+        arguments = json.loads(str(cast("Json", function).get("arguments")))
     except ValueError:
         return ""
-    said = cast("Json", given).get("message") if isinstance(given, dict) else None
-    return said if isinstance(said, str) else ""
+    message = cast("Json", arguments).get("message") if isinstance(arguments, dict) else None
+    return message if isinstance(message, str) else ""
 
 
 def _part_list(part: Any) -> list[Any]:
@@ -309,15 +320,15 @@ class ImportedShell:
 
     async def get(self, key: str, /) -> Json | None:
         """Return a part, None if it is not there."""
-        found = await self._records.get(self._namespace, key)
-        if found is None:
+        record = await self._records.get(self._namespace, key)
+        if record is None:
             return None
-        assert isinstance(found.value, dict)
-        return found.value
+        assert isinstance(record.value, dict)
+        return record.value
 
     async def parts(self) -> AsyncIterator[tuple[str, Json]]:
         """Yield each part with its key, in the order of keys."""
-        found = [each async for each in self._records.below(self._namespace)]
-        for each in sorted(found, key=attrgetter("key")):
+        records = [each async for each in self._records.below(self._namespace)]
+        for each in sorted(records, key=attrgetter("key")):
             assert isinstance(each.value, dict)
             yield each.key, each.value

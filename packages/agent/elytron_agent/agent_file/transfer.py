@@ -70,31 +70,31 @@ async def export_agent_file(
     names = cast("list[str]", head["agents"])
     lists = {key: _file_elements(key, parts) for key in cast("Json", head["lists"])}
     agents: list[Json] = []
-    kept: dict[str, Json] = {}
+    file_blocks: dict[str, Json] = {}
     for place, each in enumerate(names):
         agent = dict(cast("Json", lists["agents"][place]["element"]))
-        found = await (blocks if blocks is not None and place == 0 else BlockShelf(memory, agent=each)).list()
-        agent["block_ids"] = _with_blocks(agent, found, lists.get("blocks", []), kept)
+        entries = await (blocks if blocks is not None and place == 0 else BlockShelf(memory, agent=each)).list()
+        agent["block_ids"] = _with_blocks(agent, entries, lists.get("blocks", []), file_blocks)
         there = scope.model_copy(update={"agent": each, "conversation": each})
         agent["messages"] = await _thread_messages(
             memory, there, _wordless_parts(parts, place), agent_id=str(agent["id"])
         )
         agents.append(agent)
-    given: dict[str, Any] = cast("Json", head["rest"]) | {
-        key: [part["element"] for part in found] for key, found in lists.items()
+    document: dict[str, Any] = cast("Json", head["rest"]) | {
+        key: [part["element"] for part in entries] for key, entries in lists.items()
     }
-    given |= {"agents": agents, "blocks": _in_order(kept, lists.get("blocks", []))}
-    return read_agent_file({key: given[key] for key in cast("list[str]", head["keys"])})
+    document |= {"agents": agents, "blocks": _in_order(file_blocks, lists.get("blocks", []))}
+    return read_agent_file({key: document[key] for key in cast("list[str]", head["keys"])})
 
 
 async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: BlockShelf | None) -> AgentFile:
-    found = await (blocks or BlockShelf(memory, agent=name)).list()
+    agent_blocks = await (blocks or BlockShelf(memory, agent=name)).list()
     messages = await _thread_messages(memory, scope, [], agent_id="agent-0")
-    if not messages and not found:
+    if not messages and not agent_blocks:
         raise NotFound(what="agent", name=name)
-    if not found and blocks is None:
-        found = await BlockShelf(memory).list()
-    elements = [_new_block(place, block) for place, block in enumerate(found)]
+    if not agent_blocks and blocks is None:
+        agent_blocks = await BlockShelf(memory).list()
+    elements = [_new_block(place, block) for place, block in enumerate(agent_blocks)]
     agent: Json = {
         "id": "agent-0",
         "name": name,
@@ -126,13 +126,15 @@ def _file_elements(key: str, parts: dict[str, Json]) -> list[Json]:
     return [part for name, part in sorted(parts.items()) if name.startswith(f"{key}.") and "element" in part]
 
 
-def _with_blocks(agent: Json, found: Sequence[MemoryBlock], elements: list[Json], kept: dict[str, Json]) -> list[str]:
-    """Put the blocks that an agent has now into `kept`, by their ids, and return these, in the file's order."""
-    wanted = cast("list[str]", agent.get("block_ids") or [])
-    by_label = {block.label: block for block in found}
+def _with_blocks(
+    agent: Json, agent_blocks: Sequence[MemoryBlock], elements: list[Json], file_blocks: dict[str, Json]
+) -> list[str]:
+    """Put the blocks that an agent has now into `file_blocks`, by their ids, and return these, in the file's order."""
+    file_ids = cast("list[str]", agent.get("block_ids") or [])
+    by_label = {block.label: block for block in agent_blocks}
     ids: list[str] = []
     of_id = {str(part["element"]["id"]): part for part in elements}
-    for block_id in wanted:
+    for block_id in file_ids:
         part = of_id.get(block_id)
         label = part.get("label") if part is not None else None
         if part is None or label is None:  # it was never on a shelf
@@ -140,25 +142,25 @@ def _with_blocks(agent: Json, found: Sequence[MemoryBlock], elements: list[Json]
             continue
         block, element = by_label.pop(str(label), None), cast("Json", part["element"])
         if block is None:
-            kept.setdefault(block_id, {})
+            file_blocks.setdefault(block_id, {})
             continue
         # Of a block that agents of the file shared, the word of the first one that changed it counts.
-        if kept.get(block_id) in ({}, None, element):
-            kept[block_id] = _changed_element(element, block)
+        if file_blocks.get(block_id) in ({}, None, element):
+            file_blocks[block_id] = _changed_element(element, block)
         ids.append(block_id)
-    used = {*of_id, *kept}
+    used_ids = {*of_id, *file_blocks}
     for block in by_label.values():
-        place = next(place for place in range(len(used) + len(by_label) + 1) if f"block-{place}" not in used)
-        used.add(f"block-{place}")
-        kept[f"block-{place}"] = _new_block(place, block)
+        place = next(place for place in range(len(used_ids) + len(by_label) + 1) if f"block-{place}" not in used_ids)
+        used_ids.add(f"block-{place}")
+        file_blocks[f"block-{place}"] = _new_block(place, block)
         ids.append(f"block-{place}")
     return ids
 
 
-def _in_order(kept: dict[str, Json], elements: list[Json]) -> list[Json]:
+def _in_order(file_blocks: dict[str, Json], elements: list[Json]) -> list[Json]:
     """Return all blocks: those of the file as they stand now, without deleted ones, then new ones."""
-    found = {str(part["element"]["id"]): cast("Json", part["element"]) for part in elements} | kept
-    return [block for block in found.values() if block]
+    elements_by_id = {str(part["element"]["id"]): cast("Json", part["element"]) for part in elements} | file_blocks
+    return [block for block in elements_by_id.values() if block]
 
 
 def _changed_element(element: Json, block: MemoryBlock) -> Json:
@@ -194,7 +196,7 @@ async def _thread_messages(
     memory: MemoryFace, scope: Scope, wordless: list[tuple[int, Json]], *, agent_id: str
 ) -> list[Json]:
     """Return the messages of a thread: those of the file at their places, then what was said since."""
-    placed, said = dict(wordless), list[Json]()
+    placed, new_messages = dict(wordless), list[Json]()
     async for turn in _thread_turns(memory, scope):
         if (
             any(turn.metadata.get(name) is value for name, value in _HIDDEN)
@@ -206,19 +208,23 @@ async def _thread_messages(
         if pieces and isinstance(place, int):
             placed[place] = json.loads("".join(json.loads(piece) for piece in pieces))
             continue
-        made = [
+        turn_messages = [
             _new_message(message, agent_id, turn.recorded_at)
             for message in turn.messages
             if message.text and message.role is not EvidenceRole.SYSTEM
         ]
-        if isinstance(place, int) and made:
-            placed[place] = made[0]
+        if isinstance(place, int) and turn_messages:
+            placed[place] = turn_messages[0]
         else:
-            said += made
-    known = [placed[place] for place in sorted(placed)]
-    used = {str(message.get("id")) for message in known}
-    free = (f"message-{place}" for place in range(len(known) + len(said) + 1) if f"message-{place}" not in used)
-    return [message if message["id"] else message | {"id": next(free)} for message in (*known, *said)]
+            new_messages += turn_messages
+    file_messages = [placed[place] for place in sorted(placed)]
+    used_ids = {str(message.get("id")) for message in file_messages}
+    free = (
+        f"message-{place}"
+        for place in range(len(file_messages) + len(new_messages) + 1)
+        if f"message-{place}" not in used_ids
+    )
+    return [message if message["id"] else message | {"id": next(free)} for message in (*file_messages, *new_messages)]
 
 
 def _new_message(message: RedactedTranscriptMessage, agent_id: str, recorded_at: Instant) -> Json:
@@ -284,29 +290,29 @@ async def import_agent_file(
     owners = _file_owners(file, name)
     shell = ImportedShell(journal_of(memory, journal), owners[0].name)
     digest = strict_json.sha256_digest(strict_json.canonical_bytes(file.document))
-    begun = await shell.get(BEGUN)
-    if begun is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
+    mark = await shell.get(BEGUN)
+    if mark is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
         raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
-    if begun is not None and begun.get("digest") != digest:
+    if mark is not None and mark.get("digest") != digest:
         raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
     # The mark first and the head last: an import that was cut short is known, and goes on.
     await shell.put(BEGUN, {"digest": digest})
-    done = _FileImport(memory, shell, file)
-    await done.put_lists(owners)
+    file_import = _FileImport(memory, shell, file)
+    await file_import.put_lists(owners)
     for place, owner in enumerate(owners):
-        await done.put_blocks(owner)
-        await done.put_messages(place, owner)
-    await done.put_block_parts()
+        await file_import.put_blocks(owner)
+        await file_import.put_messages(place, owner)
+    await file_import.put_block_parts()
     rest = {key: part for key, part in file.document.items() if key not in LISTS}
     lists = {key: len(file.document[key]) for key in LISTS if key in file.document}
     names = [owner.name for owner in owners]
     await shell.put(HEAD, {"rest": of_others(rest), "lists": lists, "keys": list(file.document), "agents": names})
     return AgentImport(
         agents=tuple(names),
-        blocks=done.blocks,
-        messages=done.messages,
-        parts=done.parts,
-        left_out=tuple(done.left_out),
+        blocks=file_import.blocks,
+        messages=file_import.messages,
+        parts=file_import.parts,
+        left_out=tuple(file_import.left_out),
         redacted=file.redacted,
         system_prompt=str(owners[0].agent.get("system") or ""),
     )
@@ -329,8 +335,8 @@ class _FileImport:
             for place, element in enumerate(self._file.document.get(key, ())):
                 value: Json = {"element": element}
                 if key == "agents":
-                    kept = {name: part for name, part in element.items() if name != "messages"}
-                    value = {"element": kept, "name": owners[place].name}
+                    agent_fields = {name: part for name, part in element.items() if name != "messages"}
+                    value = {"element": agent_fields, "name": owners[place].name}
                 if await self._shell.put(f"{key}.{place:06}", of_others(value)):
                     self.parts += key != "agents"
                 else:
@@ -348,15 +354,15 @@ class _FileImport:
     async def put_blocks(self, owner: _FileOwner) -> None:
         """Put an agent's blocks on its own shelf."""
         shelf = BlockShelf(self._memory, agent=owner.name)
-        held = {block.label for block in await shelf.list()}
-        wanted = set(owner.agent.get("block_ids") or ())
-        for element in (block for block in self._file.blocks if block["id"] in wanted):
+        labels = {block.label for block in await shelf.list()}
+        block_ids = set(owner.agent.get("block_ids") or ())
+        for element in (block for block in self._file.blocks if block["id"] in block_ids):
             label, value = _block_label(str(element["label"])), strip_own_output(str(element["value"])).text
             problem = refusal_of(value)
             if problem is not None:
                 self.left_out.append(f"block {label!r}: {problem}")
                 continue
-            if label in held:  # a file that is imported again
+            if label in labels:  # a file that is imported again
                 self._taken.add(element["id"])
                 continue
             try:
@@ -365,7 +371,7 @@ class _FileImport:
                 reason = error.message if isinstance(error, ElytronError) else "it is not a block"
                 self.left_out.append(f"block {label!r}: {reason}")
                 continue
-            held.add(label)
+            labels.add(label)
             self._taken.add(element["id"])
             self.blocks += 1
 
@@ -403,16 +409,18 @@ def _file_owners(file: AgentFile, name: str | None) -> list[_FileOwner]:
     main = name or _owner_name(first)
     owners = [_FileOwner(main, first)]
     for agent in file.agents[1:]:
-        taken = {owner.name for owner in owners}
+        owner_names = {owner.name for owner in owners}
         owners.append(
-            _FileOwner(next(each for each in _free_names(f"{main}/{_owner_name(agent)}") if each not in taken), agent)
+            _FileOwner(
+                next(each for each in _free_names(f"{main}/{_owner_name(agent)}") if each not in owner_names), agent
+            )
         )
     return owners
 
 
 def _owner_name(agent: Json) -> str:
-    told = "".join(char for char in str(agent.get("name") or "") if char.isprintable() and char != "/")
-    return " ".join(told.split())[: limits.SUBAGENT_NAME_CHARS] or _USUAL
+    clean_name = "".join(char for char in str(agent.get("name") or "") if char.isprintable() and char != "/")
+    return " ".join(clean_name.split())[: limits.SUBAGENT_NAME_CHARS] or _USUAL
 
 
 def _free_names(name: str) -> Iterator[str]:
@@ -432,8 +440,8 @@ def _block_label(label: str) -> str:
 
 
 def _block_draft(label: str, value: str, element: Json) -> BlockDraft:
-    given: Any = element.get("limit")
-    limit = given if isinstance(given, int) else limits.BLOCK_CHARS
+    file_limit: Any = element.get("limit")
+    limit = file_limit if isinstance(file_limit, int) else limits.BLOCK_CHARS
     return BlockDraft(
         label=label,
         value=value,
@@ -448,9 +456,9 @@ def _message_turn(place: int, message: Json) -> TurnDraft | None:
     role, words = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
     if role is None or similarity.is_blank(words):
         return None
-    said = Message(role=role, text=words, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT)
+    turn_message = Message(role=role, text=words, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT)
     return TurnDraft(
-        messages=(said,),
+        messages=(turn_message,),
         host_id=f"agent file {place}",
         items=_opaque_items(json.dumps(of_others(message), ensure_ascii=False)),
         external_content_used=True,

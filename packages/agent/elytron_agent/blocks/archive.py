@@ -135,10 +135,10 @@ _NOTHING = "Nothing was found."
 
 def answer_of(hits: Iterable[RecallHit], /) -> ToolAnswer:
     """Return the lines of `hits` for a model; marked as text from outside if one of them is."""
-    found = list(hits)
+    hit_list = list(hits)
     return ToolAnswer(
-        text="\n".join(map(_hit_line, found)) or _NOTHING,
-        is_outside=any(hit.trust is TrustLevel.OUTSIDE for hit in found),
+        text="\n".join(map(_hit_line, hit_list)) or _NOTHING,
+        is_outside=any(hit.trust is TrustLevel.OUTSIDE for hit in hit_list),
     )
 
 

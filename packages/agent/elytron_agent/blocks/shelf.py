@@ -35,8 +35,8 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
     Each line and sentence that is new is judged by the rehearsed write of a fact, with `label` as a keyword. A text
     that only loses lines or sentences has nothing new.
     """
-    known = set(map(plain_content, _text_sentences(before)))
-    new = {plain: part for part in _text_sentences(after) if (plain := plain_content(part)) not in known}
+    old_sentences = set(map(plain_content, _text_sentences(before)))
+    new = {plain: part for part in _text_sentences(after) if (plain := plain_content(part)) not in old_sentences}
     drafts = [
         FactDraft(topic=_TOPIC, content=part, keywords=(label,) if label else (), authority=FactAuthority.USER_ASSERTED)
         for part in new.values()
@@ -161,12 +161,12 @@ class BlockShelf:
 
     async def list(self) -> tuple[MemoryBlock, ...]:
         """Return the blocks by label."""
-        found = await self._of(self._agent)
+        blocks = await self._of(self._agent)
         if self._agent is not None and self._shared:
-            found += [block for block in await self._of(None) if block.label in self._shared]
+            blocks += [block for block in await self._of(None) if block.label in self._shared]
             # A block of its own under a shared label is hidden by the shared one.
-            found = [block for block in found if (block.agent is None) is (block.label in self._shared)]
-        return tuple(sorted(found, key=lambda block: block.label))
+            blocks = [block for block in blocks if (block.agent is None) is (block.label in self._shared)]
+        return tuple(sorted(blocks, key=lambda block: block.label))
 
     async def read(self, label: str, /) -> MemoryBlock:
         """Return a block. Raises NotFound."""
@@ -178,9 +178,9 @@ class BlockShelf:
         Raises PermissionRefused for a text of a model that may not be learned.
         """
         await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
-        found = await self.list()
+        blocks = await self.list()
         # One of the same label is refused below, for what it is.
-        if len(found) >= limits.BLOCKS and all(block.label != draft.label for block in found):
+        if len(blocks) >= limits.BLOCKS and all(block.label != draft.label for block in blocks):
             raise LimitExceeded(what="blocks per owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _StoredBlock(
             value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only
@@ -221,8 +221,8 @@ class BlockShelf:
         value = change(stored.value)
         await self._admit(label, stored.value, value, limit=stored.limit, by=by)
         calls = (*stored.calls, call)[-limits.BLOCK_CALLS :] if call else stored.calls
-        made = stored.model_copy(update={"value": value, "calls": calls})
-        return await self._put(label, made, expected=item.version)
+        new_block = stored.model_copy(update={"value": value, "calls": calls})
+        return await self._put(label, new_block, expected=item.version)
 
     async def change(
         self,
@@ -239,13 +239,13 @@ class BlockShelf:
         item = await self._item(label)
         if expected_version is not None and item.version != expected_version:
             raise PreconditionFailed
-        given: dict[str, Any] = {"value": value, "description": description, "limit": limit, "read_only": read_only}
+        changes: dict[str, Any] = {"value": value, "description": description, "limit": limit, "read_only": read_only}
         stored = _stored_of(item)
-        kept: dict[str, Any] = stored.model_dump(exclude={"calls"})
-        draft = BlockDraft(label=label, **kept | {name: new for name, new in given.items() if new is not None})
+        fields: dict[str, Any] = stored.model_dump(exclude={"calls"})
+        draft = BlockDraft(label=label, **fields | {name: new for name, new in changes.items() if new is not None})
         _require_room(draft.value, draft.limit)
-        made = stored.model_copy(update=draft.model_dump(exclude={"label"}))
-        return await self._put(label, made, expected=item.version)
+        new_block = stored.model_copy(update=draft.model_dump(exclude={"label"}))
+        return await self._put(label, new_block, expected=item.version)
 
     async def delete(self, label: str, /, *, expected_version: int | None = None) -> bool:
         """Delete a block; tell whether there was one. Raises PermissionRefused, PreconditionFailed."""
@@ -317,8 +317,8 @@ _BLOCK: Final = FenceTag.BLOCK.value
 
 def text_of(blocks: Iterable[MemoryBlock], /) -> str:
     """Return blocks as a system prompt shows them; nothing for none."""
-    shown = [_shown_block(block) for block in blocks]
-    return "\n".join((f"<{_BLOCKS}>", *shown, f"</{_BLOCKS}>")) if shown else ""
+    sections = [_shown_block(block) for block in blocks]
+    return "\n".join((f"<{_BLOCKS}>", *sections, f"</{_BLOCKS}>")) if sections else ""
 
 
 def _shown_block(block: MemoryBlock) -> str:

@@ -181,23 +181,27 @@ class BlockTools:
         )
 
     def _tool(self, name: str, description: str, arguments: Any, act: Any, *, read_only: bool = False) -> Tool:
-        named = _LETTA.get(name, name) if self._naming is ToolNaming.LETTA else name
-        return typed_tool(named, description, arguments, act, may_repeat=True, read_only=read_only)
+        tool_name = _LETTA.get(name, name) if self._naming is ToolNaming.LETTA else name
+        return typed_tool(tool_name, description, arguments, act, may_repeat=True, read_only=read_only)
 
-    async def _replace(self, given: ReplaceArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, given.new, lambda text: replace_text(text, given.old, given.new), key)
+    async def _replace(self, arguments: ReplaceArguments, key: CallKey, /) -> ToolAnswer:
+        return await self._edit(
+            arguments.block, arguments.new, lambda text: replace_text(text, arguments.old, arguments.new), key
+        )
 
-    async def _append(self, given: AppendArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, given.content, lambda text: append_text(text, given.content), key)
+    async def _append(self, arguments: AppendArguments, key: CallKey, /) -> ToolAnswer:
+        return await self._edit(
+            arguments.block, arguments.content, lambda text: append_text(text, arguments.content), key
+        )
 
-    async def _insert(self, given: InsertArguments, key: CallKey, /) -> ToolAnswer:
+    async def _insert(self, arguments: InsertArguments, key: CallKey, /) -> ToolAnswer:
         def insert(text: str) -> str:
-            return insert_text(text, given.content, given.line)
+            return insert_text(text, arguments.content, arguments.line)
 
-        return await self._edit(given.block, given.content, insert, key)
+        return await self._edit(arguments.block, arguments.content, insert, key)
 
-    async def _rethink(self, given: RethinkArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, given.content, lambda _text: given.content, key)
+    async def _rethink(self, arguments: RethinkArguments, key: CallKey, /) -> ToolAnswer:
+        return await self._edit(arguments.block, arguments.content, lambda _text: arguments.content, key)
 
     async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
         # The text of a block is in every prompt.
@@ -221,16 +225,18 @@ class BlockTools:
             self._seen[label] = block.version
             return answer
 
-    async def _archive_content(self, given: ArchivalInsertArguments, key: CallKey, /) -> str:
-        await self._view.archive.insert(given.content, tags=given.tags, call=str(key))
+    async def _archive_content(self, arguments: ArchivalInsertArguments, key: CallKey, /) -> str:
+        await self._view.archive.insert(arguments.content, tags=arguments.tags, call=str(key))
         return "Stored in archival memory."
 
-    async def _search_archive(self, given: ArchivalSearchArguments, _key: CallKey, /) -> ToolAnswer:
-        return answer_of(await self._view.archive.search(given.query, top_k=given.top_k, tags=given.tags))
+    async def _search_archive(self, arguments: ArchivalSearchArguments, _key: CallKey, /) -> ToolAnswer:
+        return answer_of(await self._view.archive.search(arguments.query, top_k=arguments.top_k, tags=arguments.tags))
 
-    async def _search_conversations(self, given: ConversationSearchArguments, _key: CallKey, /) -> ToolAnswer:
+    async def _search_conversations(self, arguments: ConversationSearchArguments, _key: CallKey, /) -> ToolAnswer:
         return answer_of(
-            await self._view.search_conversations(given.query, limit=given.limit, conversation=given.conversation_id)
+            await self._view.search_conversations(
+                arguments.query, limit=arguments.limit, conversation=arguments.conversation_id
+            )
         )
 
 
@@ -300,9 +306,9 @@ class MemoryFiles:
         if not places:
             raise _NotDone(f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.")
         if len(places) > 1:
-            told = ", ".join(str(block.value.count("\n", 0, place) + 1) for place in places)
+            line_numbers = ", ".join(str(block.value.count("\n", 0, place) + 1) for place in places)
             raise _NotDone(
-                f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {told}. "
+                f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {line_numbers}. "
                 "Please ensure it is unique"
             )
         _require_harmless(new_str)
@@ -310,9 +316,9 @@ class MemoryFiles:
         value = block.value[:place] + new_str + block.value[place + len(old_str) :]
         await self._write(path, block, value)
         changed = block.value.count("\n", 0, place)
-        shown = _line_range(value.split("\n"), max(0, changed - _AROUND), changed + _AROUND + 1)
+        snippet = _line_range(value.split("\n"), max(0, changed - _AROUND), changed + _AROUND + 1)
         return "\n".join(
-            ("The memory file has been edited. Here is the snippet showing the change (with line numbers):", *shown)
+            ("The memory file has been edited. Here is the snippet showing the change (with line numbers):", *snippet)
         )
 
     @_file_command
@@ -339,10 +345,10 @@ class MemoryFiles:
         label, files = _label_of(path), await self._files()
         if not label:
             raise _NotDone(f"Cannot delete the {ROOT} directory itself")
-        gone = _taken_files(files, label)
-        if not gone:
+        blocks = _taken_files(files, label)
+        if not blocks:
             raise _NotDone(f"The path {path} does not exist")
-        for block in gone:
+        for block in blocks:
             await self._shelf.delete(block.label, expected_version=block.version)
         return f"Successfully deleted {path}"
 
@@ -362,9 +368,9 @@ class MemoryFiles:
         _require_writable(moved)
         for block in moved:
             # The text is there already, so its new place is no new text of the model.
-            kept = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
+            fields = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
             # The new place first: broken off here, a text is there twice rather than not at all.
-            await self._shelf.create(BlockDraft(label=new + block.label.removeprefix(old), **kept))
+            await self._shelf.create(BlockDraft(label=new + block.label.removeprefix(old), **fields))
             await self._shelf.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
 
@@ -430,13 +436,13 @@ def _require_writable(blocks: Sequence[MemoryBlock]) -> None:
 
 
 def _part_places(text: str, part: str) -> list[int]:
-    found: list[int] = []
+    places: list[int] = []
     place = text.find(part) if part else -1
     while place >= 0:
-        found.append(place)
+        places.append(place)
         # Occurrences may overlap.
         place = text.find(part, place + 1)
-    return found
+    return places
 
 
 def _numbered_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:
@@ -457,18 +463,18 @@ def _line_range(lines: Sequence[str], start: int, end: int) -> list[str]:
 def _folder_listing(path: str, files: Mapping[str, MemoryBlock]) -> str:
     """Return the files and folders of a folder, two levels deep, with their sizes."""
     sizes = {name: len(block.value.encode()) for name, block in files.items() if not _is_hidden(name)}
-    shown: dict[str, int] = {}
+    entry_sizes: dict[str, int] = {}
     for name, size in sizes.items():
         parts = name.split("/")
         folders = [f"{folder}/" for folder in accumulate(parts[:-1], lambda outer, inner: f"{outer}/{inner}")]
         for folder in folders[:_DEPTH]:
-            shown[folder] = shown.get(folder, 0) + size
+            entry_sizes[folder] = entry_sizes.get(folder, 0) + size
         if len(parts) <= _DEPTH:
-            shown[name] = size
+            entry_sizes[name] = size
     top = path.rstrip("/")
     lines = [
         f"{_size_text(sum(sizes.values()))}\t{top}",
-        *(f"{_size_text(shown[name])}\t{top}/{name}" for name in sorted(shown)),
+        *(f"{_size_text(entry_sizes[name])}\t{top}/{name}" for name in sorted(entry_sizes)),
     ]
     head = f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
     return "\n".join((head, *lines))

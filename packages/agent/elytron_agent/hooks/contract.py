@@ -172,49 +172,49 @@ class CredentialMemories:
             problem = "is required to open memory on an MCP file server"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
-        held = self._held.setdefault(key, _HeldMemory())
+        entry = self._held.setdefault(key, _HeldMemory())
         self._held.move_to_end(key)
         # Counted before it waits, so that no other turn closes the memory meanwhile.
-        held.users += 1
+        entry.users += 1
         try:
-            async with held.opening:
+            async with entry.opening:
                 # Only by its single user, since others may be in the middle of a call.
-                if held.memory is not None and held.users == 1 and self._is_stale(held):
-                    memory, held.memory = held.memory, None
+                if entry.memory is not None and entry.users == 1 and self._is_stale(entry):
+                    memory, entry.memory = entry.memory, None
                     await memory.close()
-                if held.memory is None:
+                if entry.memory is None:
                     opening = elytron.open(self._url, space=None, clock=self._clock, ids=self._ids, api_key=credential)
-                    held.memory = await opening
-            yield held.memory
+                    entry.memory = await opening
+            yield entry.memory
         finally:
-            held.users -= 1
-            held.used_at = self._clock.now()
+            entry.users -= 1
+            entry.used_at = self._clock.now()
             # The opening failed: nothing is held for a credential that opens nothing.
-            if held.memory is None and not held.users:
+            if entry.memory is None and not entry.users:
                 self._held.pop(key, None)
             await self._let_go()
 
     async def close(self) -> None:
         """Close every memory."""
         while self._held:
-            _, held = self._held.popitem()
-            if held.memory is not None:
-                await held.memory.close()
+            _, entry = self._held.popitem()
+            if entry.memory is not None:
+                await entry.memory.close()
 
-    def _is_stale(self, held: _HeldMemory) -> bool:
-        return self._clock.now() - held.used_at >= limits.CREDENTIAL_IDLE_MS
+    def _is_stale(self, entry: _HeldMemory) -> bool:
+        return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
-        idle = [(key, held) for key, held in self._held.items() if not held.users]
-        for key, held in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
+        idle = [(key, entry) for key, entry in self._held.items() if not entry.users]
+        for key, entry in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
             # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
-            async with held.opening:
-                if held.users:
+            async with entry.opening:
+                if entry.users:
                     continue
-                memory, held.memory = held.memory, None
+                memory, entry.memory = entry.memory, None
                 if memory is not None:
                     await memory.close()
-            if not held.users and self._held.get(key) is held:
+            if not entry.users and self._held.get(key) is entry:
                 del self._held[key]
 
 
@@ -295,8 +295,8 @@ class HookSettings(Request):
         section = config[SECTION]
         if not isinstance(section, Mapping):
             raise InvalidInput(field=SECTION, problem="is not a section")
-        found = cast("Mapping[str, Any]", section)
-        return cls(**{name: value for name, value in found.items() if name.startswith(_OURS)})
+        settings = cast("Mapping[str, Any]", section)
+        return cls(**{name: value for name, value in settings.items() if name.startswith(_OURS)})
 
 
 def is_wanted(body: Mapping[str, Any] | None, /) -> bool:

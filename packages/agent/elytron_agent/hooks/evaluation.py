@@ -180,9 +180,14 @@ async def evaluate_hooks(store: str = "memory:", /) -> HookRates:
     """Return the rates of hooks on a store; each scenario has sessions of its own there."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
-        told = _HookScenarios(memory, clock)
-        rates = [*await told.history(), *await told.facts(), *await told.repeats(), *await told.walls()]
-        return HookRates(rates=(*rates, *await told.compaction()))
+        scenarios = _HookScenarios(memory, clock)
+        rates = [
+            *await scenarios.history(),
+            *await scenarios.facts(),
+            *await scenarios.repeats(),
+            *await scenarios.walls(),
+        ]
+        return HookRates(rates=(*rates, *await scenarios.compaction()))
 
 
 class _HookScenarios(HookStage):
@@ -192,46 +197,54 @@ class _HookScenarios(HookStage):
         """Tell a talk whose host sends all of it each time, and whose model repeats what it was shown."""
         hooks, history = self.hooks(), list[Json]()
         items = twice = 0
-        for said, reply in SMALL_TALK:
-            history.append({"role": "user", "content": said})
+        for prompt, reply in SMALL_TALK:
+            history.append({"role": "user", "content": prompt})
             async with hooks.turn(history, session_id="history") as turn:
-                seen = Counter(item.identity for item in items_of(turn.messages))
-                sent = Counter(item.identity for item in items_of(history))
-                items += seen.total()
+                context_items = Counter(item.identity for item in items_of(turn.messages))
+                host_items = Counter(item.identity for item in items_of(history))
+                items += context_items.total()
                 # Repeats of the host itself are no duplicates, nor is the first of each item.
-                twice += (seen - sent - Counter(set(seen))).total()
-                shown = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
-                turn.answered("\n".join([reply, *shown]))
+                twice += (context_items - host_items - Counter(set(context_items))).total()
+                references = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
+                turn.answered("\n".join([reply, *references]))
             history.append({"role": "assistant", "content": reply})
-        kept = await self.kept("history")
-        meant = [text for pair in SMALL_TALK for text in pair]
-        echoes = (Counter(kept) - Counter(meant)).total()
-        same = sum(one == other for one, other in zip(kept, meant, strict=False))
+        stored_texts = await self.kept("history")
+        expected_texts = [text for pair in SMALL_TALK for text in pair]
+        echoes = (Counter(stored_texts) - Counter(expected_texts)).total()
+        same = sum(one == other for one, other in zip(stored_texts, expected_texts, strict=False))
         return (
             rate_of("prompt_duplicate_rate", twice, items),
-            rate_of("persisted_history_echo_rate", echoes, len(kept)),
-            rate_of("history_equivalence", same, max(len(kept), len(meant))),
+            rate_of("persisted_history_echo_rate", echoes, len(stored_texts)),
+            rate_of("history_equivalence", same, max(len(stored_texts), len(expected_texts))),
         )
 
     async def facts(self) -> tuple[HookRate, ...]:
         """Tell facts of all tiers, and ask the same day, the next day, after the week, and after a year."""
         hooks = self.hooks()
         await self.tell(hooks, SAID, session="facts")
-        meant = LASTING | OF_THE_WEEK | OF_THE_DAY
-        right = shown = wanted = 0
+        expected_facts = LASTING | OF_THE_WEEK | OF_THE_DAY
+        right = value_count = expected_count = 0
         for question in QUESTIONS:
-            found = await self._values(hooks, question)
-            right, shown, wanted = right + len(found & meant), shown + len(found), wanted + len(meant)
-        gone, over, stayed = 0, 0, 0
+            values = await self._values(hooks, question)
+            right, value_count, expected_count = (
+                right + len(values & expected_facts),
+                value_count + len(values),
+                expected_count + len(expected_facts),
+            )
+        suppressed_count, over, stayed = 0, 0, 0
         for days, past in ((1, OF_THE_DAY), (7, OF_THE_DAY | OF_THE_WEEK), (365, OF_THE_DAY | OF_THE_WEEK)):
             self.clock.advance(days * DAY_MS)
-            found = await self._values(hooks, QUESTIONS[0])
-            gone, over, stayed = gone + len(past - found), over + len(past), stayed + len(found & LASTING)
+            values = await self._values(hooks, QUESTIONS[0])
+            suppressed_count, over, stayed = (
+                suppressed_count + len(past - values),
+                over + len(past),
+                stayed + len(values & LASTING),
+            )
         return (
-            rate_of("fact_recall_precision", right, shown),
-            rate_of("fact_recall_recall", right, wanted),
+            rate_of("fact_recall_precision", right, value_count),
+            rate_of("fact_recall_recall", right, expected_count),
             rate_of("durable_fact_survival", stayed, 3 * len(LASTING)),
-            rate_of("expired_fact_suppression", gone, over),
+            rate_of("expired_fact_suppression", suppressed_count, over),
         )
 
     async def _values(self, hooks: TurnHooks, question: str) -> set[str]:
@@ -242,11 +255,11 @@ class _HookScenarios(HookStage):
         """Tell each turn three times under its id, then the same words under new ids."""
         hooks = self.hooks()
         await self.tell(hooks, SAID, session="repeats")
-        kept, facts = await self.kept("repeats"), await self.facts_of("repeats")
+        texts, facts = await self.kept("repeats"), await self.facts_of("repeats")
         unchanged = 0
         for _ in range(2):
             await self.tell(hooks, SAID, session="repeats")
-            unchanged += (kept, facts) == (await self.kept("repeats"), await self.facts_of("repeats"))
+            unchanged += (texts, facts) == (await self.kept("repeats"), await self.facts_of("repeats"))
         await self.tell(hooks, SAID, session="repeats", ids="again")
         return (
             rate_of("idempotency", unchanged, 2),
@@ -259,19 +272,19 @@ class _HookScenarios(HookStage):
         people = {f"key-{number}": f"Name{number}" for number in range(4)}
         for key, name in people.items():
             await self.tell(hooks, (f"My name is {name}.",), session=hooks.session_of(key))
-        leaks = asked = 0
+        leaks = questions = 0
         for key, own in people.items():
             for name in people.values():
                 async with hooks.turn(f"Is there a {name}? Who am I?", credential=key) as turn:
-                    shown = "\n".join(str(message["content"]) for message in turn.messages[:-1])
-                asked += 1
-                leaks += any(other in shown for other in people.values() if other != own)
-        return (rate_of("session_isolation_leak", leaks, asked),)
+                    context = "\n".join(str(message["content"]) for message in turn.messages[:-1])
+                questions += 1
+                leaks += any(other in context for other in people.values() if other != own)
+        return (rate_of("session_isolation_leak", leaks, questions),)
 
     async def compaction(self) -> tuple[HookRate, ...]:
         """Ask for contexts of many limits: one is compacted exactly from four fifths on."""
-        told = [(f"{said} {said}", "I see.") for said, _ in SMALL_TALK]
-        right = await self.compacted_rightly(self.hooks(), told, session="compaction", question="And now?")
+        pairs = [(f"{prompt} {prompt}", "I see.") for prompt, _ in SMALL_TALK]
+        right = await self.compacted_rightly(self.hooks(), pairs, session="compaction", question="And now?")
         return (rate_of("compaction_triggers", right, len(SHARES)),)
 
 
@@ -324,11 +337,11 @@ class TurnScript(Value):
     @property
     def turns(self) -> dict[str, list[TurnLine]]:
         """Return the turns of each session, in their order."""
-        found: dict[str, list[TurnLine]] = {}
+        turns_by_session: dict[str, list[TurnLine]] = {}
         for line in self.lines:
             if isinstance(line, TurnLine):
-                found.setdefault(line.session, []).append(line)
-        return found
+                turns_by_session.setdefault(line.session, []).append(line)
+        return turns_by_session
 
 
 _Line = TurnLine | QuestionLine | WaitLine | SetupLine
@@ -406,13 +419,13 @@ async def evaluate_turns(script: TurnScript, /, *, store: str = "memory:") -> Ho
     """Return the rates of hooks over the turns of `script`, in a store of their own."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
-        told = _ScriptTelling(memory, clock, script)
-        async with told.hooks() as hooks:
-            await told.all_lines(hooks)
-            await told.other_sessions(hooks)
-            await told.repeats(hooks)
-            await told.compaction(hooks)
-        return told.rates()
+        evaluation = _ScriptTelling(memory, clock, script)
+        async with evaluation.hooks() as hooks:
+            await evaluation.all_lines(hooks)
+            await evaluation.other_sessions(hooks)
+            await evaluation.repeats(hooks)
+            await evaluation.compaction(hooks)
+        return evaluation.rates()
 
 
 class _ScriptTelling(HookStage):
@@ -447,36 +460,43 @@ class _ScriptTelling(HookStage):
                     is_later = True
                     self.clock.advance(days * DAY_MS)
         for session, turns in self._script.turns.items():
-            kept, meant = await self.kept(session), [text for turn in turns for text in (turn.user, turn.assistant)]
-            self._count("persisted_history_echo_rate", (Counter(kept) - Counter(meant)).total(), len(kept))
-            same = sum(one == other for one, other in zip(kept, meant, strict=False))
-            self._count("history_equivalence", same, max(len(kept), len(meant)))
+            stored_texts, expected_texts = (
+                await self.kept(session),
+                [text for turn in turns for text in (turn.user, turn.assistant)],
+            )
+            self._count(
+                "persisted_history_echo_rate",
+                (Counter(stored_texts) - Counter(expected_texts)).total(),
+                len(stored_texts),
+            )
+            same = sum(one == other for one, other in zip(stored_texts, expected_texts, strict=False))
+            self._count("history_equivalence", same, max(len(stored_texts), len(expected_texts)))
 
     async def other_sessions(self, hooks: TurnHooks) -> None:
         """Ask each session the questions of the others: what they expect, and it has not said, is not shown to it."""
-        said = {
+        session_texts = {
             session: normalise_text("\n".join(f"{turn.user}\n{turn.assistant}" for turn in turns))
             for session, turns in self._script.turns.items()
         }
         for line in self._script.lines:
             if not isinstance(line, QuestionLine):
                 continue
-            for session in said.keys() - {line.session}:
-                theirs = [text for text in line.expects if normalise_text(text) not in said[session]]
+            for session in session_texts.keys() - {line.session}:
+                theirs = [text for text in line.expects if normalise_text(text) not in session_texts[session]]
                 if theirs:
-                    shown = await self._reference(hooks, line.user, session)
-                    self._count("session_isolation_leak", bool(_count_held(theirs, shown)), 1)
+                    reference = await self._reference(hooks, line.user, session)
+                    self._count("session_isolation_leak", bool(_count_held(theirs, reference)), 1)
 
     async def repeats(self, hooks: TurnHooks) -> None:
         """Tell each session's turns to a session of their own, again under their ids, and then under new ids."""
         for number, turns in enumerate(self._script.turns.values()):
             session = f"evaluation.repeats-{number}"
-            told = [(turn.user, turn.assistant) for turn in turns]
-            await self.tell_pairs(hooks, told, session=session)
+            pairs = [(turn.user, turn.assistant) for turn in turns]
+            await self.tell_pairs(hooks, pairs, session=session)
             before = await self.kept(session), await self.facts_of(session)
-            await self.tell_pairs(hooks, told, session=session)
+            await self.tell_pairs(hooks, pairs, session=session)
             self._count("idempotency", before == (await self.kept(session), await self.facts_of(session)), 1)
-            await self.tell_pairs(hooks, told, session=session, ids="again")
+            await self.tell_pairs(hooks, pairs, session=session, ids="again")
             self._count("duplicate_growth", len(await self.facts_of(session)), len(before[1]))
 
     async def compaction(self, hooks: TurnHooks) -> None:
@@ -484,8 +504,8 @@ class _ScriptTelling(HookStage):
         turns = max(self._script.turns.values(), key=len)
         if len(turns) < _COMPACTED_FROM:
             return
-        told = [(turn.user, turn.assistant) for turn in turns]
-        right = await self.compacted_rightly(hooks, told, session="evaluation.compaction", question=turns[-1].user)
+        pairs = [(turn.user, turn.assistant) for turn in turns]
+        right = await self.compacted_rightly(hooks, pairs, session="evaluation.compaction", question=turns[-1].user)
         self._count("compaction_triggers", right, len(SHARES))
 
     async def _tell(self, hooks: TurnHooks, line: TurnLine, number: int) -> None:
@@ -493,16 +513,20 @@ class _ScriptTelling(HookStage):
         history = self._histories.setdefault(line.session, [])
         history.append({"role": "user", "content": line.user})
         async with hooks.turn(history, session_id=line.session, turn_id=f"t{number}") as turn:
-            seen = Counter(item.identity for item in items_of(turn.messages))
-            sent = Counter(item.identity for item in items_of(history))
-            self._count("prompt_duplicate_rate", (seen - sent - Counter(set(seen))).total(), seen.total())
+            context_items = Counter(item.identity for item in items_of(turn.messages))
+            host_items = Counter(item.identity for item in items_of(history))
+            self._count(
+                "prompt_duplicate_rate",
+                (context_items - host_items - Counter(set(context_items))).total(),
+                context_items.total(),
+            )
             echo = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
             turn.answered("\n".join([line.assistant, *echo]))
         history.append({"role": "assistant", "content": line.assistant})
 
     async def _ask(self, hooks: TurnHooks, line: QuestionLine, *, is_later: bool) -> None:
-        shown = normalise_text("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
-        right, wrong = _count_held(line.expects, shown), _count_held(line.excludes, shown)
+        fact_text = normalise_text("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
+        right, wrong = _count_held(line.expects, fact_text), _count_held(line.excludes, fact_text)
         self._count("fact_recall_recall", right, len(line.expects))
         self._count("fact_recall_precision", right, right + wrong)
         if is_later:
@@ -519,5 +543,5 @@ class _ScriptTelling(HookStage):
         self._wholes[name] += int(whole)
 
 
-def _count_held(texts: Sequence[str], shown: str) -> int:
-    return sum(normalise_text(text) in shown for text in texts)
+def _count_held(texts: Sequence[str], context: str) -> int:
+    return sum(normalise_text(text) in context for text in texts)

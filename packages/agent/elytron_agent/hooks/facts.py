@@ -126,21 +126,21 @@ INSTRUCTION: Final = (
 
 def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
     """Return what the user says outright behind a marker; of one fact, the last word."""
-    found: dict[str, TurnFact] = {}
+    facts: dict[str, TurnFact] = {}
     for sentence in (" ".join(sentence.split()) for text in _said_texts(items) for sentence in own_sentences(text)):
         # A question states nothing.
         if sentence.endswith(("?", "？")):
             continue
         for pattern, fact in _MARKED:
-            met = pattern.search(sentence)
-            value = _END.split(met["value"], maxsplit=1)[0].strip() if met is not None else ""
+            marker = pattern.search(sentence)
+            value = _END.split(marker["value"], maxsplit=1)[0].strip() if marker is not None else ""
             if value:
-                found[fact.fact_id] = fact.model_copy(update={"value": value[: limits.MARKED_VALUE_CHARS].strip()})
-    return tuple(found.values())
+                facts[fact.fact_id] = fact.model_copy(update={"value": value[: limits.MARKED_VALUE_CHARS].strip()})
+    return tuple(facts.values())
 
 
 def extraction_request(
-    items: Iterable[TurnItem], known: Sequence[TurnFact], /, *, max_tokens: int, context_tokens: int | None = None
+    items: Iterable[TurnItem], facts: Sequence[TurnFact], /, *, max_tokens: int, context_tokens: int | None = None
 ) -> ModelRequest:
     """Return what a model is asked: what the user said and the facts that are known, and nothing that a tool said.
 
@@ -151,10 +151,10 @@ def extraction_request(
         fixed = 2 * len(schema_of(ExtractedFacts)) + text_bytes(INSTRUCTION) + max_tokens * limits.CHARS_PER_TOKEN
         room = min(room, max(TokenWindow(tokens=context_tokens).max_bytes(1.0) - fixed, 0))
         fact_room = room = room // 2
-    listed = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
-    shown = within_tokens(listed, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
+    listed = [fact.model_dump(mode="json") for fact in facts[: limits.MODEL_FACTS]]
+    fact_values = within_tokens(listed, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
     words = cut_middle("\n".join(_said_texts(items)), room)
-    data = json.dumps({"user_said": words, "known_facts": shown}, ensure_ascii=False)
+    data = json.dumps({"user_said": words, "known_facts": fact_values}, ensure_ascii=False)
     messages = text_message(ChatRole.SYSTEM, INSTRUCTION), text_message(ChatRole.USER, data)
     return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
@@ -174,9 +174,9 @@ def told_facts(answer: ExtractedFacts, /) -> tuple[TurnFact, ...]:
     )
 
 
-def merge_facts(ruled: Iterable[TurnFact], told: Iterable[TurnFact], /) -> tuple[TurnFact, ...]:
+def merge_facts(rule_facts: Iterable[TurnFact], model_facts: Iterable[TurnFact], /) -> tuple[TurnFact, ...]:
     """Return the facts of both; of one that both tell, the model's."""
-    return tuple({topic_key(fact.topic): fact for fact in (*ruled, *told)}.values())
+    return tuple({topic_key(fact.topic): fact for fact in (*rule_facts, *model_facts)}.values())
 
 
 def draft_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...], l1_days: int, l2_days: int) -> FactDraft:
@@ -217,8 +217,8 @@ def confidence_of(certainty: float, /) -> FactConfidence:
 
 def fact_of(topic: str, content: str, /, *, tier: FactTier | None, certainty: float) -> TurnFact:
     """Return a stored fact as hooks know it; of one that was not drawn here, the topic is id and key."""
-    fact_id, found, key = topic.partition(BETWEEN)
-    key = key if found else topic
+    fact_id, separator, key = topic.partition(BETWEEN)
+    key = key if separator else topic
     value = content.removeprefix(f"{key}: ")
     return TurnFact(fact_id=fact_id, key=key, value=value, tier=tier or FactTier.L0, confidence=certainty)
 
@@ -252,8 +252,8 @@ class FactInsight(Value):
 def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[FactInsight, ...]:
     """Return the insights of facts that hold at `at`, by type and then by summary."""
     listed = sorted(entries, key=lambda entry: (*_fact_slot(entry), entry.recorded_at, entry.id))
-    found = (_version_insight(tuple(versions), at) for _, versions in groupby(listed, key=_fact_slot))
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: (one.type, one.summary)))
+    insights = (_version_insight(tuple(versions), at) for _, versions in groupby(listed, key=_fact_slot))
+    return tuple(sorted((one for one in insights if one is not None), key=lambda one: (one.type, one.summary)))
 
 
 def holds_at(entry: FactEntry, at: Instant, /) -> bool:
@@ -270,9 +270,9 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
     if not holds_at(latest, at):
         return None
     values = {similarity.plain_text(version.content) for version in versions}
-    said = sum(version.evidence_count for version in versions)
+    evidence_count = sum(version.evidence_count for version in versions)
     # Said once and never changed: that is the fact itself.
-    if len(values) == 1 and said < 2:
+    if len(values) == 1 and evidence_count < 2:
         return None
     fact = fact_of(latest.topic, latest.content, tier=latest.tier, certainty=1.0)
     kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
@@ -356,33 +356,35 @@ class TurnRecollection(Value):
 
 async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, ...]:
     """Return the current and superseded facts of a session, oldest first, up to the bound for one turn."""
-    found: list[FactEntry] = []
+    facts: list[FactEntry] = []
     cursor: str | None = None
-    while len(found) < limits.FACTS_READ:
+    while len(facts) < limits.FACTS_READ:
         request = FactListRequest(
             scope=scope, states=(FactState.ACTIVE, FactState.SUPERSEDED), limit=PAGE_MAX, cursor=cursor
         )
         page = await memory.list_facts(request)
-        found += page.items
+        facts += page.items
         cursor = page.next_cursor
         if cursor is None:
             break
     here = scope.conversation_key
-    return tuple(entry for entry in found if entry.chat is None or (entry.channel, entry.chat) == here)
+    return tuple(entry for entry in facts if entry.chat is None or (entry.channel, entry.chat) == here)
 
 
 def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
     """Return the facts that hold at `at`, those first that are worth most for the query; of two alike, the newer."""
     terms = terms_of(query)
-    found: list[RankedFact] = []
+    ranked_facts: list[RankedFact] = []
     for entry in entries:
         if not holds_at(entry, at):
             continue
         certainty = entry.certainty if entry.certainty is not None else SURENESS[entry.confidence]
         fact = fact_of(entry.topic, entry.content, tier=entry.tier, certainty=certainty)
         score = points_of(fact, terms, age_ms=at - entry.observed_at)
-        found.append(RankedFact(entry=entry, fact=fact, score=score))
-    order = sorted(found, key=lambda one: (-one.score, -one.entry.observed_at, -one.fact.confidence, one.entry.id))
+        ranked_facts.append(RankedFact(entry=entry, fact=fact, score=score))
+    order = sorted(
+        ranked_facts, key=lambda one: (-one.score, -one.entry.observed_at, -one.fact.confidence, one.entry.id)
+    )
     return tuple(order)
 
 
@@ -390,8 +392,8 @@ def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant
     """Return the insights that hold a word of the query, those first that are worth most for it."""
     terms = terms_of(query)
     counts = {one: _matched_terms(one.summary, terms) for one in insights_of(entries, at=at)}
-    found = [one for one, count in counts.items() if count]
-    return tuple(sorted(found, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
+    insights = [one for one, count in counts.items() if count]
+    return tuple(sorted(insights, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
 
 
 async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnRecollection:
@@ -430,5 +432,5 @@ def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:
 
 
 def _matched_terms(text: str, terms: Collection[str]) -> int:
-    told = similarity.normalise_text(text)
-    return sum(similarity.has_term(told, term) for term in terms)
+    normal_text = similarity.normalise_text(text)
+    return sum(similarity.has_term(normal_text, term) for term in terms)

@@ -85,8 +85,8 @@ class FileFolders:
         """Return the entries up to `depth` levels below a folder. Raises NotFound."""
         if path not in self._folders:
             raise NotFound(what="folder", name=path)
-        found = [*map(self._folder, self._folders), *map(_file_entry, self._files.values())]
-        below = [entry for entry in found if entry.path != path and 0 < _path_depth(path, entry.path) <= depth]
+        entries = [*map(self._folder, self._folders), *map(_file_entry, self._files.values())]
+        below = [entry for entry in entries if entry.path != path and 0 < _path_depth(path, entry.path) <= depth]
         below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
         return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
 
@@ -112,7 +112,7 @@ class FileFolders:
     def overview(self, path: str, /) -> str:
         """Return figures of a folder and the paths of some of its files, as JSON."""
         files = self._newest(path)
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "path": path,
             "folders": sum(1 for name in self._folders if name != path and _path_depth(path, name) > 0),
             "files": len(files),
@@ -120,8 +120,8 @@ class FileFolders:
             "samples": [file.path for file in files[: limits.TREE_SAMPLES]],
         }
         if files:
-            told |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
-        return json.dumps(told, indent=1)
+            figures |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
+        return json.dumps(figures, indent=1)
 
     def _newest(self, path: str) -> list[TreeFile]:
         return sorted(self._folders[path], key=lambda file: (-file.at, file.path))
@@ -150,14 +150,14 @@ def _path_depth(folder: str, path: str) -> int:
 
 def _first_words(lines: Iterable[str], most: int) -> str:
     """Return the lines up to `most` words."""
-    kept: list[str] = []
+    short_lines: list[str] = []
     for line in lines:
         words = line.split()
-        kept.append(" ".join(words[:most]))
+        short_lines.append(" ".join(words[:most]))
         most -= len(words)
         if most <= 0:
             break
-    return "\n".join(kept)
+    return "\n".join(short_lines)
 
 
 EVENTS: Final = "/events"
@@ -207,13 +207,13 @@ class MemoryTree:
 
 
 def _turn_file(turn: LedgerTurn) -> TreeFile:
-    said = [message for message in turn.messages if message.text and not message.forgotten]
+    messages = [message for message in turn.messages if message.text and not message.forgotten]
     lines = [
         f"{message.speaker or message.role}: {message.text}"
-        for message in said
+        for message in messages
         if message.role is not EvidenceRole.SYSTEM
     ]
-    at = next((message.at for message in said if message.at is not None), turn.recorded_at)
+    at = next((message.at for message in messages if message.at is not None), turn.recorded_at)
     return TreeFile(path=f"{EVENTS}/{_day_text(at)}/{turn.sequence:06}", text="\n".join(lines), at=at)
 
 

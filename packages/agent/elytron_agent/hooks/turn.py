@@ -111,9 +111,9 @@ class HookContext:
             return BeforeTurnReport(state=HookState.EMPTY, messages=[message.raw for message in host])
         placed = arrange_messages(host, latest)
         turns = min(self._settings.recent_items, limits.WINDOW_TURNS)
-        known = await window.read_window(self._memory, self._scope, turns=turns)
-        sent = frozenset(item.identity for message in host for item in message.items)
-        recent = known.recent(sent, limit=self._settings.recent_items)
+        stored_window = await window.read_window(self._memory, self._scope, turns=turns)
+        host_identities = frozenset(item.identity for message in host for item in message.items)
+        recent = stored_window.recent(host_identities, limit=self._settings.recent_items)
         recalled = await self._recalled(placed, host[latest], recent)
         context = _ContextDraft(
             request=request,
@@ -121,10 +121,10 @@ class HookContext:
             placed=placed,
             recent=recent,
             recalled=recalled,
-            summary=known.summary_text,
+            summary=stored_window.summary_text,
         )
         if context.is_too_large:
-            context = (await self._compacted(context, known)).fitted()
+            context = (await self._compacted(context, stored_window)).fitted()
             log_cuts(context.cuts)
         return context.report(form_of(host))
 
@@ -132,21 +132,21 @@ class HookContext:
         self, placed: ArrangedMessages, latest: HostMessage, recent: Sequence[ItemGroup]
     ) -> TurnRecollection:
         """Return what the user's latest message brings to mind that does not stand in the context already."""
-        shown = [item for message in (*placed.history, *placed.current) for item in message.items]
-        shown += [item for group in recent for item in group.items]
-        texts = frozenset(similarity.plain_text(text) for item in shown for text in (item.words, *item.texts))
+        context_items = [item for message in (*placed.history, *placed.current) for item in message.items]
+        context_items += [item for group in recent for item in group.items]
+        texts = frozenset(similarity.plain_text(text) for item in context_items for text in (item.words, *item.texts))
         messages = TurnMessages(current="\n".join(item.words for item in latest.items), texts=texts)
         return await recollect_facts(self._session, messages)
 
-    async def _compacted(self, context: "_ContextDraft", known: HookWindow) -> "_ContextDraft":
+    async def _compacted(self, context: "_ContextDraft", stored_window: HookWindow) -> "_ContextDraft":
         """Return the context with its oldest groups in the summary."""
-        groups = (*context.recent, *window.groups_of(context.placed.history, known.groups))
+        groups = (*context.recent, *window.groups_of(context.placed.history, stored_window.groups))
         plan = context.plan(groups)
         if plan is None:
             return context
         old, latest = groups[: len(plan.evicted)], groups[len(plan.evicted) :]
-        summary = window.extend_lines(known.summary_text, old)
-        await window.keep_summary(self._memory, self._scope, known.summary, summary, old)
+        summary = window.extend_lines(stored_window.summary_text, old)
+        await window.keep_summary(self._memory, self._scope, stored_window.summary, summary, old)
         return context.after(old, latest, summary)
 
 
@@ -409,16 +409,16 @@ class TurnRecord:
         self._counting = counting
 
     async def kept(
-        self, sent: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
+        self, messages: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
     ) -> AfterTurnReport:
         """Keep the items from the user's latest message on, and the answer; earlier ones are known."""
-        told = turn_items(sent, reply)
-        delta = window.delta_of(told, turn_id=request.turn_id, speaker=request.user_id)
+        items = turn_items(messages, reply)
+        delta = window.delta_of(items, turn_id=request.turn_id, speaker=request.user_id)
         if delta is None:
             return AfterTurnReport(state=HookState.EMPTY)
         committed, is_recovered = await self._committed(delta)
         is_known = committed.session_commit is CommitStatus.DUPLICATE
-        source, decisions = await self._learned(told, committed, is_known=is_known)
+        source, decisions = await self._learned(items, committed, is_known=is_known)
         await self._settled(committed)
         return AfterTurnReport(
             state=HookState.DUPLICATE if is_known else HookState.APPLIED,
@@ -462,30 +462,30 @@ class TurnRecord:
         return committed, True
 
     async def _learned(
-        self, told: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
+        self, items: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
     ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
         """Propose the facts of the turn, once: a repeated turn asks no model again."""
-        source, facts, deleted = FactSource.RULES, marked_facts(told), tuple[TurnFact, ...]()
+        source, facts, deleted = FactSource.RULES, marked_facts(items), tuple[TurnFact, ...]()
         if self._model is not None and not is_known:
-            known = await self._standing()
+            standing_facts = await self._standing()
             try:
-                answer = await self._asked(self._model, told, known)
+                answer = await self._asked(self._model, items, standing_facts)
             except (ElytronError, TimeoutError) as error:
                 key = error.key if isinstance(error, ElytronError) else "timeout"
                 logger.warning("the model extracted no facts; rules were used instead", extra={"error_key": key})
             else:
-                gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
+                deleted_ids = {name.strip().casefold() for name in answer.deleted_fact_ids}
                 source, facts = FactSource.MODEL, merge_facts(facts, told_facts(answer))
-                deleted = tuple(fact for fact in known if fact.fact_id.casefold() in gone)
+                deleted = tuple(fact for fact in standing_facts if fact.fact_id.casefold() in deleted_ids)
         return source, await self._proposed(facts, deleted, committed)
 
-    async def _asked(self, model: ChatModel, told: Sequence[TurnItem], known: Sequence[TurnFact]) -> ExtractedFacts:
+    async def _asked(self, model: ChatModel, items: Sequence[TurnItem], facts: Sequence[TurnFact]) -> ExtractedFacts:
         settings = self._settings
-        asked = extraction_request(
-            told, known, max_tokens=settings.memory_llm_max_output_tokens, context_tokens=model.info.context_tokens
+        request = extraction_request(
+            items, facts, max_tokens=settings.memory_llm_max_output_tokens, context_tokens=model.info.context_tokens
         )
         async with asyncio.timeout(settings.memory_llm_timeout_seconds):
-            return (await ask_for(model, asked, ExtractedFacts)).value
+            return (await ask_for(model, request, ExtractedFacts)).value
 
     async def _proposed(
         self, facts: Sequence[TurnFact], deleted: Sequence[TurnFact], committed: MemoryFinalizeTurnReport
@@ -524,20 +524,20 @@ class TurnRecord:
 
     async def _summed_up(self) -> None:
         """Move items beyond twice the recent ones into the summary, and leave the recent ones."""
-        known = await window.read_window(self._memory, self._scope, turns=limits.WINDOW_TURNS)
-        if sum(len(group.items) for group in known.groups) <= 2 * self._settings.recent_items:
+        stored_window = await window.read_window(self._memory, self._scope, turns=limits.WINDOW_TURNS)
+        if sum(len(group.items) for group in stored_window.groups) <= 2 * self._settings.recent_items:
             return
-        kept = len(known.recent(frozenset(), limit=self._settings.recent_items))
-        old = known.groups[: len(known.groups) - kept]
-        text = window.extend_lines(known.summary_text, old)
-        await window.keep_summary(self._memory, self._scope, known.summary, text, old)
+        recent_count = len(stored_window.recent(frozenset(), limit=self._settings.recent_items))
+        old = stored_window.groups[: len(stored_window.groups) - recent_count]
+        text = window.extend_lines(stored_window.summary_text, old)
+        await window.keep_summary(self._memory, self._scope, stored_window.summary, text, old)
 
 
-def turn_items(sent: Sequence[HostMessage], reply: Sequence[TurnItem], /) -> tuple[TurnItem, ...]:
+def turn_items(messages: Sequence[HostMessage], reply: Sequence[TurnItem], /) -> tuple[TurnItem, ...]:
     """Return the items of the turn itself: from the user's latest message on, then what of the answer follows it."""
-    latest = latest_user(sent)
+    latest = latest_user(messages)
     if latest is None:
         return ()
-    own = [item for message in sent[latest:] for item in message.items]
+    own = [item for message in messages[latest:] for item in message.items]
     tail = {item.identity for item in own[1:]}
     return (*own, *(item for item in reply if item.identity not in tail))

@@ -163,17 +163,17 @@ class TurnHooks:
         The session is `session_id`, else that of the `credential`, else the memory's own space. Raises TurnInvalid.
         """
         secret = None if credential is None or self._memories is None else SecretStr(credential)
-        named = session_id if session_id is not None or credential is None else self.session_of(credential)
-        known: dict[str, Any] = {"turn_id": turn_id or self._ids.new(), "session_id": named, "user_id": user_id}
-        known |= {"conversation": conversation, "body": body, "credential": secret}
+        session = session_id if session_id is not None or credential is None else self.session_of(credential)
+        fields: dict[str, Any] = {"turn_id": turn_id or self._ids.new(), "session_id": session, "user_id": user_id}
+        fields |= {"conversation": conversation, "body": body, "credential": secret}
         report = await self.before_turn(
-            BeforeTurn(current_input=messages, instructions=instructions, max_input_tokens=max_input_tokens, **known)
+            BeforeTurn(current_input=messages, instructions=instructions, max_input_tokens=max_input_tokens, **fields)
         )
         turn = HookedTurn(report.messages, report)
         yield turn
         if turn.told is not None:
-            sent, reply = turn.told
-            turn.after = await self.after_turn(AfterTurn(input_items=sent, output_items=reply, **known))
+            request_messages, reply = turn.told
+            turn.after = await self.after_turn(AfterTurn(input_items=request_messages, output_items=reply, **fields))
 
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
         """Return the messages to send, with what the turn is reminded of. Raises TurnInvalid, InvalidInput."""
@@ -210,13 +210,13 @@ class TurnHooks:
         state = self._gate(request)
         if state is not None:
             return AfterTurnReport(state=state)
-        sent, reply = read_messages(request.input_items), reply_of(request.output_items)
+        messages, reply = read_messages(request.input_items), reply_of(request.output_items)
         began = self._clock.now()
         self._counting.add("memory_after_turn_total")
         try:
             async with self._memory_for(request) as memory:
                 record = TurnRecord(self._session(memory, scope), self._model, self._counting)
-                return await record.kept(sent, reply, request)
+                return await record.kept(messages, reply, request)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_after_turn_fail_total", error)
             return AfterTurnReport(state=HookState.FAILED, failure=failure)

@@ -139,8 +139,8 @@ def _clean_item(item: TurnItem) -> TurnItem | None:
     if item.type != MESSAGE:
         return item.model_copy(update={"output": strip_own_output(item.output).text})
     parts = tuple(part.model_copy(update={"text": strip_own_output(part.text).text}) for part in item.content)
-    left = tuple(part for part, old in zip(parts, item.content, strict=True) if part.text or not old.text)
-    return item.model_copy(update={"content": left}) if left else None
+    content = tuple(part for part, old in zip(parts, item.content, strict=True) if part.text or not old.text)
+    return item.model_copy(update={"content": content}) if content else None
 
 
 def _text_item(role: str, text: str) -> TurnItem:
@@ -162,8 +162,8 @@ def _reference_fields(reference: TurnReference) -> dict[str, Any]:
 
 
 def _line_fields(line: Value) -> dict[str, Any]:
-    shown = line.model_dump(exclude_defaults=True)
-    return {name: escape_line(value) if isinstance(value, str) else value for name, value in shown.items()}
+    fields = line.model_dump(exclude_defaults=True)
+    return {name: escape_line(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 KEY: Final = "host.item"
@@ -194,18 +194,18 @@ class HookWindow(Value):
     def summary_text(self) -> str:
         return self.summary.text if self.summary is not None and self.summary.forgotten_at is None else ""
 
-    def recent(self, known: frozenset[str], /, *, limit: int) -> tuple[ItemGroup, ...]:
+    def recent(self, host_identities: frozenset[str], /, *, limit: int) -> tuple[ItemGroup, ...]:
         """Return the groups of the last `limit` items that the host did not send itself, no call without its result."""
-        found: list[ItemGroup] = []
+        groups: list[ItemGroup] = []
         room = limit
         for group in reversed(self.groups):
-            items = paired_items(item for item in group.items if item.identity not in known)
+            items = paired_items(item for item in group.items if item.identity not in host_identities)
             room -= len(items)
             if room < 0:
                 break
             if items:
-                found.append(group.model_copy(update={"items": items}))
-        return tuple(reversed(found))
+                groups.append(group.model_copy(update={"items": items}))
+        return tuple(reversed(groups))
 
 
 def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
@@ -219,19 +219,19 @@ def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
     return extend_summary(summary, lines, SUMMARY_CHARS)
 
 
-def groups_of(messages: Sequence[HostMessage], known: Sequence[ItemGroup], /) -> tuple[ItemGroup, ...]:
+def groups_of(messages: Sequence[HostMessage], stored_groups: Sequence[ItemGroup], /) -> tuple[ItemGroup, ...]:
     """Return a host's messages in groups, each with the turn that it is, where the memory knows it."""
     places: list[int] = []
     for place, message in enumerate(messages):
         begins = message.role == "user" or not places
         places.append(place if begins else places[-1])
-    sequences = {group.items[0].identity: group.sequence for group in known if group.items}
-    found: list[ItemGroup] = []
+    sequences = {group.items[0].identity: group.sequence for group in stored_groups if group.items}
+    groups: list[ItemGroup] = []
     for first, numbered in groupby(range(len(messages)), key=places.__getitem__):
         items = tuple(item for place in numbered for item in messages[place].items)
         sequence = sequences.get(items[0].identity) if items else None
-        found.append(ItemGroup(items=items, first=first, sequence=sequence))
-    return tuple(found)
+        groups.append(ItemGroup(items=items, first=first, sequence=sequence))
+    return tuple(groups)
 
 
 async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> HookWindow:
@@ -244,7 +244,7 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
         return HookWindow()
     summary = (await memory.read_continuity(ContinuityRequest(scope=scope))).summary
     before = ledger.turns[0] if len(ledger.turns) > turns else None
-    shown = await memory.replay_transcript(
+    transcript = await memory.replay_transcript(
         MemoryTranscriptReplayRequest(
             scope=scope,
             view=TranscriptReplayView.HOST_UI,
@@ -252,7 +252,7 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
             cursor=f"{before.sequence}:{before.id}" if before is not None else None,
         )
     )
-    views = {turn.id: turn for turn in shown.slice.turns}
+    views = {turn.id: turn for turn in transcript.slice.turns}
     covered = summary.through_sequence if summary is not None else 0
     groups = [
         ItemGroup(items=_stored_items(turn, views.get(turn.id)), sequence=turn.sequence)
@@ -263,14 +263,14 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
 
 
 async def keep_summary(
-    memory: MemoryFace, scope: Scope, known: SessionSummary | None, text: str, cut: Sequence[ItemGroup], /
+    memory: MemoryFace, scope: Scope, earlier_summary: SessionSummary | None, text: str, cut: Sequence[ItemGroup], /
 ) -> None:
     """Store the summary as that of all turns up to the last of `cut`; nothing if the memory knows none of them."""
-    covered = known.through_sequence if known is not None else 0
+    covered = earlier_summary.through_sequence if earlier_summary is not None else 0
     new = [group for group in cut if group.sequence is not None and group.sequence > covered]
     if not new or similarity.is_blank(text):
         return
-    messages = (known.messages if known is not None else 0) + sum(len(group.items) for group in new)
+    messages = (earlier_summary.messages if earlier_summary is not None else 0) + sum(len(group.items) for group in new)
     through = max(group.sequence or 0 for group in new)
     draft = SummaryDraft(text=text, messages=messages, through_sequence=through)
     await memory.write(MemoryWriteRequest(scope=scope, write=SummaryWrite(summary=draft)))
@@ -281,28 +281,28 @@ def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None)
 
     Raises InvalidInput for more or longer messages than a turn may have.
     """
-    kept = [
+    evidence_items = [
         item for item in without_reference(items) if item.role not in SYSTEM and item.type in {MESSAGE, CALL, RESULT}
     ]
-    if not any(item.words.strip() or item.type != MESSAGE or item.content for item in kept):
+    if not any(item.words.strip() or item.type != MESSAGE or item.content for item in evidence_items):
         return None
     name = speaker if speaker and is_name(speaker) and not is_role_name(speaker) else None
     try:
-        return _turn_delta(kept, turn_id, name)
+        return _turn_delta(evidence_items, turn_id, name)
     except ValidationError as error:
         raise invalid_input(error) from None
 
 
-def _turn_delta(kept: Sequence[TurnItem], turn_id: str, name: str | None) -> CanonicalTurnDelta:
-    messages = [_item_message(item, name) for item in kept]
-    is_answered = messages[-1].role is EvidenceRole.ASSISTANT and kept[-1].type == MESSAGE
+def _turn_delta(items: Sequence[TurnItem], turn_id: str, name: str | None) -> CanonicalTurnDelta:
+    messages = [_item_message(item, name) for item in items]
+    is_answered = messages[-1].role is EvidenceRole.ASSISTANT and items[-1].type == MESSAGE
     return CanonicalTurnDelta(
         turn_id=turn_id,
         delivery=TurnDelivery.DELIVERED,
         input_messages=tuple(messages[:-1] if is_answered else messages),
         assistant_message=messages[-1] if is_answered else None,
-        tool_observations=observed_tools(_used_tools(kept), is_outside=False),
-        attributes=tuple(_item_attributes(kept)),
+        tool_observations=observed_tools(_used_tools(items), is_outside=False),
+        attributes=tuple(_item_attributes(items)),
     )
 
 
@@ -325,19 +325,19 @@ def _used_tools(items: Sequence[TurnItem]) -> list[tuple[str, str]]:
 
 def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
     """Return what of the items their messages do not say, in pieces; of what is too large, nothing."""
-    found: list[MessageAttribute] = []
+    attributes: list[MessageAttribute] = []
     for part, item in enumerate(items):
-        told = _beside_words(item)
-        if told is None:
+        detail = _beside_words(item)
+        if detail is None:
             continue
-        pieces = [told[start : start + ATTRIBUTE_CHARS] for start in range(0, len(told), ATTRIBUTE_CHARS)]
-        if len(pieces) > limits.ITEM_DETAIL_PIECES or len(found) + len(pieces) > limits.ITEM_DETAILS:
+        pieces = [detail[start : start + ATTRIBUTE_CHARS] for start in range(0, len(detail), ATTRIBUTE_CHARS)]
+        if len(pieces) > limits.ITEM_DETAIL_PIECES or len(attributes) + len(pieces) > limits.ITEM_DETAILS:
             continue
-        found += [
+        attributes += [
             MessageAttribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)
             for number, piece in enumerate(pieces)
         ]
-    return found
+    return attributes
 
 
 def _beside_words(item: TurnItem) -> str | None:
@@ -359,11 +359,11 @@ def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tupl
         return ()
     # Results of tools are no part of the view that hosts show; of a turn that lost a message, they are left out.
     is_whole = len(turn.messages) == len(view.messages)
-    found: list[TurnItem] = []
+    items: list[TurnItem] = []
     for place, message in enumerate(view.messages):
-        told = turn.messages[place] if is_whole else None
-        text = message.text if message.text is not None else told.text if told is not None else None
-        if text is None or (told is not None and told.forgotten):
+        ledger_message = turn.messages[place] if is_whole else None
+        text = message.text if message.text is not None else ledger_message.text if ledger_message is not None else None
+        if text is None or (ledger_message is not None and ledger_message.forgotten):
             continue
         beside = "".join(
             str(one.value)
@@ -372,24 +372,24 @@ def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tupl
         )
         item = _restored_item(message.role, text, beside)
         if item is not None:
-            found.append(item)
-    return paired_items(found)
+            items.append(item)
+    return paired_items(items)
 
 
 def _restored_item(role: EvidenceRole, text: str, beside: str) -> TurnItem | None:
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if beside:
         try:
-            told = json.loads(beside)
+            fields = json.loads(beside)
         except ValueError:  # something in it was blacked out
-            told = {}
-    match told.get("type"), role:
+            fields = {}
+    match fields.get("type"), role:
         case "function_call", _:
-            return TurnItem.model_validate(told)
+            return TurnItem.model_validate(fields)
         case "function_call_output", _:
-            return TurnItem(type=RESULT, call_id=str(told.get("call_id", "")), output=text)
+            return TurnItem(type=RESULT, call_id=str(fields.get("call_id", "")), output=text)
         case _, EvidenceRole.USER | EvidenceRole.ASSISTANT:
-            content = told.get("content") or [{"type": "input_text" if role is EvidenceRole.USER else "output_text"}]
+            content = fields.get("content") or [{"type": "input_text" if role is EvidenceRole.USER else "output_text"}]
             parts = [{"text": text, **part} if str(part["type"]).endswith("text") else part for part in content]
             item = TurnItem.model_validate({"role": role.value, "content": parts})
             return item if beside or not similarity.is_blank(text) else None

@@ -82,7 +82,7 @@ class Agent:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
-        given, self._home, records = tuple(tools), journal, journal_of(memory, journal)
+        host_tools, self._home, records = tuple(tools), journal, journal_of(memory, journal)
         self.subagents = SubagentShelf(records, agent=name)
         own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         view = AgentMemoryView.of(memory, agent=name if memory_mode is MemoryMode.OWN else None, blocks=blocks)
@@ -104,9 +104,9 @@ class Agent:
             settings=self.settings,
             view=view,
             strategy=strategy,
-            tools=tuple(by_name([*own, *given]).values()),
-            host_tools=frozenset(tool.name for tool in given),
-            approver=HostApprover(approve, given),
+            tools=tuple(by_name([*own, *host_tools]).values()),
+            host_tools=frozenset(tool.name for tool in host_tools),
+            approver=HostApprover(approve, host_tools),
             clock=self._clock,
             ids=self._ids,
             purpose=purpose,
@@ -143,26 +143,26 @@ class Agent:
         raises.
         """
         check_input(self.settings, text, images, opening=opening)
-        asked = partial(input_of, self._parts, run_id, text, images)
+        new_input = partial(input_of, self._parts, run_id, text, images)
         async with self._queued(), self._thread.renewed():
             while True:
-                found = await known_run(self._journal, run_id, text, images, is_stored=store)
+                saved = await known_run(self._journal, run_id, text, images, is_stored=store)
                 async with aclosing(self._settled()) as events:
                     async for event in events:
                         yield event
-                found = await self._journal.load(found.input.run) if found is not None else None
-                if found is not None and found.end is not None:
-                    yield end_of(found)
+                saved = await self._journal.load(saved.input.run) if saved is not None else None
+                if saved is not None and saved.end is not None:
+                    yield end_of(saved)
                     return
-                if found is None and opening.after not in {None, self._thread.head.last}:
+                if saved is None and opening.after not in {None, self._thread.head.last}:
                     raise Conflict(what=_MOVED, expected=0, found=self._thread.version)
                 deadline = self._deadline()
-                record = found or RunRecord(
-                    input=await asked(deadline, is_stored=store, schedule=schedule, opening=opening)
+                record = saved or RunRecord(
+                    input=await new_input(deadline, is_stored=store, schedule=schedule, opening=opening)
                 )
                 try:
                     await (
-                        self._thread.begin(record.input, is_known=found is not None) if store else self._thread.hold()
+                        self._thread.begin(record.input, is_known=saved is not None) if store else self._thread.hold()
                     )
                 except Conflict:
                     # Another process was quicker: its run goes first.
@@ -171,7 +171,7 @@ class Agent:
             if store and run_id is not None:
                 await self._journal.keep_name(run_id)  # behind the run: a resumed one comes by here again
             yield RunStarted(run=record.input.run, thread=self.name, input=record.input.text)
-            async with aclosing(self._running(record, deadline, is_resumed=found is not None)) as events:
+            async with aclosing(self._running(record, deadline, is_resumed=saved is not None)) as events:
                 async for event in events:
                     yield event
 
@@ -234,9 +234,9 @@ class Agent:
     async def set_preferences(self, timezone: str | None = None, locale: str | None = None) -> UserPreferences:
         """Store the person's time zone and language; what is None stays. Raises InvalidInput."""
         changes = {name: value for name, value in {"timezone": timezone, "locale": locale}.items() if value is not None}
-        made = UserPreferences(**(await self.preferences()).model_dump() | changes)
-        await self._journal.put_preferences(made)
-        return made
+        preferences = UserPreferences(**(await self.preferences()).model_dump() | changes)
+        await self._journal.put_preferences(preferences)
+        return preferences
 
     async def preview_compaction(self) -> CompactionPlan | None:
         """Return which turns would leave the window if it were compacted now; None, if none may."""
@@ -265,16 +265,16 @@ class Agent:
 
     async def subagent(self, name: str, /, *, settings: AgentSettings | None = None) -> "Agent":
         """Return a subagent by its name, with this agent's models; the caller closes it. Raises NotFound."""
-        found = await self.subagents.read(name)
+        subagent = await self.subagents.read(name)
         return Agent(
             self._parts.memory,
             self._parts.models.main,
-            name=f"{self.name}/{found.name}",
-            purpose=found.purpose,
+            name=f"{self.name}/{subagent.name}",
+            purpose=subagent.purpose,
             settings=settings or self.settings,
             summary_model=self._parts.models.summary,
             vision_model=self._parts.models.vision,
-            memory_mode=found.memory,
+            memory_mode=subagent.memory,
             journal=self._home,
             clock=self._clock,
             ids=self._ids,

@@ -56,7 +56,7 @@ class RemovalPlan:
         """Return the report of the plan; what only an `earlier` plan had was erased on the way, and counts too."""
         plans = (self,) if earlier is None else (self, earlier)
         documents = {place for plan in plans for place in (*plan.records, *plan.blocks)}
-        memories = {found for plan in plans for found in plan.memories}
+        memories = {memory_id for plan in plans for memory_id in plan.memories}
         return AgentRemoval(agents=self.agents, records=len(documents), memories=len(memories), dry_run=dry_run)
 
 
@@ -124,12 +124,12 @@ class ThreadRemoval:
         """Return the agent and all agents below it."""
         head = await ImportedShell(self.records, name).get(HEAD)
         of_file: list[str] = head["agents"] if head is not None else []
-        found = list(dict.fromkeys((name, *of_file)))
+        agents = list(dict.fromkeys((name, *of_file)))
         # The list grows while it is walked, since subagents have subagents.
-        for agent in found:
+        for agent in agents:
             below = await SubagentShelf(self.records, agent=agent).list()
-            found += [each for sub in below if (each := f"{agent}/{sub.name}") not in found]
-        return found
+            agents += [each for sub in below if (each := f"{agent}/{sub.name}") not in agents]
+        return agents
 
     async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
         """Return the namespaces of the runs of these agents."""
@@ -161,8 +161,8 @@ class ThreadRemoval:
         None: of the archive that agents share.
         """
         archive = ArchivalMemory(self._memory, agent=agent).conversation
-        async for found in self.memories_in(*((archive,) if agent is None else (agent, archive))):
-            yield found
+        async for memory_id in self.memories_in(*((archive,) if agent is None else (agent, archive))):
+            yield memory_id
 
     async def memories_in(self, *conversations: str) -> AsyncIterator[str]:
         """Yield the ids of what was said in conversations, and of what they keep."""

@@ -143,12 +143,12 @@ class AgentRun:
                     yield await self.ended(action.reason)
                     return
                 case NextDoing.CALL:
-                    async with aclosing(self._call(action.places)) as made:
-                        async for event in made:
+                    async with aclosing(self._call(action.places)) as call_events:
+                        async for event in call_events:
                             yield event
                 case NextDoing.ASK:
-                    async with aclosing(self._ask()) as asked:
-                        async for event in asked:
+                    async with aclosing(self._ask()) as reply_events:
+                        async for event in reply_events:
                             yield event
                     if self.end is not None:
                         return
@@ -212,8 +212,8 @@ class AgentRun:
             return
         if is_first:
             yield _given_of(self.agent, await self._parts(context), request, context)
-        async with aclosing(self.model.events(request.messages, request.tools)) as said:
-            async for event in said:
+        async with aclosing(self.model.events(request.messages, request.tools)) as model_events:
+            async for event in model_events:
                 yield event
         if self.model.answer is not None:
             if self.model.answer.usage.input_tokens:
@@ -267,18 +267,18 @@ class AgentRun:
 
     async def _shorten(self, context: RunContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
         """Make room: results of earlier steps go first, then old turns, then the rest of this one."""
-        wanted = self.agent.max_bytes(turn_limits.KEPT_SHARE)
-        self.part = self.part.without_results(self.record, request.planned_bytes - wanted)
+        room = self.agent.max_bytes(turn_limits.KEPT_SHARE)
+        self.part = self.part.without_results(self.record, request.planned_bytes - room)
         request = await self._assembled(context)
         share = ThreadCompactor(self.agent).past_share(zone=self.preferences.timezone)
-        is_crowded = request.planned_bytes > wanted and share > turn_limits.CROWDING_SHARE and not self.part.is_whole
+        is_crowded = request.planned_bytes > room and share > turn_limits.CROWDING_SHARE and not self.part.is_whole
         planned = self._planned(request.planned_bytes, is_forced=is_crowded)
         if planned is not None:
-            made = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
+            summary = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
             before, request = request, await self._assembled(context)
-            if made is not None:
-                yield _compaction_of(self.agent, made, before.planned_bytes, request.planned_bytes)
-            self._is_stuck = made is None
+            if summary is not None:
+                yield _compaction_of(self.agent, summary, before.planned_bytes, request.planned_bytes)
+            self._is_stuck = summary is None
         if request.cuts_any(TURNS):
             excess = request.planned_bytes - self.agent.max_bytes()
             self.part = self.part.without_results(self.record, excess, with_last=True)
@@ -306,13 +306,13 @@ class AgentRun:
         last = self.record.replies[-1]
         may_have_called, self.may_have_called = self.may_have_called, False
         results: list[CallResult | None] = []
-        made: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
+        invocations: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
         for place in places:
             call = last.calls[place]
-            found = read_call(call, self.tools)
+            parsed_call = read_call(call, self.tools)
             most, made_before = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
             has_room = most is None or made_before < most
-            result = _result_unmade(found, last, place, has_room=has_room)
+            result = _result_unmade(parsed_call, last, place, has_room=has_room)
             if result is None:
                 result = await self._admitted(call, place, may_have_called=may_have_called)
             results.append(result)
@@ -321,7 +321,7 @@ class AgentRun:
                 key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
                 tool = self.tools[call.name]
-                made.append(partial(make_call, tool, found, key, place=place, timeout_s=timeout_s))
+                invocations.append(partial(make_call, tool, parsed_call, key, place=place, timeout_s=timeout_s))
         acts = any(
             result is None and not self.tools[last.calls[place].name].read_only
             for place, result in zip(places, results, strict=True)
@@ -329,7 +329,7 @@ class AgentRun:
         if acts:
             # A call that may not be repeated is made once all before it is stored.
             await self._store()
-        answers = iter(await make_side_by_side([make() for make in made]))
+        answers = iter(await make_side_by_side([make() for make in invocations]))
         answered = [result if result is not None else next(answers) for result in results]
         self.pending += answered
         self.record = self.record.model_copy(update={"results": (*self.record.results, *answered)})
@@ -407,13 +407,13 @@ def _refusal_of(agent: AgentParts, size: int) -> str:
     return problem
 
 
-def _compaction_of(agent: AgentParts, made: WindowSummary, bytes_before: int, bytes_after: int) -> TurnsCompacted:
+def _compaction_of(agent: AgentParts, summary: WindowSummary, bytes_before: int, bytes_after: int) -> TurnsCompacted:
     return TurnsCompacted(
-        summary=made.number,
-        turns=len(made.covers),
+        summary=summary.number,
+        turns=len(summary.covers),
         tokens_before=tokens_of(bytes_before, factor=agent.factor),
         tokens_after=tokens_of(bytes_after, factor=agent.factor),
-        is_extract=made.is_extract,
+        is_extract=summary.is_extract,
     )
 
 
@@ -450,16 +450,16 @@ def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepR
     )
 
 
-def _result_unmade(found: ReadCall, reply: StepReply, place: int, /, *, has_room: bool) -> CallResult | None:
+def _result_unmade(parsed_call: ReadCall, reply: StepReply, place: int, /, *, has_room: bool) -> CallResult | None:
     """Return the result of a call that cannot be made, None for one that can."""
-    call, step = found.call, reply.step
+    call, step = parsed_call.call, reply.step
     if call.name == DONE:
         problem = DONE_TOGETHER if len(reply.calls) > 1 else ""
         result = refused_call(call, problem or "ok", step=step, place=place)
         return result.model_copy(update={"is_error": bool(problem)})
-    if found.problem:
-        result = refused_call(call, found.problem, step=step, place=place)
-        return result.model_copy(update={"is_malformed": found.is_malformed})
+    if parsed_call.problem:
+        result = refused_call(call, parsed_call.problem, step=step, place=place)
+        return result.model_copy(update={"is_malformed": parsed_call.is_malformed})
     return None if has_room else refused_call(call, NO_CALLS_LEFT, step=step, place=place)
 
 
@@ -501,8 +501,8 @@ async def run_of(
     tools = [*parts.tools, *block_tools, *before.tools] if parts.settings.uses_tools else []
     if not record.input.is_stored:
         # The agent's own tools would keep what is said; what a host's tools do is the host's.
-        kept = {DONE, *parts.host_tools}
-        tools = [tool for tool in tools if tool.read_only or tool.name in kept]
+        host_names = {DONE, *parts.host_tools}
+        tools = [tool for tool in tools if tool.read_only or tool.name in host_names]
     hidden = parts.client.hidden | parts.client.names
     offered = by_name(tool for tool in tools if tool.name not in hidden)
     return AgentRun(
@@ -514,7 +514,7 @@ async def run_of(
             before.system,
             memory=memory_tools_of(offered, labels),
             has_tools=bool(offered),
-            seen=shown_blocks(blocks) if parts.blocks is not None else None,
+            blocks=shown_blocks(blocks) if parts.blocks is not None else None,
         ),
         before=before,
         tools=offered,
@@ -530,18 +530,18 @@ def source_of(
     *,
     memory: MemoryTools = NO_TOOLS,
     has_tools: bool = False,
-    seen: tuple[ShownBlock, ...] | None = None,
+    blocks: tuple[ShownBlock, ...] | None = None,
 ) -> ContextSource:
     """Return the source of a context's parts. It names tools and blocks that are there, and no others.
 
-    `seen` are the blocks, if they were just read.
+    `blocks` are the blocks, if they were just read.
     """
     purpose = f"You are a subagent. Your purpose: {parts.purpose}" if parts.purpose else ""
     usual = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
     policy = POLICY.format(tools=", and what tools return," if has_tools else "")
     first = parts.settings.system_prompt or " ".join(part for part in usual if part)
-    told = (first, parts.settings.instructions, purpose, system, policy)
-    return ContextSource(parts, policy="\n\n".join(part for part in told if part), memory=memory, seen=seen)
+    sections = (first, parts.settings.instructions, purpose, system, policy)
+    return ContextSource(parts, policy="\n\n".join(part for part in sections if part), memory=memory, seen=blocks)
 
 
 async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDeadline) -> RunMemory:
@@ -550,18 +550,18 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
         return RunMemory()
     thread = parts.thread.name
     try:
-        given = await finish_work(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
+        memory = await finish_work(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
     except (ElytronError, OSError, WorkCancelled) as error:
         logger_assembly.warning("a strategy failed: the run continues without it (%s)", type(error).__name__)
-        given = RunMemory()
+        memory = RunMemory()
     if not record.input.is_stored:
-        return given
-    kept = await parts.journal.given(thread, record.input.run)
-    if kept is not None:
-        return replace(given, system=kept.system, standing=kept.standing)
-    frozen = GivenMemory(run=record.input.run, system=given.system, standing=given.standing)
+        return memory
+    stored_memory = await parts.journal.given(thread, record.input.run)
+    if stored_memory is not None:
+        return replace(memory, system=stored_memory.system, standing=stored_memory.standing)
+    frozen = GivenMemory(run=record.input.run, system=memory.system, standing=memory.standing)
     await parts.journal.put_given(thread, frozen)
-    return given
+    return memory
 
 
 async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[Tool, ...]]:
@@ -570,15 +570,15 @@ async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[
         return (), ()
     if parts.thread.head.runs <= 1:
         await parts.blocks.create_missing()
-    seen = await parts.blocks.list()
-    return seen, BlockTools(parts.view, seen=seen).tools
+    blocks = await parts.blocks.list()
+    return blocks, BlockTools(parts.view, seen=blocks).tools
 
 
 def by_name(tools: Iterable[Tool], /) -> dict[str, Tool]:
     """Return the tools by name. Raises InvalidInput if two have the same."""
-    found: dict[str, Tool] = {}
+    tools_by_name: dict[str, Tool] = {}
     for tool in tools:
-        if tool.name in found:
+        if tool.name in tools_by_name:
             raise InvalidInput(field="tools", problem=f"include two named {tool.name!r}")
-        found[tool.name] = tool
-    return found
+        tools_by_name[tool.name] = tool
+    return tools_by_name

@@ -56,15 +56,15 @@ async def known_run(
     """
     if run is not None and scrub_secrets(run).text != run:
         raise InvalidInput(field="run_id", problem="looks like a credential and would be redacted: choose another")
-    found = await journal.load(run) if run is not None else None
-    if found is None:
+    record = await journal.load(run) if run is not None else None
+    if record is None:
         if run is not None and await journal.has_begun(run):
             problem = "names a turn that was erased and is not stored again: use a new id"
             raise AlreadyExists(what="run", name=run, problem=problem)
         return None
-    if not is_stored or not _is_same(found.input, text, images):
+    if not is_stored or not _is_same(record.input, text, images):
         raise IdempotencyConflict
-    return found
+    return record
 
 
 async def input_of(
@@ -83,8 +83,8 @@ async def input_of(
     if images:
         vision = parts.models.vision
         window = window_of(vision, parts.window.tokens)
-        seen = await describe_images(vision, images, text, window=window, deadline=deadline)
-        text = seen[: limits.INPUT_CHARS]
+        description = await describe_images(vision, images, text, window=window, deadline=deadline)
+        text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
         raise InvalidInput(field="text", problem="contains only what memory showed")
@@ -101,11 +101,13 @@ async def input_of(
     )
 
 
-def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
+def _is_same(stored_input: RunInput, text: str, images: Sequence[str]) -> bool:
     """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
     own = scrub_secrets(strip_own_output(text).text).text
-    is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
-    return is_same and known.images == digests_of(images)
+    is_same = (
+        stored_input.text.startswith(f"{own}\n[image" if own else "[image") if images else stored_input.text == own
+    )
+    return is_same and stored_input.images == digests_of(images)
 
 
 logger = logging.getLogger(__name__)

@@ -88,11 +88,11 @@ class ModelStep:
         return error_of(self.failed, name=name).message if self.failed is not None else ""
 
     async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
-        heard: list[ModelEvent] = []
+        reply_events: list[ModelEvent] = []
         model = self.agent.models.main
         async with aclosing(_stream_answer(model, request, self.deadline)) as events:
             async for event in events:
-                heard.append(event)
+                reply_events.append(event)
                 match event:
                     case TextDelta():
                         self.has_spoken = True
@@ -104,18 +104,18 @@ class ModelStep:
                         return
                     case _:
                         pass
-        if self.deadline.is_over and not any(isinstance(event, ReplyFinished) for event in heard):
+        if self.deadline.is_over and not any(isinstance(event, ReplyFinished) for event in reply_events):
             return
         try:
-            self.answer = answer_of(heard, name=model.info.name)
+            self.answer = answer_of(reply_events, name=model.info.name)
         except ModelError:
             self.failed = ReplyFailed(reason=FailureReason.MALFORMED)
 
     def _answer_tokens(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> int | None:
         """Return the bound of the answer: what is set, and no more than the window has left."""
         window, most = self.agent.window, self.agent.settings.max_tokens
-        left = window.tokens - tokens_of(bytes_of(messages, tools), factor=window.factor)
-        return min(most, max(left, 1)) if most is not None else None
+        free_tokens = window.tokens - tokens_of(bytes_of(messages, tools), factor=window.factor)
+        return min(most, max(free_tokens, 1)) if most is not None else None
 
     def _request(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> ModelRequest:
         is_plain, settings = self.agent.is_plain, self.agent.settings
@@ -199,27 +199,27 @@ def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
         return ReadCall(call=call, problem=f"There is no tool of this name. Available: {names or 'none'}.")
     try:
         # Some models send nothing at all for a tool without arguments.
-        found: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
+        arguments: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
     except ElytronError:
-        found = _repair_json(call.arguments)
-    if not isinstance(found, dict):
+        arguments = _repair_json(call.arguments)
+    if not isinstance(arguments, dict):
         problem = "The arguments are not a JSON object. Call the tool again with one that fits its schema."
         return ReadCall(call=call, problem=problem, is_malformed=True)
-    return ReadCall(call=call, arguments=cast("dict[str, Any]", found))
+    return ReadCall(call=call, arguments=cast("dict[str, Any]", arguments))
 
 
 def distinct_calls(items: Sequence[ReplyItem], /) -> tuple[ReplyItem, ...]:
     """Return the items of a reply with one id for each call: some servers give all calls of a reply the same."""
-    seen: set[str] = set()
-    found: list[ReplyItem] = []
+    call_ids: set[str] = set()
+    reply_items: list[ReplyItem] = []
     for place, item in enumerate(items):
         if isinstance(item, ToolCall):
-            call = item.id if item.id and item.id not in seen else f"{item.id or 'call'}-{place}"
-            seen.add(call)
-            found.append(item.model_copy(update={"id": call}))
+            call = item.id if item.id and item.id not in call_ids else f"{item.id or 'call'}-{place}"
+            call_ids.add(call)
+            reply_items.append(item.model_copy(update={"id": call}))
         else:
-            found.append(item)
-    return tuple(found)
+            reply_items.append(item)
+    return tuple(reply_items)
 
 
 def digest_of(call: ToolCall, /) -> str:
@@ -227,24 +227,26 @@ def digest_of(call: ToolCall, /) -> str:
     return hashlib.sha256(call.arguments.encode()).hexdigest()[:16]
 
 
-async def make_call(tool: Tool, found: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None) -> CallResult:
+async def make_call(
+    tool: Tool, parsed_call: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None
+) -> CallResult:
     """Call the tool and return what came of it. A failure of the tool is a result too: a run goes on after it."""
     is_unknown = False
     try:
-        answer = await finish_work(tool.call(found.arguments, key), timeout_s=timeout_s)
+        answer = await finish_work(tool.call(parsed_call.arguments, key), timeout_s=timeout_s)
         text, is_error, is_outside = answer.text, answer.is_error, answer.is_outside
     except TimeoutError:
         text, is_error, is_outside, is_unknown = LATE, True, False, not tool.read_only
     except WorkCancelled:
         text, is_error, is_outside = "The tool failed: it cancelled its own work.", True, False
     except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is reported to the model
-        told = clip_words(str(error), limits.PROBLEM_CHARS)
-        text, is_error, is_outside = f"The tool failed: {type(error).__name__}: {told}", True, True
+        problem = clip_words(str(error), limits.PROBLEM_CHARS)
+        text, is_error, is_outside = f"The tool failed: {type(error).__name__}: {problem}", True, True
     return CallResult(
         step=key.step,
         place=place,
-        call=found.call.id,
-        tool=found.call.name,
+        call=parsed_call.call.id,
+        tool=parsed_call.call.name,
         text=clip_words(text, limits.RESULT_CHARS),
         is_error=is_error,
         is_outside=is_outside,
@@ -268,8 +270,8 @@ async def make_side_by_side(calls: Sequence[Coroutine[Any, Any, CallResult]], /)
 
 def denied_call(call: ToolCall, reason: str, /, *, step: int, place: int) -> CallResult:
     """Return the result of a call that was not approved."""
-    told = REFUSED.format(reason=clip_words(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
-    return refused_call(call, told, step=step, place=place).model_copy(update={"is_refused": True})
+    text = REFUSED.format(reason=clip_words(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
+    return refused_call(call, text, step=step, place=place).model_copy(update={"is_refused": True})
 
 
 def refused_call(call: ToolCall, problem: str, /, *, step: int, place: int, is_unknown: bool = False) -> CallResult:
@@ -284,8 +286,8 @@ def _repair_json(text: str) -> object | None:
         import json_repair
     except ImportError:
         return None
-    found: object = json_repair.loads(text)
-    return found
+    document: object = json_repair.loads(text)
+    return document
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -313,10 +315,10 @@ class ShownPart:
         """Return the run in the form of the window."""
         items: list[Message] = []
         if self.first > 1:
-            told = (
+            note = (
                 f"[Steps 1 to {self.first - 1} of this turn are no longer shown: `{READ_RESULT}` reads their results.]"
             )
-            items.append(reference_message(told))
+            items.append(reference_message(note))
         for reply in record.replies:
             if reply.step >= self.first:
                 items.append(ModelReply(items=reply.items))
@@ -368,16 +370,16 @@ class ReadResultArguments(ToolArguments):
 def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
     """Return the tool that reads the results of a run again."""
 
-    async def read(given: ReadResultArguments, _key: CallKey, /) -> ToolAnswer:
+    async def read(arguments: ReadResultArguments, _key: CallKey, /) -> ToolAnswer:
         results = [each for each in record().results if each.tool != READ_RESULT]
-        if given.id:
-            results = [each for each in results if _result_id(each) == given.id.strip()]
+        if arguments.id:
+            results = [each for each in results if _result_id(each) == arguments.id.strip()]
             if not results:
-                return ToolAnswer(text=f"There is no result {given.id!r}.", is_error=True)
-        if given.query.strip():
-            text = "\n\n".join(_best_passages(results, given.query)) or "No result contains these words."
-        elif given.id:
-            text = _result_page(results[0], given.offset)
+                return ToolAnswer(text=f"There is no result {arguments.id!r}.", is_error=True)
+        if arguments.query.strip():
+            text = "\n\n".join(_best_passages(results, arguments.query)) or "No result contains these words."
+        elif arguments.id:
+            text = _result_page(results[0], arguments.offset)
         else:
             text = (
                 "\n".join(_result_line(each) for each in results[-limits.RESULTS_LISTED :])
@@ -405,18 +407,18 @@ def _result_page(result: CallResult, offset: int) -> str:
 
 def _best_passages(results: list[CallResult], query: str) -> list[str]:
     """Return the passages that have most of the query's words, the latest first of equal ones."""
-    wanted = set(_WORD.findall(query.casefold()))
-    ranked = sorted(_result_pieces(results, wanted), key=lambda piece: piece[0], reverse=True)
+    query_words = set(_WORD.findall(query.casefold()))
+    ranked = sorted(_result_pieces(results, query_words), key=lambda piece: piece[0], reverse=True)
     return [text for _, text in ranked[: limits.RESULT_PASSAGES]]
 
 
-def _result_pieces(results: list[CallResult], wanted: set[str]) -> Iterator[tuple[int, str]]:
+def _result_pieces(results: list[CallResult], query_words: set[str]) -> Iterator[tuple[int, str]]:
     size = limits.RESULT_PASSAGE_CHARS
     for result in reversed(results):
         # Pieces overlap, so that a passage at an edge is whole in one of them.
         for start in range(0, max(len(result.text), 1), size // 2):
             piece = result.text[start : start + size]
-            if count := len(wanted & set(_WORD.findall(piece.casefold()))):
+            if count := len(query_words & set(_WORD.findall(piece.casefold()))):
                 yield count, f"{_result_id(result)} (`{result.tool}`), from character {start:,}:\n{piece}"
 
 
@@ -451,8 +453,8 @@ def next_action(
         return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
     last = record.replies[-1]
     calls = last.calls
-    made = {result.place for result in record.results if result.step == last.step}
-    missing = [place for place, call in enumerate(calls) if place not in made and call.name not in handed]
+    result_places = {result.place for result in record.results if result.step == last.step}
+    missing = [place for place, call in enumerate(calls) if place not in result_places and call.name not in handed]
     if missing:
         return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing, readers))
     if record.corrections > limits.CORRECTIONS:

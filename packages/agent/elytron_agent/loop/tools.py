@@ -79,20 +79,20 @@ class SubagentShelf:
         self._records = records
         self._namespace = (AGENTS, agent, "subagents")
 
-    async def create(self, wanted: Subagent, /) -> Subagent:
+    async def create(self, subagent: Subagent, /) -> Subagent:
         """Store a subagent; one that is there already under its name stays as it is, and is returned.
 
         Raises LimitExceeded.
         """
         subagents = await self.list()
-        if len(subagents) >= limits.SUBAGENTS and all(each.name != wanted.name for each in subagents):
+        if len(subagents) >= limits.SUBAGENTS and all(each.name != subagent.name for each in subagents):
             raise LimitExceeded(what="subagents per agent", limit=limits.SUBAGENTS, found=len(subagents) + 1)
-        value = wanted.model_dump(mode="json")
+        value = subagent.model_dump(mode="json")
         try:
-            await self._records.put(self._namespace, wanted.name, value, text="a subagent", expected_version=0)
+            await self._records.put(self._namespace, subagent.name, value, text="a subagent", expected_version=0)
         except PreconditionFailed:
-            return await self.read(wanted.name)
-        return wanted
+            return await self.read(subagent.name)
+        return subagent
 
     async def read(self, name: str, /) -> Subagent:
         """Return a subagent. Raises NotFound."""
@@ -149,8 +149,8 @@ def done_tool() -> Tool:
 def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPreferences]], /) -> Tool:
     """Return the tool by which a model stores the person's time zone or language."""
 
-    async def act(given: PreferenceArguments, _key: CallKey, /) -> str:
-        preferences = await change(given.timezone, given.locale)
+    async def act(arguments: PreferenceArguments, _key: CallKey, /) -> str:
+        preferences = await change(arguments.timezone, arguments.locale)
         return f"Time zone {preferences.timezone}, language {preferences.locale or 'not set'}."
 
     about = "Store the user's time zone or language when they state it."
@@ -160,9 +160,9 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
 def subagent_tool(shelf: SubagentShelf, /) -> Tool:
     """Return the tool by which a model makes a subagent."""
 
-    async def act(given: SubagentArguments, _key: CallKey, /) -> str:
-        await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=SubagentCreator.AGENT))
-        return f"The subagent {given.name!r} was created. The user can talk to it in its own thread."
+    async def act(arguments: SubagentArguments, _key: CallKey, /) -> str:
+        await shelf.create(Subagent(name=arguments.name, purpose=arguments.purpose, created_by=SubagentCreator.AGENT))
+        return f"The subagent {arguments.name!r} was created. The user can talk to it in its own thread."
 
     about = "Create a subagent for a lasting purpose, with its own conversation with the user."
     return typed_tool("spawn_subagent", about, SubagentArguments, act, may_repeat=True)
@@ -242,16 +242,16 @@ class WebSearchArguments(ToolArguments):
 def web_search_tool(provider: WebSearch, /) -> Tool:
     """Return the tool `web_search` over a provider."""
 
-    async def act(given: WebSearchArguments, _: CallKey, /) -> str:
+    async def act(arguments: WebSearchArguments, _: CallKey, /) -> str:
         results = await provider.search(
-            given.query, count=given.count, freshness=given.freshness, location=given.location
+            arguments.query, count=arguments.count, freshness=arguments.freshness, location=arguments.location
         )
         # An address that was cut leads elsewhere, so that a page with an endless one is left out.
         usable = (page for page in results if len(page.url) <= limits.WEB_URL_CHARS)
         pages = [
             f"{number}. {clip_words(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
             f"{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
-            for number, page in enumerate(islice(usable, given.count), 1)
+            for number, page in enumerate(islice(usable, arguments.count), 1)
         ]
         return "\n\n".join(pages) or "No pages were found."
 
@@ -467,19 +467,21 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
     return [_server_tool(server.name, client, each) for each in listed]
 
 
-def _server_tool(server: str, client: "Client", found: "ServerTool") -> Tool:
-    hints = found.annotations
+def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> Tool:
+    hints = server_tool.annotations
     is_read_only = hints is not None and hints.read_only_hint is True
 
-    async def act(given: Arguments, _: CallKey, /) -> ToolAnswer:
-        answer = await client.call_tool(found.name, dict(given))
+    async def act(arguments: Arguments, _: CallKey, /) -> ToolAnswer:
+        answer = await client.call_tool(server_tool.name, dict(arguments))
         texts = [_block_text(block) for block in answer.content]
         return ToolAnswer(text="\n".join(texts) or "The tool returned nothing.", is_error=answer.is_error)
 
     return Tool(
-        name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{found.name}")[:_NAME_CHARS],
-        description=clip_words(found.description or found.title or found.name, limits.MCP_DESCRIPTION_CHARS),
-        parameters=found.input_schema,
+        name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{server_tool.name}")[:_NAME_CHARS],
+        description=clip_words(
+            server_tool.description or server_tool.title or server_tool.name, limits.MCP_DESCRIPTION_CHARS
+        ),
+        parameters=server_tool.input_schema,
         act=act,
         may_repeat=is_read_only or (hints is not None and hints.idempotent_hint is True),
         is_outside=True,

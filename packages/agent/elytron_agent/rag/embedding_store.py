@@ -78,25 +78,25 @@ class EmbeddingStore:
         self._context = parts.context
         self._memory = MemoryRuntime(parts.context.bound_to(self._scope, caller=caller))
 
-    async def insert(self, asked: EmbeddingRequest, /, *, key: str | None) -> EmbeddingAnswer:
+    async def insert(self, request: EmbeddingRequest, /, *, key: str | None) -> EmbeddingAnswer:
         """Store a text, embed it, and return its row. If the embedder fails, the text is embedded later.
 
         Raises InvalidInput, LimitExceeded, RateLimited.
         """
         await self._embedder()
-        size = len(asked.text.encode("utf-8", "surrogatepass"))
+        size = len(request.text.encode("utf-8", "surrogatepass"))
         _require_bytes("text", size, limits.TEXT_BYTES)
-        if similarity.is_blank(asked.text):
+        if similarity.is_blank(request.text):
             raise InvalidInput(field="text", problem="has no words")
-        if asked.source_type == MESSAGE:
+        if request.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
-        for name in sorted(_RESERVED & asked.metadata.keys()):
+        for name in sorted(_RESERVED & request.metadata.keys()):
             raise InvalidInput(field=f"metadata.{name}", problem="is reserved for the server: choose another name")
         counted = size + self._parts.ledger.vector_bytes
         await self._parts.ledger.take(self._space, counted)
         is_new = False
         try:
-            id_, is_new = await self._store(asked, key)
+            id_, is_new = await self._store(request, key)
         finally:
             if not is_new:
                 await self._parts.ledger.give_back(self._space, 1, counted, inserts=1)
@@ -105,18 +105,18 @@ class EmbeddingStore:
         turn, _ = await value_at(self._context.store, self._space, DocumentRef(TURNS, row.turn), Turn)
         return _row_answer(row, await self._kind(), turn.recorded_at if turn is not None else None)
 
-    async def _store(self, asked: EmbeddingRequest, key: str | None) -> tuple[str, bool]:
+    async def _store(self, request: EmbeddingRequest, key: str | None) -> tuple[str, bool]:
         """Store a text; return its id, and whether it was not stored under `key` before."""
-        is_archival = asked.source_type == ARCHIVAL
-        marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: asked.source_type}
+        is_archival = request.source_type == ARCHIVAL
+        marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: request.source_type}
         # Documents are from outside: a model is shown them as such, and nothing in them is the user's word.
         role = EvidenceRole.ASSISTANT if is_archival else EvidenceRole.TOOL
         authority = None if is_archival else EvidenceAuthority.EXTERNAL_CONTENT
         report = await self._memory.add(
-            Message(role=role, text=asked.text, authority=authority),
-            conversation=ARCHIVAL if is_archival else f"rag:{asked.source_type}",
-            tags=asked.every_tag,
-            metadata={**asked.values, **marks},
+            Message(role=role, text=request.text, authority=authority),
+            conversation=ARCHIVAL if is_archival else f"rag:{request.source_type}",
+            tags=request.every_tag,
+            metadata={**request.values, **marks},
             idempotency_key=key,
         )
         return report.ids[0], not report.duplicated
@@ -133,31 +133,31 @@ class EmbeddingStore:
         """
         if MESSAGE in source_types:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
-        gone: list[EmbeddingRow] = []
+        rows: list[EmbeddingRow] = []
         messages = 0
         async for page in row_pages(self._context.store, self._space):
             messages += sum(not row.is_put_in for row in page)
-            gone += [
+            rows += [
                 row._replace(vectors=())
                 for row in page
                 if row.is_put_in and (not source_types or row.source_type in source_types)
             ]
         if not dry_run:
-            for start in range(0, len(gone), core_limits.WRITES_PER_REQUEST):
-                part = gone[start : start + core_limits.WRITES_PER_REQUEST]
+            for start in range(0, len(rows), core_limits.WRITES_PER_REQUEST):
+                part = rows[start : start + core_limits.WRITES_PER_REQUEST]
                 await self._erase(part, "the user deleted the embeddings")
-        return len(gone), messages
+        return len(rows), messages
 
-    async def search(self, asked: RagSearchRequest, /) -> RagSearchAnswer:
+    async def search(self, request: RagSearchRequest, /) -> RagSearchAnswer:
         """Return the rows that are nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
-        _require_bytes("query", len(asked.query.encode("utf-8", "surrogatepass")), limits.QUERY_BYTES)
+        _require_bytes("query", len(request.query.encode("utf-8", "surrogatepass")), limits.QUERY_BYTES)
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
-        query = await self._context.encoders.query_vector(embedder, asked.query, wait_s=limits.QUERY_WAIT_S)
-        wanted = RowFilter(frozenset(asked.source_types), asked.conversation_id, frozenset(asked.tags))
-        rows = await self._ranked(query, kind, wanted, limit=asked.top_k)
+        query = await self._context.encoders.query_vector(embedder, request.query, wait_s=limits.QUERY_WAIT_S)
+        row_filter = RowFilter(frozenset(request.source_types), request.conversation_id, frozenset(request.tags))
+        rows = await self._ranked(query, kind, row_filter, limit=request.top_k)
         hits = await self._hits(rows.ranked, kind)
-        fitting_hits = within_tokens(hits, asked.max_tokens, tokens=lambda hit: hit.token_count)
+        fitting_hits = within_tokens(hits, request.max_tokens, tokens=lambda hit: hit.token_count)
         return RagSearchAnswer(
             data=tuple(fitting_hits),
             model=kind.model,
@@ -168,24 +168,24 @@ class EmbeddingStore:
             is_cut=len(fitting_hits) < len(hits),
         )
 
-    async def _ranked(self, query: bytes, kind: VectorKind, wanted: RowFilter, *, limit: int) -> TableAnswer:
-        table = None if wanted.tags else await self._parts.cache.table(self._space, kind)
+    async def _ranked(self, query: bytes, kind: VectorKind, row_filter: RowFilter, *, limit: int) -> TableAnswer:
+        table = None if row_filter.tags else await self._parts.cache.table(self._space, kind)
         figures = self._parts.figures
         if table is not None:
             with figures.search(is_cached=True):
-                return await asyncio.to_thread(table.search, query, wanted, limit=limit)
+                return await asyncio.to_thread(table.search, query, row_filter, limit=limit)
         answers: list[TableAnswer] = []
         with figures.search(is_cached=False):
-            async for page in await self._pages(kind, wanted):
-                rows = [row for row in page if wanted.passes(row)]
+            async for page in await self._pages(kind, row_filter):
+                rows = [row for row in page if row_filter.passes(row)]
                 part = await asyncio.to_thread(VectorTable.of, kind, rows)
                 answers.append(await asyncio.to_thread(part.search, query, RowFilter(), limit=limit))
             return merged_answers(answers, limit=limit)
 
-    async def _pages(self, kind: VectorKind, wanted: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+    async def _pages(self, kind: VectorKind, row_filter: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
         """Return pages of all rows; under a secret, those of the turns alone that have a tag of the filter."""
         store = self._context.store
-        turns = await tagged_turns(self._context, self._space, wanted.tags) if wanted.tags else None
+        turns = await tagged_turns(self._context, self._space, row_filter.tags) if row_filter.tags else None
         record = await self._context.spaces.find(self._space)
         if turns is None or record is None:
             return row_pages(store, self._space)
@@ -264,15 +264,15 @@ class EmbeddingStore:
 
     async def _embedder(self) -> Embedder:
         """Return the embedder whose vectors are compared. Raises Unsupported without one."""
-        wanted = self._context.encoders.wanted
-        if wanted is None:
+        embedder = self._context.encoders.wanted
+        if embedder is None:
             raise Unsupported("this server has no embedder: start it with --embedder")
         record = await self._context.spaces.find(self._space)
         if record is None:
-            return wanted
+            return embedder
         # Its document says it as well as the index, which takes all of the space to be made.
         choice, _ = await value_at(self._context.store, self._space, CHOICE, EmbeddingChoice)
-        return self._context.encoders.serving(record, choice.tag if choice is not None else None) or wanted
+        return self._context.encoders.serving(record, choice.tag if choice is not None else None) or embedder
 
     async def _kind(self) -> VectorKind:
         info = (await self._embedder()).info

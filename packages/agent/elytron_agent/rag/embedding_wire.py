@@ -27,10 +27,10 @@ MetadataValue = (
 )
 
 
-def _require_values(given: dict[str, Any]) -> dict[str, Any]:
-    if any(isinstance(value, tuple) for name, value in given.items() if name != _TAGS):
+def _require_values(values: dict[str, Any]) -> dict[str, Any]:
+    if any(isinstance(value, tuple) for name, value in values.items() if name != _TAGS):
         raise ValueError(f"contains a list other than {_TAGS}")
-    return given
+    return values
 
 
 class EmbeddingRequest(Request):

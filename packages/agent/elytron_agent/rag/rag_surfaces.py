@@ -112,12 +112,12 @@ class RagRoutes:
             if scope is None:
                 raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
             embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
-            sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if about.taken else b""
-            async with self._entrance.admitted(principal, sent=sent, space=scope.space):
-                answer = await handler(RagCall(embeddings, request, sent))
+            body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if about.taken else b""
+            async with self._entrance.admitted(principal, body=body, space=scope.space):
+                answer = await handler(RagCall(embeddings, request, body))
             return Response(envelope.encode_value(answer), media_type="application/json")
 
-        return shown_surface(path, answered, access=access, methods=(method,), told=about)
+        return shown_surface(path, answered, access=access, methods=(method,), description=about)
 
 
 async def insert_embedding(call: RagCall) -> Value:
@@ -128,9 +128,9 @@ async def insert_embedding(call: RagCall) -> Value:
 
 async def delete_embedding(call: RagCall) -> Value:
     """Erase a row."""
-    wanted = call.request.path_params["id"]
-    await call.embeddings.delete(wanted)
-    return wire.EmbeddingDeleted(id=wanted)
+    embedding_id = call.request.path_params["id"]
+    await call.embeddings.delete(embedding_id)
+    return wire.EmbeddingDeleted(id=embedding_id)
 
 
 async def delete_embeddings(call: RagCall) -> Value:

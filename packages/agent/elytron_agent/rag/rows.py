@@ -116,9 +116,9 @@ class _VectorPages:
         """Return the documents of vectors up to those of `turn`, behind those that were returned before."""
         documents: list[Document] = []
         while True:
-            taken = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
-            documents += self._ahead[:taken]
-            self._ahead = self._ahead[taken:]
+            count = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
+            documents += self._ahead[:count]
+            self._ahead = self._ahead[count:]
             if self._ahead or self._is_over:
                 return documents
             page = await self._store.scan(

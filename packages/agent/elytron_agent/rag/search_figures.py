@@ -30,7 +30,7 @@ class SearchTimes:
     def add(self, seconds: float, /) -> None:
         """Count a search."""
         self.total_s += seconds
-        place = sum(seconds > bound for bound in limits.SEARCH_BUCKETS_S)
+        place = sum(seconds > bucket_s for bucket_s in limits.SEARCH_BUCKETS_S)
         self.counts[place] += 1
 
     def buckets(self) -> tuple[tuple[str, float], ...]:

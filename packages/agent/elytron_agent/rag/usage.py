@@ -81,7 +81,7 @@ class UsageLedger:
                 self.refused += 1
                 raise
             hour = self._ctx.clock.now() // _HOUR_MS
-            taken = usage.model_copy(
+            new_usage = usage.model_copy(
                 update={
                     "rows": usage.rows + 1,
                     "size_bytes": usage.size_bytes + size_bytes,
@@ -89,7 +89,7 @@ class UsageLedger:
                     "inserts": usage.in_hour(hour) + 1,
                 }
             )
-            if await self._write(space, taken, version):
+            if await self._write(space, new_usage, version):
                 self._add_to_project(1, size_bytes)
                 return
 
@@ -97,14 +97,14 @@ class UsageLedger:
         """Count rows off, and inserts that were none."""
         while True:
             usage, version = await self._read(space)
-            left = usage.model_copy(
+            new_usage = usage.model_copy(
                 update={
                     "rows": max(0, usage.rows - rows),
                     "size_bytes": max(0, usage.size_bytes - size_bytes),
                     "inserts": max(0, usage.inserts - inserts),
                 }
             )
-            if left == usage or await self._write(space, left, version):
+            if new_usage == usage or await self._write(space, new_usage, version):
                 self._add_to_project(-rows, -size_bytes)
                 return
 
@@ -156,9 +156,9 @@ class UsageLedger:
             raise LimitExceeded(what="bytes in all users' rows", limit=limit, way_out=_PROJECT_WAY_OUT)
 
     def _add_to_project(self, rows: int, size_bytes: int) -> None:
-        known = self._project
-        self._project = known.model_copy(
-            update={"rows": max(0, known.rows + rows), "size_bytes": max(0, known.size_bytes + size_bytes)}
+        usage = self._project
+        self._project = usage.model_copy(
+            update={"rows": max(0, usage.rows + rows), "size_bytes": max(0, usage.size_bytes + size_bytes)}
         )
 
     async def _recount(self, space: SpaceId, usage: RagUsage, version: int) -> RagUsage:

@@ -99,12 +99,12 @@ class VectorTable:
     others: Sequence[EmbeddingRow] = ()
 
     @classmethod
-    def of(cls, kind: VectorKind, found: Iterable[EmbeddingRow], /) -> Self:
+    def of(cls, kind: VectorKind, embedding_rows: Iterable[EmbeddingRow], /) -> Self:
         """Return the table of these rows."""
         rows: list[EmbeddingRow] = []
         halves: list[bytes] = []
         others: list[EmbeddingRow] = []
-        for row in found:
+        for row in embedding_rows:
             vector = next((each for each in row.vectors if (each.model, each.dimension) == kind), None)
             bare = row._replace(vectors=tuple(each._replace(halves=b"") for each in row.vectors))
             if vector is None:
@@ -115,10 +115,10 @@ class VectorTable:
         numbers = np.frombuffer(b"".join(halves), "<f2").reshape(len(rows), kind.dimension)
         return cls(kind, rows, numbers.astype(np.float32), others)
 
-    def with_turns(self, turns: Collection[str], found: Sequence[EmbeddingRow], /) -> Self:
-        """Return the table with `found` in place of all rows of `turns`."""
+    def with_turns(self, turns: Collection[str], new_rows: Sequence[EmbeddingRow], /) -> Self:
+        """Return the table with `new_rows` in place of all rows of `turns`."""
         stays = [at for at, row in enumerate(self.rows) if row.turn not in turns]
-        fresh = self.of(self.kind, found)
+        fresh = self.of(self.kind, new_rows)
         others = [row for row in self.others if row.turn not in turns]
         rows = [*(self.rows[at] for at in stays), *fresh.rows]
         matrix = np.concatenate((self.matrix[stays].reshape(len(stays), self.kind.dimension), fresh.matrix))
@@ -144,12 +144,12 @@ class VectorTable:
     def every_row(self) -> Sequence[EmbeddingRow]:
         return [*self.rows, *self.others]
 
-    def search(self, query: bytes, wanted: RowFilter, /, *, limit: int) -> TableAnswer:
+    def search(self, query: bytes, row_filter: RowFilter, /, *, limit: int) -> TableAnswer:
         """Return the best rows that pass, best first. `query` has little-endian numbers of single precision."""
         vector = np.frombuffer(query, "<f4")
         assert len(vector) == self.kind.dimension
-        passing = self._passing(wanted)
-        skipped = self._skipped(wanted)
+        passing = self._passing(row_filter)
+        skipped = self._skipped(row_filter)
         count = len(self.rows) if passing is None else len(passing)
         if not count:
             return TableAnswer([], 0, skipped)
@@ -180,15 +180,15 @@ class VectorTable:
         pairs = zip(sums[: len(places)], sums[len(places) : -1], strict=True)
         return [round(total / (math.sqrt(own) * length), _DIGITS) if own else 0.0 for total, own in pairs]
 
-    def _passing(self, wanted: RowFilter) -> NDArray[np.intp] | None:
+    def _passing(self, row_filter: RowFilter) -> NDArray[np.intp] | None:
         """Return the places of the rows that pass; None for all."""
-        if wanted.is_open:
+        if row_filter.is_open:
             return None
-        return np.array([at for at, row in enumerate(self.rows) if wanted.passes(row)], np.intp)
+        return np.array([at for at, row in enumerate(self.rows) if row_filter.passes(row)], np.intp)
 
-    def _skipped(self, wanted: RowFilter) -> SkippedRows:
-        counted = Counter(self._reasons) if wanted.is_open else Counter(
-            reason for row, reason in zip(self.others, self._reasons, strict=True) if wanted.passes(row)
+    def _skipped(self, row_filter: RowFilter) -> SkippedRows:
+        counted = Counter(self._reasons) if row_filter.is_open else Counter(
+            reason for row, reason in zip(self.others, self._reasons, strict=True) if row_filter.passes(row)
         )  # fmt: skip
         return SkippedRows(*(counted[reason] for reason in SkippedRows._fields))
 

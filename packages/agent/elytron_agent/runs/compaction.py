@@ -65,25 +65,25 @@ class ThreadCompactor:
 
     async def carry_out(self, planned: CompactionPlan, /) -> WindowSummary:
         """Sum up what `planned` evicts, and commit it. Raises InvalidInput if the window is another by now."""
-        made = await self._summed_up(planned)
-        await self._commit(made)
-        return made
+        summary = await self._summed_up(planned)
+        await self._commit(summary)
+        return summary
 
     async def shorten(self, planned: CompactionPlan, /) -> WindowSummary | None:
         """Sum up what `planned` evicts, and commit it if the window is shorter with it; else return None.
 
         Raises InvalidInput if the window is another by now.
         """
-        made = await self._summed_up(planned)
-        saved = bytes_of(self._messages(made.covers)) + self._summary_bytes(self._previous)
-        if self._summary_bytes(made.text) >= saved and not made.is_extract:
+        summary = await self._summed_up(planned)
+        saved = bytes_of(self._messages(summary.covers)) + self._summary_bytes(self._previous)
+        if self._summary_bytes(summary.text) >= saved and not summary.is_extract:
             # What the model wrote is too long; the beginnings of sentences may still be shorter.
-            made = made.model_copy(update={"text": self._extract(made.covers), "is_extract": True})
-        if self._summary_bytes(made.text) >= saved:
-            logger.warning("a summary was discarded because it is no shorter than its %d turns", len(made.covers))
+            summary = summary.model_copy(update={"text": self._extract(summary.covers), "is_extract": True})
+        if self._summary_bytes(summary.text) >= saved:
+            logger.warning("a summary was discarded because it is no shorter than its %d turns", len(summary.covers))
             return None
-        await self._commit(made)
-        return made
+        await self._commit(summary)
+        return summary
 
     async def _summed_up(self, planned: CompactionPlan) -> WindowSummary:
         thread = self.agent.thread
@@ -91,20 +91,20 @@ class ThreadCompactor:
         if tuple(turn.run for turn in turns) != planned.evicted:
             raise InvalidInput(field="plan", problem="belongs to another window: create a new one")
         head = thread.head
-        written = await self._written(turns, self._previous)
+        summary_text = await self._written(turns, self._previous)
         return WindowSummary(
             number=head.summaries + 1,
-            text=written or self._extract(planned.evicted),
+            text=summary_text or self._extract(planned.evicted),
             covers=planned.evicted,
             previous=head.summary,
             at=self.agent.clock.now(),
-            is_extract=written is None,
+            is_extract=summary_text is None,
         )
 
-    async def _commit(self, made: WindowSummary) -> None:
+    async def _commit(self, summary: WindowSummary) -> None:
         # The window first: recall would show the summary beside its own turns.
-        await self.agent.thread.compact(made)
-        await self._keep(made)
+        await self.agent.thread.compact(summary)
+        await self._keep(summary)
 
     @property
     def _previous(self) -> str:
@@ -145,11 +145,11 @@ class ThreadCompactor:
 
     async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
-        asked = summary_request(turns, previous, window=self.agent.models.summary_window(self.agent.window))
+        request = summary_request(turns, previous, window=self.agent.models.summary_window(self.agent.window))
         for _ in range(2):
             timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
             try:
-                answer = ask_for(self.agent.models.summary, asked, WindowSummaryDraft)
+                answer = ask_for(self.agent.models.summary, request, WindowSummaryDraft)
                 draft = (await finish_work(answer, timeout_s=timeout_s)).value
             except (ModelError, TimeoutError, WorkCancelled):
                 return None
@@ -157,7 +157,7 @@ class ThreadCompactor:
             if problem is None:
                 return draft.text
             again = text_message(ChatRole.USER, f"Your summary was rejected: {problem}. Write it again.")
-            asked = asked.model_copy(update={"messages": (*asked.messages, again)})
+            request = request.model_copy(update={"messages": (*request.messages, again)})
         return None
 
     async def _withdraw(self, undone: WindowSummary) -> None:
@@ -170,11 +170,11 @@ class ThreadCompactor:
         if stored:
             await agent.memory.forget(MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason=_UNDONE))
 
-    async def _keep(self, made: WindowSummary) -> None:
+    async def _keep(self, summary: WindowSummary) -> None:
         """Have memory find the summary too. The thread has it already, so a refusal changes nothing."""
         head = self.agent.thread.head
         covered = head.runs - len(head.window)
-        draft = SummaryDraft(text=_stored_text(made), messages=max(2 * covered, 1))
+        draft = SummaryDraft(text=_stored_text(summary), messages=max(2 * covered, 1))
         try:
             write = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
             await self.agent.memory.write(write)

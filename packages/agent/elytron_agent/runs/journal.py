@@ -201,13 +201,13 @@ class RunRecord(Value):
     @property
     def items(self) -> tuple[Message, ...]:
         """Return the replies, each with the results of its calls, as a model is given them again."""
-        found: list[Message] = []
+        messages: list[Message] = []
         for reply in self.replies:
-            found.append(ModelReply(items=reply.items))
-            found += [shown_result(each, self.input.run) for each in self.results if each.step == reply.step]
+            messages.append(ModelReply(items=reply.items))
+            messages += [shown_result(each, self.input.run) for each in self.results if each.step == reply.step]
             if reply.correction:
-                found.append(correction_message(reply.correction))
-        return tuple(found)
+                messages.append(correction_message(reply.correction))
+        return tuple(messages)
 
     @property
     def turn(self) -> WindowTurn:
@@ -229,16 +229,16 @@ class RunRecord(Value):
     @property
     def text(self) -> str:
         """Return what the model said to the user."""
-        told = (reply.text for reply in self.replies)
-        return "\n\n".join(text for text in told if text)
+        texts = (reply.text for reply in self.replies)
+        return "\n\n".join(text for text in texts if text)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the last reply that have no result."""
         if not self.replies:
             return ()
-        made = {result.place for result in self.results if result.step == self.replies[-1].step}
-        return tuple(call for place, call in enumerate(self.replies[-1].calls) if place not in made)
+        result_places = {result.place for result in self.results if result.step == self.replies[-1].step}
+        return tuple(call for place, call in enumerate(self.replies[-1].calls) if place not in result_places)
 
     @property
     def corrections(self) -> int:
@@ -309,8 +309,8 @@ class RunJournal(ThreadNotes):
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
         """Return the state of the thread, and its version; a new one and 0 if there is none."""
-        found = await self._read((AGENTS, self._agent), thread, ThreadHead)
-        return found if found is not None else (ThreadHead(), 0)
+        stored_head = await self._read((AGENTS, self._agent), thread, ThreadHead)
+        return stored_head if stored_head is not None else (ThreadHead(), 0)
 
     async def put_head(self, thread: str, head: ThreadHead, version: int, /) -> int:
         """Store the current state of the thread, in the place of `version`. Raises Conflict if another process did."""
@@ -318,8 +318,8 @@ class RunJournal(ThreadNotes):
 
     async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
         """Return the stable part of an epoch, None before it is made."""
-        found = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
-        return found[0] if found is not None else None
+        stored_context = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
+        return stored_context[0] if stored_context is not None else None
 
     async def put_stable(self, thread: str, epoch: int, part: StableContext, /) -> None:
         """Store the stable part of an epoch."""
@@ -328,24 +328,24 @@ class RunJournal(ThreadNotes):
 
     async def given(self, thread: str, run: str, /) -> GivenMemory | None:
         """Return what a strategy gave a run; None before that, and after something in the space was erased."""
-        found = await self._read(self._shown(thread), _GIVEN, GivenMemory)
-        return found[0] if found is not None and found[0].run == run else None
+        stored_memory = await self._read(self._shown(thread), _GIVEN, GivenMemory)
+        return stored_memory[0] if stored_memory is not None and stored_memory[0].run == run else None
 
-    async def put_given(self, thread: str, given: GivenMemory, /) -> None:
+    async def put_given(self, thread: str, memory: GivenMemory, /) -> None:
         """Store what a strategy gave the open run, in the place of what it gave the one before."""
-        await self._put(self._shown(thread), _GIVEN, given, expected=None)
+        await self._put(self._shown(thread), _GIVEN, memory, expected=None)
 
     async def summary(self, thread: str, number: int, /) -> WindowSummary | None:
         """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
         if number == 0:
             return None
         key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
-        found = await self._read((AGENTS, self._agent, thread), key, WindowSummary)
-        if found is None:
+        stored_summary = await self._read((AGENTS, self._agent, thread), key, WindowSummary)
+        if stored_summary is None:
             raise NotFound(what="summary", name=str(number))
-        told = await self._read(copies_of_conversation(thread), key, SummaryText)
-        text = {"text": told[0].text} if told is not None else {"is_erased": True}
-        return found[0].model_copy(update=text)
+        stored_text = await self._read(copies_of_conversation(thread), key, SummaryText)
+        text = {"text": stored_text[0].text} if stored_text is not None else {"is_erased": True}
+        return stored_summary[0].model_copy(update=text)
 
     async def put_summary(self, thread: str, summary: WindowSummary, /) -> None:
         """Store a summary; it is used once the head names it."""
@@ -355,19 +355,21 @@ class RunJournal(ThreadNotes):
 
     async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
-        found = await self._read((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
-        return found[0] if found is not None else None
+        stored_preferences = await self._read((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
+        return stored_preferences[0] if stored_preferences is not None else None
 
     async def put_preferences(self, preferences: UserPreferences, /) -> None:
         """Store what the person set."""
         await self._put((AGENTS, self._agent, "settings"), PREFERENCES, preferences, expected=None)
 
-    async def begin(self, asked: RunInput, head: ThreadHead, version: int, /) -> int:
+    async def begin(self, run_input: RunInput, head: ThreadHead, version: int, /) -> int:
         """Store what a run is asked, and the thread with the run open, in one commit; return the thread's version.
 
         Nothing was done for the run before. Raises Conflict if another process has the run or the thread.
         """
-        stored = await self._put_all([self._draft(asked.run, asked), self._head_draft(asked.thread, head, version)])
+        stored = await self._put_all(
+            [self._draft(run_input.run, run_input), self._head_draft(run_input.thread, head, version)]
+        )
         return stored[-1].version
 
     async def keep_name(self, run: str, /) -> None:
@@ -404,8 +406,8 @@ class RunJournal(ThreadNotes):
         def drafts(turn: str | None, messages: tuple[str, ...], /) -> list[RecordDraft]:
             nonlocal ended
             ended = closing.end.model_copy(update={"turn": turn, "memories": messages})
-            made = [self._draft(run, each) for each in (*documents, ended)]
-            return made + ([self._head_draft(*closing.head)] if closing.head is not None else [])
+            record_drafts = [self._draft(run, each) for each in (*documents, ended)]
+            return record_drafts + ([self._head_draft(*closing.head)] if closing.head is not None else [])
 
         try:
             if closing.turn is None:
@@ -436,25 +438,25 @@ class RunJournal(ThreadNotes):
         for turn in turns:
             if turn.memories:
                 threads.setdefault(run_place(turn.run)[1], {})[turn.memories[0]] = turn
-        found = [await self._gone_in(thread, stored) for thread, stored in threads.items()]
-        return frozenset(run for gone in found for run in gone)
+        missing_by_thread = [await self._gone_in(thread, stored) for thread, stored in threads.items()]
+        return frozenset(run for missing_runs in missing_by_thread for run in missing_runs)
 
     async def _gone_in(self, thread: str, stored: Mapping[str, WindowTurn]) -> list[str]:
         """Return the runs of a thread, empty for the own one, of which memory no longer holds all."""
         last = max(stored) if thread else None
-        asked = MemoryReplayRequest(
+        request = MemoryReplayRequest(
             scope=self._scope if not thread or self._scope is None else in_thread(self._scope, thread),
             limit=min(len(stored) + _OTHERS, core_limits.PAGE_MAX),
             cursor=turn_id(tag_of(TurnId(last)), sequence_of(TurnId(last)) + 1) if last is not None else None,
         )
-        report = await self._memory.replay(asked)
-        told = {turn.id: turn for turn in report.turns}
+        report = await self._memory.replay(request)
+        ledger_turns = {turn.id: turn for turn in report.turns}
         # Turns before the page were not looked at, and count as whole.
         first = report.turns[0].id if report.turns and report.has_more else ""
         return [
             turn.run
             for place, turn in stored.items()
-            if place >= first and not _is_whole(told.get(TurnId(place)), turn)
+            if place >= first and not _is_whole(ledger_turns.get(TurnId(place)), turn)
         ]
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
@@ -470,8 +472,8 @@ class RunJournal(ThreadNotes):
 
     def _draft(self, run: str, document: RunDocument) -> RecordDraft:
         """Return the draft of a document of a run, which is written once."""
-        told = document if isinstance(document, RunEnd) else document.model_copy(update={"by": self.by})
-        return draft_of(copies_of_turn(run, self._agent), _document_key(document), told, 0)
+        content = document if isinstance(document, RunEnd) else document.model_copy(update={"by": self.by})
+        return draft_of(copies_of_turn(run, self._agent), _document_key(document), content, 0)
 
     def _head_draft(self, thread: str, head: ThreadHead, version: int) -> RecordDraft:
         return draft_of((AGENTS, self._agent), thread, head, version)
@@ -484,16 +486,16 @@ def in_thread(scope: Scope, thread: str, /) -> Scope:
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
     """Return the run that its documents make up, None if there are none of it."""
-    found: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
-    asked, end = found.pop(_INPUT, None), found.pop(_END, None)
-    if asked is None:
+    values: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
+    input_value, end = values.pop(_INPUT, None), values.pop(_END, None)
+    if input_value is None:
         return None
-    approved = [found.pop(key) for key in sorted(found) if key.endswith(_APPROVED)]
-    keys = sorted(found)
+    approved = [values.pop(key) for key in sorted(values) if key.endswith(_APPROVED)]
+    keys = sorted(values)
     return RunRecord(
-        input=RunInput.model_validate(asked),
-        replies=tuple(StepReply.model_validate(found[key]) for key in keys if "." not in key),
-        results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
+        input=RunInput.model_validate(input_value),
+        replies=tuple(StepReply.model_validate(values[key]) for key in keys if "." not in key),
+        results=tuple(CallResult.model_validate(values[key]) for key in keys if "." in key),
         approvals=tuple(CallApproval.model_validate(each) for each in approved),
         end=RunEnd.model_validate(end) if end is not None else None,
     )
@@ -520,7 +522,7 @@ def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeReco
     return records_of(journal, scope=journal.scope or memory.scope)
 
 
-def _is_whole(told: LedgerTurn | None, turn: WindowTurn) -> bool:
-    if told is None or len(told.messages) < len(turn.memories):
+def _is_whole(ledger_turn: LedgerTurn | None, turn: WindowTurn) -> bool:
+    if ledger_turn is None or len(ledger_turn.messages) < len(turn.memories):
         return False
-    return all(message.text and not message.forgotten for message in told.messages)
+    return all(message.text and not message.forgotten for message in ledger_turn.messages)

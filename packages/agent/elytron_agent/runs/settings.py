@@ -30,8 +30,8 @@ LANGUAGES: Final = frozenset(_CODES[place : place + 2] for place in range(0, len
 
 def locale_of(name: str, /) -> str:
     """Return `name` if it is a language tag of BCP 47, such as pt-PT. Raises InvalidInput."""
-    found = _LOCALE.fullmatch(name)
-    if found is None or (len(found[1]) == 2 and found[1].lower() not in LANGUAGES):
+    tag_match = _LOCALE.fullmatch(name)
+    if tag_match is None or (len(tag_match[1]) == 2 and tag_match[1].lower() not in LANGUAGES):
         near = near_names(name[:2], LANGUAGES)
         problem = f"is not a language such as pt or pt-PT: the nearest are {near}"
         raise InvalidInput(field="locale", problem=problem)
@@ -130,8 +130,8 @@ class RunDeadline:
         """Return how long a piece of work may take, which alone may take `most` seconds."""
         if self._until_ms is None:
             return most
-        left = self.remaining_s(0)
-        return left if most is None else min(left, most)
+        remaining_s = self.remaining_s(0)
+        return remaining_s if most is None else min(remaining_s, most)
 
     async def paused(self, work: Coroutine[Any, Any, T], /) -> T:
         """Return what a person answers; the time that it takes is not the run's."""
@@ -151,11 +151,11 @@ async def finish_work(work: Coroutine[Any, Any, T], /, *, timeout_s: float | Non
     """
     task = asyncio.ensure_future(work)
     try:
-        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+        finished_tasks, _ = await asyncio.wait({task}, timeout=timeout_s)
     finally:
         if not task.done():
             await abandon_task(task)
-    if not done:
+    if not finished_tasks:
         raise TimeoutError
     if task.cancelled():
         raise WorkCancelled

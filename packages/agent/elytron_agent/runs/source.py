@@ -84,10 +84,10 @@ class AgentModels:
         for model in self._opened:
             await model.close()
 
-    def _model(self, wanted: ChatModel | str) -> ChatModel:
-        if not isinstance(wanted, str):
-            return wanted
-        opened = open_model(wanted, context_tokens=self._context_tokens)
+    def _model(self, model: ChatModel | str) -> ChatModel:
+        if not isinstance(model, str):
+            return model
+        opened = open_model(model, context_tokens=self._context_tokens)
         self._opened.append(opened)
         return opened
 
@@ -184,8 +184,8 @@ class MemoryTools:
         places = ["facts about the person in the block `human`"] if self.writes_human else []
         if self.archives:
             places.append(f"{'the rest' if self.writes_human else 'facts and plans'} in archival memory")
-        told = [f"Keep what will matter later: {', '.join(places)}."] if places else []
-        return " ".join(told + (["Search memory before you say that you do not know."] if self.searches else []))
+        sentences = [f"Keep what will matter later: {', '.join(places)}."] if places else []
+        return " ".join(sentences + (["Search memory before you say that you do not know."] if self.searches else []))
 
 
 NO_TOOLS: Final = MemoryTools()
@@ -295,10 +295,10 @@ class ContextSource:
         if self.agent.blocks is None:
             return ()
         try:
-            found = await self.agent.blocks.list()
+            blocks = await self.agent.blocks.list()
         except ElytronError:
             return ()
-        return shown_blocks(found)
+        return shown_blocks(blocks)
 
     async def _welcome(self, zone: str) -> str:
         """Return the first words to the person, with the reactions to them; nothing if there were none."""
@@ -340,15 +340,15 @@ WELCOME: Final = (
 
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
     """Return whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
-    known = any(block.label == HUMAN and block.value.strip() for block in blocks)
-    return runs <= limits.WELCOME_RUNS and not known
+    is_known = any(block.label == HUMAN and block.value.strip() for block in blocks)
+    return runs <= limits.WELCOME_RUNS and not is_known
 
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
     """Return a digest of the part before the window, as it is without a bound."""
     stable = parts.stable.text if parts.stable is not None else ""
-    told = f"{parts.policy}\0{stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    prefix = f"{parts.policy}\0{stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
+    return hashlib.sha256(prefix.encode()).hexdigest()[:16]
 
 
 READ_RESULT: Final = "read_result"
@@ -379,8 +379,8 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
     outside = [result for result in new if result.is_outside and not result.is_error]
     role = EvidenceRole.USER if record.input.schedule is None else EvidenceRole.SYSTEM
     words = [transcript.Message(role=role, text=record.input.text, at=record.input.at)] if record.input.text else []
-    given = given_messages(record.input)
-    heard = (
+    client_messages = given_messages(record.input)
+    tool_messages = (
         transcript.Message(
             role=EvidenceRole.TOOL, text=clip_words(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
         )
@@ -388,52 +388,54 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
         if result.text.strip()
     )
     has_answer = delivery is transcript.TurnDelivery.DELIVERED
-    said = (*given, *words, *heard)
-    if not said and not has_answer:
+    input_messages = (*client_messages, *words, *tool_messages)
+    if not input_messages and not has_answer:
         return None
     answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text) if has_answer else None
     delta = CanonicalTurnDelta(
         turn_id=record.input.run,
         delivery=delivery,
-        input_messages=said,
+        input_messages=input_messages,
         assistant_message=answer,
         tool_observations=tuple(_observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]),
         external_content_used=bool(outside)
         or record.input.is_outside
-        or any(each.role is EvidenceRole.TOOL for each in given),
+        or any(each.role is EvidenceRole.TOOL for each in client_messages),
     )
     return agent.turn_memory.closing_of(delta)
 
 
-def given_messages(asked: RunInput, /) -> list[transcript.Message]:
+def given_messages(run_input: RunInput, /) -> list[transcript.Message]:
     """Return what is evidence of the messages that a client gave: results of its tools, and words that it added.
 
     A history that it sends along with a question is none: it may have been sent before.
     """
-    found: list[transcript.Message] = []
-    for message in asked.before:
+    messages: list[transcript.Message] = []
+    for message in run_input.before:
         match message:
             case ToolResult():
                 text, role = clip_words(message.text, limits.OUTSIDE_CHARS), EvidenceRole.TOOL
-                found.append(
+                messages.append(
                     transcript.Message(role=role, text=text.strip() or "(empty)", speaker=message.tool or None)
                 )
-            case InputMessage(role=ChatRole.USER, is_reference=False) if not asked.asks:
+            case InputMessage(role=ChatRole.USER, is_reference=False) if not run_input.asks:
                 text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
-                found += [transcript.Message(role=EvidenceRole.USER, text=text, at=asked.at)] if text.strip() else []
-            case ModelReply() if not asked.asks:
+                messages += (
+                    [transcript.Message(role=EvidenceRole.USER, text=text, at=run_input.at)] if text.strip() else []
+                )
+            case ModelReply() if not run_input.asks:
                 text = "".join(item.text for item in message.items if isinstance(item, TextPart))
-                found += [transcript.Message(role=EvidenceRole.ASSISTANT, text=text)] if text.strip() else []
+                messages += [transcript.Message(role=EvidenceRole.ASSISTANT, text=text)] if text.strip() else []
             case _:
                 pass
-    return found[: core_limits.MESSAGES_PER_TURN - 1 - core_limits.TOOL_OBSERVATIONS]
+    return messages[: core_limits.MESSAGES_PER_TURN - 1 - core_limits.TOOL_OBSERVATIONS]
 
 
 def _observe_result(result: CallResult) -> transcript.ToolObservation:
-    told = "failed" if result.is_error else "answered"
+    outcome = "failed" if result.is_error else "answered"
     return transcript.ToolObservation(
         observation_id=f"{result.step}.{result.place}",
         tool_name=result.tool,
-        summary="outcome unknown" if result.is_unknown else told,
+        summary="outcome unknown" if result.is_unknown else outcome,
         external_content=result.is_outside,
     )

@@ -69,8 +69,10 @@ class AgentThread:
             await self._follow()
         while self.summary is not None and self.summary.is_erased:
             await self.uncompact()
-        gone = await self._gone(self.past)
-        window = tuple(run for run in self.head.window if run == self.head.open or run in self.turns.keys() - gone)
+        missing_runs = await self._gone(self.past)
+        window = tuple(
+            run for run in self.head.window if run == self.head.open or run in self.turns.keys() - missing_runs
+        )
         if window != self.head.window:
             await self.store(self.head.model_copy(update={"window": window}))
 
@@ -109,17 +111,17 @@ class AgentThread:
             head = self._leased(head, is_mine=self.is_mine)
             self._take(head, await self.journal.put_head(self.name, head, self.version))
 
-    async def begin(self, asked: RunInput, /, *, is_known: bool = False) -> None:
+    async def begin(self, run_input: RunInput, /, *, is_known: bool = False) -> None:
         """Store what a run is asked and have it be the open one, at the end of the window. Raises Conflict."""
         assert self.head.open is None
-        update = {"window": (*self.head.window, asked.run), "open": asked.run, "runs": self.head.runs + 1}
-        head = self.head.model_copy(update={**update, "last": asked.run})
+        update = {"window": (*self.head.window, run_input.run), "open": run_input.run, "runs": self.head.runs + 1}
+        head = self.head.model_copy(update={**update, "last": run_input.run})
         if is_known:
             await self.hold(head)
             return
         async with self._storing:
             head = self._leased(head, is_mine=True)
-            self._take(head, await self.journal.begin(asked, head, self.version))
+            self._take(head, await self.journal.begin(run_input, head, self.version))
             self.is_mine = True
 
     async def hold(self, head: ThreadHead | None = None, /) -> None:
@@ -243,9 +245,9 @@ class AgentThread:
             covers += summary.covers
             summary = await self.journal.summary(self.name, summary.previous)
         covered = await self._turns(covers)
-        gone = await self._gone([*covered.values(), *self.past])
-        await self.journal.erase_copies(self.name, gone, with_summaries=bool(gone & covered.keys()))
-        if gone & covered.keys():
+        missing_runs = await self._gone([*covered.values(), *self.past])
+        await self.journal.erase_copies(self.name, missing_runs, with_summaries=bool(missing_runs & covered.keys()))
+        if missing_runs & covered.keys():
             self.summary = await self.journal.summary(self.name, self.head.summary)
 
     async def _gone(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
@@ -334,16 +336,18 @@ class ThreadQueue:
         return tuple(each for each in waiting.turns if each.until > now and not is_gone(each.process))
 
     async def _read(self) -> tuple[WaitingTurns, int]:
-        found = await self._records.get(self._place, _KEY)
-        return (WaitingTurns.model_validate(found.value), found.version) if found is not None else (WaitingTurns(), 0)
+        record = await self._records.get(self._place, _KEY)
+        return (
+            (WaitingTurns.model_validate(record.value), record.version) if record is not None else (WaitingTurns(), 0)
+        )
 
     async def _change(self, change: Callable[[tuple[QueuedTurn, ...]], tuple[QueuedTurn, ...]]) -> None:
         while True:
             waiting, version = await self._read()
-            made = WaitingTurns(turns=change(self._alive(waiting)))
-            if made == waiting:
+            queue = WaitingTurns(turns=change(self._alive(waiting)))
+            if queue == waiting:
                 return
-            value = made.model_dump(mode="json")
+            value = queue.model_dump(mode="json")
             try:
                 await self._records.put(self._place, _KEY, value, text="a queue of turns", expected_version=version)
             except PreconditionFailed:

@@ -154,9 +154,9 @@ class JobDesk:
         try:
             with self._apart(space):
                 async with self._context.secrets.background(space):
-                    known = await run_next(self._context, space, kinds=self._runners.keys())
-                    if known is not None and known.job.state is JobState.DEAD_LETTER:
-                        await self._runners[known.job.kind].give_up(space, known.job.payload)
+                    job_record = await run_next(self._context, space, kinds=self._runners.keys())
+                    if job_record is not None and job_record.job.state is JobState.DEAD_LETTER:
+                        await self._runners[job_record.job.kind].give_up(space, job_record.job.payload)
         except ElytronError as error:
             # A job that was held goes on when its lease ends.
             logger.warning("the jobs of an agent could not be run (%s)", error.key)
@@ -211,23 +211,23 @@ class AgentService:
             raise ScopeMissing(operation="agent", way_out="use a user's key: an operator has no agent")
         return UserAgents(self.context, scope.space, self.settings, caller=principal.id)
 
-    def health(self, known: KnownAgent, /) -> ModelHealth:
+    def health(self, agent: KnownAgent, /) -> ModelHealth:
         """Return the state of an agent's model."""
-        return self.desk.health.get(config_of(known, self.settings).model, ModelHealth.UNKNOWN)
+        return self.desk.health.get(config_of(agent, self.settings).model, ModelHealth.UNKNOWN)
 
     def log(self, user: UserAgents, /) -> EventLog:
         """Return the log of a user's events."""
-        found = self._logs.use(user.space)
-        if found is None:
-            found = self._logs[user.space] = EventLog(user.itself(self.context))
-        return found
+        event_log = self._logs.use(user.space)
+        if event_log is None:
+            event_log = self._logs[user.space] = EventLog(user.itself(self.context))
+        return event_log
 
-    async def publish(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
+    async def publish(self, user: UserAgents, agent: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
         """Put events into the user's log, and return them with their ids there."""
-        logged = await self.log(user).add(*events, thread=known.name)
+        logged = await self.log(user).add(*events, thread=agent.name)
         for event in events:
             if event.kind is AgentEventKind.DONE and event.data.total_messages and event.data.run_id:
-                await self._push.note(user, known, event.data.run_id)
+                await self._push.note(user, agent, event.data.run_id)
         return logged
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
@@ -238,27 +238,27 @@ class AgentService:
         """Have the schedules that follow the user's zone be due by the new one."""
         await ScheduleShelf(user).follow_zone()
 
-    async def look(self, user: UserAgents, known: KnownAgent, /) -> None:
+    async def look(self, user: UserAgents, agent: KnownAgent, /) -> None:
         """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""
-        if self.desk.is_busy(user, known):
+        if self.desk.is_busy(user, agent):
             return
-        if await user.has_broken_run(known):
-            self.desk.resume(user, known)
+        if await user.has_broken_run(agent):
+            self.desk.resume(user, agent)
             return
         # A turn may have ended just now, with its process about to log that.
         before = self.context.clock.now() - round(limits.TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
-            if turn.thread == known.name and turn.at < before:
-                await self.desk.log_end(user, known, turn.run_id)
+            if turn.thread == agent.name and turn.at < before:
+                await self.desk.log_end(user, agent, turn.run_id)
 
     async def look_at_all(self, user: UserAgents, /) -> None:
         """Look at every thread of a user that may have a turn without an end."""
         main = await user.main()
         await self.look(user, main)
         threads = {turn.thread for turn in await self.log(user).open_turns()} - {main.name}
-        for known in await user.known_subagents(main=main) if threads else ():
-            if known.name in threads:
-                await self.look(user, known)
+        for agent in await user.known_subagents(main=main) if threads else ():
+            if agent.name in threads:
+                await self.look(user, agent)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -341,15 +341,15 @@ def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
         service.settings.require_on()
         principal = principal_of(request.scope)
         user = service.user(principal)
-        sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.told.taken else b""
-        async with service.entrance.admitted(principal, sent=sent, space=user.space):
-            answer = await route.handler(AgentCall(service, user, request, sent))
+        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.told.taken else b""
+        async with service.entrance.admitted(principal, body=body, space=user.space):
+            answer = await route.handler(AgentCall(service, user, request, body))
         if isinstance(answer, Response):
             return answer
         return Response(envelope.encode_value(answer), media_type="application/json", status_code=route.told.status)
 
-    told = replace(route.told, group=GROUP)
-    return shown_surface(route.path, answered, access=route.access, methods=(route.method,), told=told)
+    description = replace(route.told, group=GROUP)
+    return shown_surface(route.path, answered, access=route.access, methods=(route.method,), description=description)
 
 
 class AgentStream(NamedTuple):
@@ -385,9 +385,9 @@ class StreamRoute:
         principal = principal_of(scope)
         user = service.user(principal)
         with service.streams.place(principal):
-            sent = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
-            async with service.entrance.admitted(principal, sent=sent, space=user.space):
-                stream = await self._handler(AgentCall(service, user, request, sent))
+            body = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
+            async with service.entrance.admitted(principal, body=body, space=user.space):
+                stream = await self._handler(AgentCall(service, user, request, body))
             if isinstance(stream, LaterAnswer):
                 answer = await stream.answer()
                 if not isinstance(answer, Response):
@@ -401,19 +401,19 @@ class StreamRoute:
             await writer.write(
                 stream.events,
                 opening=stream.opening,
-                written=stream.written,
+                delivery_callback=stream.written,
             )
 
 
 def stream_surface(
-    service: AgentService, method: str, path: str, handler: StreamHandler, told: SurfaceDescription, /
+    service: AgentService, method: str, path: str, handler: StreamHandler, description: SurfaceDescription, /
 ) -> Surface:
     """Return the surface of a route that answers with events."""
-    route = StreamRoute(service, handler, takes_body=told.taken is not None)
-    return Surface(path, route, SurfaceAccess.MEMBER, (method,), told=replace(told, group=GROUP))
+    route = StreamRoute(service, handler, takes_body=description.taken is not None)
+    return Surface(path, route, SurfaceAccess.MEMBER, (method,), told=replace(description, group=GROUP))
 
 
-async def item_page(call: AgentCall, known: KnownAgent, /) -> ItemList:
+async def item_page(call: AgentCall, agent: KnownAgent, /) -> ItemList:
     """Return the page of an agent's items that the query asks for."""
     query = call.request.query_params
     try:
@@ -421,4 +421,4 @@ async def item_page(call: AgentCall, known: KnownAgent, /) -> ItemList:
     except ValueError:
         raise InvalidInput(field="order", problem="must be asc or desc") from None
     limit = call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX)
-    return await call.user.items(known).page(limit=limit, after=query.get("after"), order=order)
+    return await call.user.items(agent).page(limit=limit, after=query.get("after"), order=order)

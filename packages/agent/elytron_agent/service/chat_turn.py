@@ -36,8 +36,8 @@ ToolMaker = Callable[[UserAgents, KnownAgent], Sequence[Tool]]
 def react_tool(items: ThreadItems, /) -> Tool:
     """Return the tool by which an agent reacts to the message that its run answers."""
 
-    async def act(given: ReactArguments, key: CallKey, /) -> str:
-        await items.react(item_name(key.run, 0), ItemReaction(emoji=given.emoji, by=ItemRole.ASSISTANT))
+    async def act(arguments: ReactArguments, key: CallKey, /) -> str:
+        await items.react(item_name(key.run, 0), ItemReaction(emoji=arguments.emoji, by=ItemRole.ASSISTANT))
         return "Done."
 
     about = "React to the user's message with an emoji, in addition to or instead of an answer. Use it rarely."
@@ -56,16 +56,16 @@ class AgentPool:
         self._models: dict[str, ModelClient] = {}
         self._agents: LruCache[tuple[str, str], tuple[object, Agent]] = LruCache(limits.AGENTS_KEPT)
 
-    async def agent(self, user: UserAgents, known: KnownAgent, /) -> "Agent":
+    async def agent(self, user: UserAgents, known_agent: KnownAgent, /) -> "Agent":
         """Return the agent, with its settings as they are now."""
-        place = (user.space, known.id)
+        place = (user.space, known_agent.id)
         preferences = await user.preferences()
-        kept = self._agents.use(place)
-        if kept is not None and kept[0] == (known.version, preferences):
-            return kept[1]
-        made = self._made(user.itself(self._context), known, preferences)
-        self._agents[place] = ((known.version, preferences), made)
-        return made
+        cache_entry = self._agents.use(place)
+        if cache_entry is not None and cache_entry[0] == (known_agent.version, preferences):
+            return cache_entry[1]
+        new_agent = self._made(user.itself(self._context), known_agent, preferences)
+        self._agents[place] = ((known_agent.version, preferences), new_agent)
+        return new_agent
 
     def response_agent(
         self, user: UserAgents, thread: str, settings: AgentSettings, client: ClientPart, model: str, /
@@ -87,9 +87,9 @@ class AgentPool:
             ids=self._context.ids,
         )
 
-    def settings_of(self, known: KnownAgent, preferences: UserPreferences, /) -> AgentSettings:
+    def settings_of(self, agent: KnownAgent, preferences: UserPreferences, /) -> AgentSettings:
         """Return the settings of an agent's turns."""
-        config = config_of(known, self._settings)
+        config = config_of(agent, self._settings)
         return AgentSettings(
             enabled=True,
             max_context_tokens=config.max_context_tokens,
@@ -102,9 +102,9 @@ class AgentPool:
             budget=self._settings.budget,
         )
 
-    def forget(self, user: UserAgents, known: KnownAgent, /) -> None:
+    def forget(self, user: UserAgents, agent: KnownAgent, /) -> None:
         """Let go of an agent that was erased."""
-        self._agents.pop((user.space, known.id), None)
+        self._agents.pop((user.space, agent.id), None)
 
     def forget_space(self, space: str, /) -> None:
         """Let go of all agents of a space."""
@@ -121,33 +121,33 @@ class AgentPool:
             await model.close()
         self._models.clear()
 
-    def _made(self, user: UserAgents, known: KnownAgent, preferences: UserPreferences) -> "Agent":
+    def _made(self, user: UserAgents, agent: KnownAgent, preferences: UserPreferences) -> "Agent":
         from elytron_agent.loop.agent import Agent
 
-        settings, config = self._settings, config_of(known, self._settings)
-        wanted = self.settings_of(known, preferences)
-        own = [react_tool(user.items(known)), *(tool for maker in self._makers for tool in maker(user, known))]
+        settings, config = self._settings, config_of(agent, self._settings)
+        agent_settings = self.settings_of(agent, preferences)
+        own = [react_tool(user.items(agent)), *(tool for maker in self._makers for tool in maker(user, agent))]
         return Agent(
             user.memory,
             self.model(settings.model_named(config.model)),
-            own if wanted.uses_tools else (),
-            name=known.name,
-            purpose=known.subagent.purpose if known.subagent is not None else "",
-            settings=wanted,
+            own if agent_settings.uses_tools else (),
+            name=agent.name,
+            purpose=agent.subagent.purpose if agent.subagent is not None else "",
+            settings=agent_settings,
             web_search=settings.web_search,
             summary_model=self.model(settings.summary_model) if settings.summary_model is not None else None,
             vision_model=self.model(settings.vision_model) if settings.vision_model is not None else None,
-            memory_mode=known.subagent.memory if known.subagent is not None else MemoryMode.SHARED,
+            memory_mode=agent.subagent.memory if agent.subagent is not None else MemoryMode.SHARED,
             clock=self._context.clock,
             ids=self._context.ids,
         )
 
     def model(self, address: str, /) -> ModelClient:
         """Return a model of the server, opened once."""
-        known = self._models.get(address)
-        if known is None:
-            known = self._models[address] = open_model(address)
-        return known
+        client = self._models.get(address)
+        if client is None:
+            client = self._models[address] = open_model(address)
+        return client
 
 
 logger = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ INTERNAL: Final = "internal error; see the server's log"
 class TurnLog(Protocol):
     """The logs of events of all users."""
 
-    async def publish(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
+    async def publish(self, user: UserAgents, agent: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
         """Put events into the user's log, and return them with their ids there."""
         ...
 
@@ -214,9 +214,9 @@ class TurnLines:
         queue = user.queue(thread)
         if place not in self._lines and await queue.is_empty() and not await user.is_taken(thread):
             return None
-        made = TurnTicket(queue, user.memory.context.ids.new())
-        await queue.enter(made.turn)
-        return made
+        ticket = TurnTicket(queue, user.memory.context.ids.new())
+        await queue.enter(ticket.turn)
+        return ticket
 
     def begin(
         self,
@@ -244,8 +244,8 @@ class TurnLines:
         task = asyncio.get_running_loop().create_task(in_line(), name="elytron-turn")
         line.tasks[task] = name
 
-        def over(done: "asyncio.Task[None]") -> None:
-            del line.tasks[done]
+        def over(finished_task: "asyncio.Task[None]") -> None:
+            del line.tasks[finished_task]
             feed.close()
             if not line.tasks and self._lines.get(place) is line:
                 del self._lines[place]
@@ -255,7 +255,7 @@ class TurnLines:
     async def cancel(self, place: tuple[str, str], /, *, name: str | None = None) -> None:
         """End the turns of a thread, or the one of this name."""
         tasks = self._lines.get(place, ThreadLine()).tasks
-        await _end_tasks([task for task, known in tasks.items() if name is None or known == name])
+        await _end_tasks([task for task, task_name in tasks.items() if name is None or task_name == name])
 
     async def close(self) -> None:
         """End all turns in the middle: they go on at the next look at their threads."""
@@ -285,63 +285,63 @@ class TurnDesk:
         self.health: dict[str, ModelHealth] = {}
         """State of each model, by its address."""
 
-    def is_busy(self, user: UserAgents, known: KnownAgent, /) -> bool:
+    def is_busy(self, user: UserAgents, agent: KnownAgent, /) -> bool:
         """Return whether a turn of the thread runs or waits in this process."""
-        return self._lines.is_busy((user.space, known.id))
+        return self._lines.is_busy((user.space, agent.id))
 
-    async def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed[FeedEvent]:
+    async def begin(self, user: UserAgents, agent: KnownAgent, request: TurnRequest, /) -> TurnFeed[FeedEvent]:
         """Run a turn behind those that wait for the thread, in any process, and return its events.
 
         Raises ThreadBusy.
         """
-        return self._begun(user, known, asked, await self._lines.ticket(user, (user.space, known.id), known.name))
+        return self._begun(user, agent, request, await self._lines.ticket(user, (user.space, agent.id), agent.name))
 
-    def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
+    def resume(self, user: UserAgents, agent: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
         """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
-        return None if self.is_busy(user, known) else self._begun(user, known, None)
+        return None if self.is_busy(user, agent) else self._begun(user, agent, None)
 
-    async def log_end(self, user: UserAgents, known: KnownAgent, run: str, /) -> None:
+    async def log_end(self, user: UserAgents, agent: KnownAgent, run: str, /) -> None:
         """Log what the log lacks of a run that is over: messages, and its end."""
-        record = await user.run_record(known, run)
+        record = await user.run_record(agent, run)
         if record is not None and record.end is None:
             return
-        told = TurnTranslator(known.id, schedule=record.input.schedule if record is not None else None)
+        translator = TurnTranslator(agent.id, schedule=record.input.schedule if record is not None else None)
         missing = [
             message
-            for message in await self.messages_of(user, known, run, told)
+            for message in await self.messages_of(user, agent, run, translator)
             if not await self._log.has_message(user, message.data.message_id or "")
         ]
         end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
-        await self._log.publish(user, known, *missing, *told.events(end))
+        await self._log.publish(user, agent, *missing, *translator.events(end))
 
-    async def settle(self, user: UserAgents, known: KnownAgent, run: str, /) -> RunEnded | None:
+    async def settle(self, user: UserAgents, known_agent: KnownAgent, run: str, /) -> RunEnded | None:
         """Return the end of a run, and wait for it while a process has the thread; one that broke off is cancelled.
 
         None if there is no such run.
         """
         while True:
-            record = await user.run_record(known, run)
+            record = await user.run_record(known_agent, run)
             if record is None or record.end is not None:
                 return end_of(record) if record is not None else None
-            if await user.is_taken(known.name):
+            if await user.is_taken(known_agent.name):
                 await asyncio.sleep(limits.THREAD_LOOK_S)
                 continue
-            agent = await self._pool.agent(user, known)
+            agent = await self._pool.agent(user, known_agent)
             with suppress(ThreadBusy, Conflict):
                 # A thread has one run that is not over: it is this one.
                 await agent.cancel()
 
-    async def cancel(self, user: UserAgents, known: KnownAgent, /) -> None:
+    async def cancel(self, user: UserAgents, agent: KnownAgent, /) -> None:
         """End the turns of a thread that run or wait in this process."""
-        await self._lines.cancel((user.space, known.id))
-        self._pool.forget(user, known)
+        await self._lines.cancel((user.space, agent.id))
+        self._pool.forget(user, agent)
 
     def _begun(
-        self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None, ticket: TurnTicket | None = None
+        self, user: UserAgents, agent: KnownAgent, request: TurnRequest | None, ticket: TurnTicket | None = None
     ) -> TurnFeed[FeedEvent]:
         feed = TurnFeed[FeedEvent]()
         self._lines.begin(
-            (user.space, known.id), partial(self._turn, feed, user, known, asked, ticket), feed, ticket=ticket
+            (user.space, agent.id), partial(self._turn, feed, user, agent, request, ticket), feed, ticket=ticket
         )
         return feed
 
@@ -349,33 +349,33 @@ class TurnDesk:
         self,
         feed: TurnFeed[FeedEvent],
         user: UserAgents,
-        known: KnownAgent,
-        asked: TurnRequest | None,
+        agent: KnownAgent,
+        request: TurnRequest | None,
         ticket: TurnTicket | None,
     ) -> None:
-        told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
-        is_logged = asked is None or asked.is_stored
-        writer = FeedWriter(feed, partial(self._logged, user, known))
+        translator = TurnTranslator(agent.id, schedule=request.schedule if request is not None else None)
+        is_logged = request is None or request.is_stored
+        writer = FeedWriter(feed, partial(self._logged, user, agent))
         try:
-            if asked is not None and asked.is_wanted is not None and not await asked.is_wanted():
+            if request is not None and request.is_wanted is not None and not await request.is_wanted():
                 return
-            async with aclosing(self._events(user, known, asked, told, ticket)) as events:
+            async with aclosing(self._events(user, agent, request, translator, ticket)) as events:
                 async for event in events:
                     (writer if is_logged else feed).put(event)
         except ElytronError as error:
-            writer.put(told.failed(error.key, error.message))
+            writer.put(translator.failed(error.key, error.message))
         except Exception as error:
             logger.exception("a turn of an agent failed (%s)", type(error).__name__)
-            writer.put(told.failed("internal", INTERNAL))
+            writer.put(translator.failed("internal", INTERNAL))
         except BaseException:
             # The run goes on at the next look at its thread, which logs what is missing.
             writer.end()
             raise
         await writer.finish()
 
-    async def _logged(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
+    async def _logged(self, user: UserAgents, agent: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
         try:
-            return await self._log.publish(user, known, *events)
+            return await self._log.publish(user, agent, *events)
         except Exception as error:
             # A run does not end because its events cannot be logged: they are sent, and its items are kept.
             is_known = isinstance(error, ElytronError)
@@ -386,31 +386,31 @@ class TurnDesk:
     async def _events(
         self,
         user: UserAgents,
-        known: KnownAgent,
-        asked: TurnRequest | None,
-        told: TurnTranslator,
+        known_agent: KnownAgent,
+        request: TurnRequest | None,
+        translator: TurnTranslator,
         ticket: TurnTicket | None,
     ) -> AsyncGenerator[FeedEvent]:
         # Its user may have changed the settings while the turn waited.
-        known = await user.agent(known.id)
-        agent = await self._pool.agent(user, known)
+        known_agent = await user.agent(known_agent.id)
+        agent = await self._pool.agent(user, known_agent)
         zone = (await user.preferences()).timezone
-        async with aclosing(_runs_of(agent, asked)) as events:
+        async with aclosing(_runs_of(agent, request)) as events:
             async for event in events:
                 if ticket is not None:
                     await ticket.leave(event)
                 if isinstance(event, RunStarted):
-                    told.schedule = await self._schedule_of(user, known, event, asked)
+                    translator.schedule = await self._schedule_of(user, known_agent, event, request)
                 if isinstance(event, RunEnded):
-                    self._note_health(user, known, event)
-                    if event.run not in told.begun:
-                        for message in await self.messages_of(user, known, event.run, told):
+                    self._note_health(user, known_agent, event)
+                    if event.run not in translator.begun:
+                        for message in await self.messages_of(user, known_agent, event.run, translator):
                             yield message
-                for each in told.events(event):
+                for each in translator.events(event):
                     yield each
                 if isinstance(event, RunStarted) and event.is_resumed:
                     # The process may have ended between a step and its event.
-                    for message in await self.messages_of(user, known, event.run, told):
+                    for message in await self.messages_of(user, known_agent, event.run, translator):
                         if not await self._log.has_message(user, message.data.message_id or ""):
                             yield message
 
@@ -419,41 +419,43 @@ class TurnDesk:
 
     @staticmethod
     async def _schedule_of(
-        user: UserAgents, known: KnownAgent, event: RunStarted, asked: TurnRequest | None
+        user: UserAgents, agent: KnownAgent, event: RunStarted, request: TurnRequest | None
     ) -> str | None:
         """Return the schedule that began a run: one that broke off before may be another than the one asked for."""
         if not event.is_resumed:
-            return asked.schedule if asked is not None else None
-        record = await user.run_record(known, event.run)
+            return request.schedule if request is not None else None
+        record = await user.run_record(agent, event.run)
         return record.input.schedule if record is not None else None
 
     async def messages_of(
-        self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator, /
+        self, user: UserAgents, agent: KnownAgent, run: str, translator: TurnTranslator, /
     ) -> Sequence[FeedEvent]:
         """Return the messages of a run as they are stored."""
         try:
-            items = await user.items(known).run_items(run)
+            items = await user.items(agent).run_items(run)
         except NotFound:
             return ()
         return [
-            told.message(int(item.id.rpartition(".")[2]), item.text, run=run)
+            translator.message(int(item.id.rpartition(".")[2]), item.text, run=run)
             for item in items
             if item.role is ItemRole.ASSISTANT
         ]
 
-    def _note_health(self, user: UserAgents, known: KnownAgent, event: RunEnded) -> None:
-        model = config_of(known, user.settings).model
+    def _note_health(self, user: UserAgents, agent: KnownAgent, event: RunEnded) -> None:
+        model = config_of(agent, user.settings).model
         if event.reason is StopReason.FAILED:
             self.health[model] = ModelHealth.FAILS
         elif event.usage.steps:
             self.health[model] = ModelHealth.ANSWERS
 
 
-def _runs_of(agent: "Agent", asked: TurnRequest | None) -> AsyncGenerator[AgentEvent]:
+def _runs_of(agent: "Agent", request: TurnRequest | None) -> AsyncGenerator[AgentEvent]:
     """Return the events of a turn, or of the run that broke off, for no request."""
-    if asked is None:
+    if request is None:
         return agent.resume()
-    return agent.run(asked.words, images=asked.images, run_id=asked.run, store=asked.is_stored, schedule=asked.schedule)
+    return agent.run(
+        request.words, images=request.images, run_id=request.run, store=request.is_stored, schedule=request.schedule
+    )
 
 
 async def _end_tasks(tasks: Sequence["asyncio.Task[None]"]) -> None:

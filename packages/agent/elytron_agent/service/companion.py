@@ -152,32 +152,32 @@ class UserAgents:
         """Return the same for what an agent does by itself."""
         return UserAgents(context, self.space, self.settings, caller=_CALLER)
 
-    async def init(self, asked: InitRequest, /) -> KnownAgent:
+    async def init(self, request: InitRequest, /) -> KnownAgent:
         """Return the user's main agent, made now if there is none: of several calls at once, one makes it."""
         now, ids = self.memory.context.clock.now(), self.memory.context.ids
-        made = StoredCompanion(id=ids.new(), created_at=now)
-        preferences = UserPreferences(timezone=asked.timezone, locale=asked.locale)
+        companion = StoredCompanion(id=ids.new(), created_at=now)
+        preferences = UserPreferences(timezone=request.timezone, locale=request.locale)
         drafts = (
-            RecordDraft(_config_place(), CONFIG, _stored_form(made), text="an agent", expected_version=0),
+            RecordDraft(_config_place(), CONFIG, _stored_form(companion), text="an agent", expected_version=0),
             RecordDraft((AGENTS, MAIN, "settings"), PREFERENCES, _stored_form(preferences), text="preferences"),
         )
         with suppress(PreconditionFailed):
             await self.records.put_all(drafts)
-        found = await self.main()
+        agent = await self.main()
         shelf = BlockShelf(self.memory)
         await shelf.create_missing()
         head, _ = await self._journal.head(MAIN)
         if not head.runs and is_first_time(0, shown_blocks(await shelf.list())):
             await self._journal.put_welcome(MAIN, WELCOME, at=now)
-        return found
+        return agent
 
     async def main(self) -> KnownAgent:
         """Return the main agent. Raises NotFound before `init`."""
-        found = await self.records.get(_config_place(), CONFIG)
-        if found is None:
+        record = await self.records.get(_config_place(), CONFIG)
+        if record is None:
             raise NotFound(what="agent", name=MAIN, way_out="create it with POST /v1/agent/init")
-        stored = StoredCompanion.model_validate(found.value)
-        return KnownAgent(stored.id, MAIN, stored, found.version)
+        stored = StoredCompanion.model_validate(record.value)
+        return KnownAgent(stored.id, MAIN, stored, record.version)
 
     async def enabled(self) -> KnownAgent:
         """Return the main agent. Raises AgentDisabled if its user has it off, NotFound."""
@@ -229,32 +229,32 @@ class UserAgents:
         main = main or await self.enabled()
         return [_known_subagent(main, each) for each in await self.subagents.list(created_by=created_by)]
 
-    async def make_subagent(self, asked: SubagentRequest, /) -> KnownAgent:
+    async def make_subagent(self, request: SubagentRequest, /) -> KnownAgent:
         """Return the subagent of this name, made now if there is none.
 
         Raises AgentDisabled, NotFound, LimitExceeded.
         """
         main = await self.enabled()
-        wanted = Subagent(name=asked.name, purpose=asked.purpose, memory=asked.memory)
-        return _known_subagent(main, await self.subagents.create(wanted))
+        subagent = Subagent(name=request.name, purpose=request.purpose, memory=request.memory)
+        return _known_subagent(main, await self.subagents.create(subagent))
 
-    async def removal(self, known: KnownAgent, /) -> "RemovalPlan":
+    async def removal(self, agent: KnownAgent, /) -> "RemovalPlan":
         """Return what an erasure of an agent takes: of the main one all that agents have of this user."""
         from elytron_agent.loop.removal import RemovalPlan, SharedMemory
 
-        shared = SharedMemory.KEPT if known.subagent is not None else SharedMemory.ERASED
+        shared = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
         try:
-            return await self._removal("").plan(known.name, shared=shared)
+            return await self._removal("").plan(agent.name, shared=shared)
         except NotFound:
             # A subagent that was never spoken to has nothing but its name.
-            return RemovalPlan((known.name,), {}, frozenset(), frozenset())
+            return RemovalPlan((agent.name,), {}, frozenset(), frozenset())
 
-    async def delete(self, known: KnownAgent, /) -> "RemovalPlan":
+    async def delete(self, agent: KnownAgent, /) -> "RemovalPlan":
         """Erase an agent, and return what was erased. What was said elsewhere stays."""
-        plan = await self.removal(known)
+        plan = await self.removal(agent)
         await self._removal("").carry_out(plan)
-        if known.subagent is not None:
-            await self.subagents.delete(known.subagent.name)
+        if agent.subagent is not None:
+            await self.subagents.delete(agent.subagent.name)
         return plan
 
     def _removal(self, reason: str) -> "ThreadRemoval":
@@ -262,33 +262,33 @@ class UserAgents:
 
         return ThreadRemoval(self.memory, self.records, self.scope, reason)
 
-    async def clear(self, known: KnownAgent, /) -> int:
+    async def clear(self, agent: KnownAgent, /) -> int:
         """Erase what was said in an agent's thread, and return how many memories that were; the agent stays."""
         removal = self._removal("its conversation was deleted")
-        found = [each async for each in removal.memories_in(known.name)]
-        await removal.erase(found)
-        await self.journal(known.name).drop_welcome(known.name)
-        return len(found)
+        memory_ids = [each async for each in removal.memories_in(agent.name)]
+        await removal.erase(memory_ids)
+        await self.journal(agent.name).drop_welcome(agent.name)
+        return len(memory_ids)
 
-    async def config(self, known: KnownAgent, /) -> AgentConfig:
+    async def config(self, agent: KnownAgent, /) -> AgentConfig:
         """Return the settings of the main agent as they hold."""
-        return config_of(known, self.settings)
+        return config_of(agent, self.settings)
 
     async def change_config(self, change: ConfigChange, /) -> AgentConfig:
         """Change what is given, and return the settings. Raises InvalidInput for an unknown model, NotFound."""
-        known = tuple(map(shown_model, self.settings.models))
-        if change.model and change.model not in known:
-            there = ", ".join(known)
+        models = tuple(map(shown_model, self.settings.models))
+        if change.model and change.model not in models:
+            there = ", ".join(models)
             raise InvalidInput(field="model", problem=f"is not one of this server's models: use {there}")
-        said = {name: value for name, value in change if value is not None}
+        changes = {name: value for name, value in change if value is not None}
         # An empty text takes a decision back.
-        given = {name: value if value != "" else None for name, value in said.items()}
+        updates = {name: value if value != "" else None for name, value in changes.items()}
         while True:
             main = await self.main()
-            made = main.stored.model_copy(update=given)
+            companion = main.stored.model_copy(update=updates)
             try:
                 await self.records.put(
-                    _config_place(), CONFIG, _stored_form(made), text="an agent", expected_version=main.version
+                    _config_place(), CONFIG, _stored_form(companion), text="an agent", expected_version=main.version
                 )
             except PreconditionFailed:
                 continue
@@ -300,54 +300,54 @@ class UserAgents:
 
     async def change_preferences(self, change: PreferencesChange, /) -> UserPreferences:
         """Change what is given, and return all."""
-        given = {name: value for name, value in change if value is not None}
-        made = (await self.preferences()).model_copy(update=given)
-        await self._journal.put_preferences(made)
-        return made
+        changes = {name: value for name, value in change if value is not None}
+        preferences = (await self.preferences()).model_copy(update=changes)
+        await self._journal.put_preferences(preferences)
+        return preferences
 
-    async def shown(self, known: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
+    async def shown(self, agent: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
         """Return an agent in the form for its user."""
-        subagent = known.subagent
+        subagent = agent.subagent
         blocks = await BlockShelf(self.memory).list() if subagent is None else ()
-        runs = (await self._journal.head(known.name))[0].runs if subagent is None else 0
+        runs = (await self._journal.head(agent.name))[0].runs if subagent is None else 0
         is_first = subagent is None and is_first_time(runs, shown_blocks(blocks))
-        welcome = await self._journal.welcome(known.name) if is_first and not runs else None
+        welcome = await self._journal.welcome(agent.name) if is_first and not runs else None
         return AgentAnswer(
-            id=known.id,
+            id=agent.id,
             kind="main" if subagent is None else "subagent",
-            conversation_id=known.id,
+            conversation_id=agent.id,
             name=subagent.name if subagent is not None else None,
             purpose=subagent.purpose if subagent is not None else None,
             created_by=subagent.created_by if subagent is not None else SubagentCreator.USER,
             memory=subagent.memory if subagent is not None else MemoryMode.SHARED,
-            created_at=known.stored.created_at,
+            created_at=agent.stored.created_at,
             preferences=await self.preferences(),
             is_first_time=is_first,
             welcome=welcome.texts if welcome is not None else (),
             model_health=health,
         )
 
-    async def has_broken_run(self, known: KnownAgent, /) -> bool:
+    async def has_broken_run(self, agent: KnownAgent, /) -> bool:
         """Return whether a run of the thread is not over, and no process runs it."""
-        head, _ = await self.journal(known.name).head(known.name)
+        head, _ = await self.journal(agent.name).head(agent.name)
         return head.open is not None and not holds_thread(head.lease, self.memory.context.clock.now())
 
-    async def window(self, known: KnownAgent, /) -> tuple[str, ...]:
+    async def window(self, agent: KnownAgent, /) -> tuple[str, ...]:
         """Return the runs in the window of an agent, oldest first."""
-        return (await self.journal(known.name).head(known.name))[0].window
+        return (await self.journal(agent.name).head(agent.name))[0].window
 
-    async def run_record(self, known: KnownAgent, run: str, /) -> RunRecord | None:
+    async def run_record(self, agent: KnownAgent, run: str, /) -> RunRecord | None:
         """Return what is stored of a run of an agent, None if there is nothing."""
-        return await RunJournal(self.memory, self.records, self.scope, agent=known.name, by="").load(run)
+        return await RunJournal(self.memory, self.records, self.scope, agent=agent.name, by="").load(run)
 
-    def items(self, known: KnownAgent, /) -> ThreadItems:
+    def items(self, agent: KnownAgent, /) -> ThreadItems:
         """Return the items of an agent's thread."""
-        return ThreadItems(self.memory, self.records, self.scope, agent=known.name)
+        return ThreadItems(self.memory, self.records, self.scope, agent=agent.name)
 
 
-def config_of(known: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
+def config_of(agent: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
     """Return the settings of an agent as they hold under those of the server."""
-    stored = known.stored
+    stored = agent.stored
     model = settings.model_named(stored.model)
     most = _usual_tokens(model, settings)
     takes_prompt = stored.optimised_prompt and AgentPart.PROMPT not in settings.off
@@ -361,7 +361,7 @@ def config_of(known: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
         tools=stored.tools and AgentPart.TOOLS not in settings.off,
         compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
         optimised_prompt=takes_prompt,
-        version=known.version,
+        version=agent.version,
     )
 
 

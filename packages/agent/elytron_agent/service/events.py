@@ -219,7 +219,7 @@ class EventWriter:
         /,
         *,
         opening: bytes = b"",
-        written: Written | None = None,
+        delivery_callback: Written | None = None,
     ) -> None:
         """Send the events until there is a reason to end the stream, which the last of them says."""
         guarded_events = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
@@ -228,8 +228,8 @@ class EventWriter:
             async with aclosing(guarded_events):
                 async for event in guarded_events:
                     await self._frame(event_frame(event))
-                    if written is not None and isinstance(event, FeedEvent):
-                        await written(event)
+                    if delivery_callback is not None and isinstance(event, FeedEvent):
+                        await delivery_callback(event)
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             return  # no reader: the server closes the connection

@@ -95,10 +95,12 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
         import httpx
 
         address = await checked_address(url, allowed)
-        named = {"Host": address.host, **headers}
+        request_headers = {"Host": address.host, **headers}
         extensions = {"sni_hostname": address.name}
         try:
-            request = client.build_request("POST", address.url, content=body, headers=named, extensions=extensions)
+            request = client.build_request(
+                "POST", address.url, content=body, headers=request_headers, extensions=extensions
+            )
             # The body of the answer is of no use, and may be endless.
             response = await client.send(request, stream=True)
             await response.aclose()
@@ -226,8 +228,8 @@ class PushRequest(Request):
         is_web = self.type == "web_push"
         address = self.endpoint if is_web else self.url
         if address is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
-            needed = "endpoint and keys" if is_web else "url"
-            raise InvalidInput(field="type", problem=f"needs only {needed}")
+            requirement = "endpoint and keys" if is_web else "url"
+            raise InvalidInput(field="type", problem=f"needs only {requirement}")
         return address
 
 
@@ -255,28 +257,28 @@ class PushShelf:
         self._user = user
         self._context = user.memory.context
 
-    async def add(self, asked: PushRequest, /) -> StoredPush:
+    async def add(self, request: PushRequest, /) -> StoredPush:
         """Store a subscription; the same address is stored once.
 
         Raises InvalidInput, LimitExceeded, and PermissionRefused for an address to which nothing would be sent.
         """
         with suppress(Unreachable):  # a name that cannot be found now is judged again before each preview
-            await checked_address(asked.address, self._user.settings.push_hosts)
+            await checked_address(request.address, self._user.settings.push_hosts)
         point = auth = b""
-        if asked.keys is not None:
-            point = decode_base64url(asked.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
-            auth = decode_base64url(asked.keys.auth, field="keys.auth", size=AUTH_BYTES)
+        if request.keys is not None:
+            point = decode_base64url(request.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
+            auth = decode_base64url(request.keys.auth, field="keys.auth", size=AUTH_BYTES)
             require_point(point, field="keys.p256dh")
         key_check = self._key_check(await self._space_key())
         pushes = await self.list()
-        subscription = next((each for each in pushes if each.url == asked.address), None)
+        subscription = next((each for each in pushes if each.url == request.address), None)
         if subscription is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
             most = limits.PUSH_SUBSCRIPTIONS
             raise LimitExceeded(what="push subscriptions per user", limit=most, found=most + 1)
         push = StoredPush(
             id=subscription.id if subscription is not None else self._context.ids.new(),
-            type=asked.type,
-            address=tuple(asked.address.encode()),
+            type=request.type,
+            address=tuple(request.address.encode()),
             point=tuple(point),
             auth=tuple(auth),
             key_check=key_check,
@@ -364,15 +366,15 @@ class PushRunner:
         self._context = context
         self._settings = settings
 
-    async def note(self, user: UserAgents, known: KnownAgent, run: str, /) -> None:
+    async def note(self, user: UserAgents, agent: KnownAgent, run: str, /) -> None:
         """Have a preview of a turn sent to each of the user's devices, unless one of them gets the turn meanwhile."""
         if self._settings.off & {AgentPart.ALL, AgentPart.PUSH}:
             return
-        due = Instant(self._context.clock.now() + round(self._settings.push_wait_s * 1000))
-        scope = Scope.model_validate(user.scope.model_dump() | {"conversation": known.name})
+        due_at = Instant(self._context.clock.now() + round(self._settings.push_wait_s * 1000))
+        scope = Scope.model_validate(user.scope.model_dump() | {"conversation": agent.name})
         for push in await PushShelf(user).list():
-            payload = json.dumps({"run": run, "agent": known.id, "push": push.id})
-            await schedule_job(self._context, scope, KIND, f"{run}/{push.id}", payload, due_at=due, terms=TERMS)
+            payload = json.dumps({"run": run, "agent": agent.id, "push": push.id})
+            await schedule_job(self._context, scope, KIND, f"{run}/{push.id}", payload, due_at=due_at, terms=TERMS)
 
     async def run(self, scope: Scope, payload: str, _beat: Beat, /) -> None:
         """Send one preview. Raises Unreachable to be tried again."""
@@ -403,8 +405,8 @@ class PushRunner:
     async def repair(self, space: SpaceId, /) -> None:
         """Leave the previews of a space as they are: each is a job, or was one."""
 
-    async def _send(self, shelf: PushShelf, push: StoredPush, known: KnownAgent, item: ThreadItem) -> bool:
-        message: dict[str, Any] = {"agent_id": known.id, "run_id": item.run_id, "item_id": item.id}
+    async def _send(self, shelf: PushShelf, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
+        message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
             message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()

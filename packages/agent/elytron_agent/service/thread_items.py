@@ -69,17 +69,17 @@ class ThreadItems:
 
     async def page(self, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING) -> ItemList:
         """Return the items behind `after`, in `order`. Raises NotFound for an `after` that is no item."""
-        found: list[ThreadItem] = []
+        items: list[ThreadItem] = []
         async for item in self._items(after, order):
-            found.append(item)
-            if len(found) > limit:
+            items.append(item)
+            if len(items) > limit:
                 break
-        shown = found[:limit]
+        page_items = items[:limit]
         return ItemList(
-            data=tuple(shown),
-            first_id=shown[0].id if shown else None,
-            last_id=shown[-1].id if shown else None,
-            has_more=len(found) > limit,
+            data=tuple(page_items),
+            first_id=page_items[0].id if page_items else None,
+            last_id=page_items[-1].id if page_items else None,
+            has_more=len(items) > limit,
         )
 
     async def item(self, item_id: str, /) -> ThreadItem:
@@ -109,24 +109,24 @@ class ThreadItems:
         item = await self.item(item_id)
         if change(_mark_of(item)) == _mark_of(item):
             return item
-        named = _OF_RUN.fullmatch(item_id)
-        if named is None:
+        id_match = _OF_RUN.fullmatch(item_id)
+        if id_match is None:
             raise NotFound(what="item", name=item_id, way_out="imported items cannot be annotated")
-        namespace, key = copies_of_turn(named[1], self._agent), f"{ITEM_MARK}{int(named[2]):0{_STEP_DIGITS}}"
+        namespace, key = copies_of_turn(id_match[1], self._agent), f"{ITEM_MARK}{int(id_match[2]):0{_STEP_DIGITS}}"
         while True:
-            known = await self._records.get(namespace, key)
-            before = ItemMark.model_validate(known.value) if known is not None else ItemMark()
-            made = change(before)
-            if made == before:
-                return item.model_copy(update=dict(made))
-            value = made.model_dump(mode="json", exclude_none=True)
-            expected = known.version if known is not None else 0
+            record = await self._records.get(namespace, key)
+            before = ItemMark.model_validate(record.value) if record is not None else ItemMark()
+            mark = change(before)
+            if mark == before:
+                return item.model_copy(update=dict(mark))
+            value = mark.model_dump(mode="json", exclude_none=True)
+            expected = record.version if record is not None else 0
             try:
                 await self._records.put(namespace, key, value, text="annotations of an item", expected_version=expected)
             except PreconditionFailed:
                 # Another device was quicker: its note is read, and stays.
                 continue
-            return item.model_copy(update=dict(made))
+            return item.model_copy(update=dict(mark))
 
     async def _items(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
         """Yield the items behind `after`: the first words to the person are before those of all runs."""
@@ -151,24 +151,24 @@ class ThreadItems:
     async def _items_of_runs(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
         is_down = order is ItemOrder.DESCENDING
         cursor: str | None = None
-        begun: Sequence[ThreadItem] = ()
+        first_items: Sequence[ThreadItem] = ()
         if after is not None:
             items = await self._turn_of_item(after)
             _item_in(items, after)
-            begun = items[::-1] if is_down else items
-            place = next(at for at, item in enumerate(begun) if item.id == after)
-            for item in begun[place + 1 :]:
+            first_items = items[::-1] if is_down else items
+            place = next(at for at, item in enumerate(first_items) if item.id == after)
+            for item in first_items[place + 1 :]:
                 yield item
             cursor = await self._ledger_id(after)
             # The open run is the last, and nothing follows it.
             if cursor is None and not is_down:
                 return
         elif is_down:
-            begun = (await self._open_items())[::-1]
-            for item in begun:
+            first_items = (await self._open_items())[::-1]
+            for item in first_items:
                 yield item
         # A run that ends meanwhile is in the ledger before it is no longer the open one.
-        last = begun[0].run_id if begun else ""
+        last = first_items[0].run_id if first_items else ""
         async for turn in self._ledger(cursor, order):
             if turn.host_id is not None and turn.host_id == last:
                 continue
@@ -227,8 +227,8 @@ class ThreadItems:
         """Return the items of the turn that an item is in. Raises NotFound."""
         if run_of_item(item_id) == WELCOMED:
             return await self._welcome_items()
-        if (named := _OF_RUN.fullmatch(item_id)) is not None:
-            run = await self._run(named[1])
+        if (id_match := _OF_RUN.fullmatch(item_id)) is not None:
+            run = await self._run(id_match[1])
             if run is not None and run.record.end is None:
                 return _run_items(run)
             place = run.record.end.turn if run is not None and run.record.end is not None else None
@@ -242,10 +242,10 @@ class ThreadItems:
 
     async def _ledger_id(self, item_id: str) -> str | None:
         """Return the id of the turn that an item is in; None for the run that is not over."""
-        named = _OF_RUN.fullmatch(item_id)
-        if named is None:
+        id_match = _OF_RUN.fullmatch(item_id)
+        if id_match is None:
             return item_id.partition("#")[0]
-        run = await self._run(named[1])
+        run = await self._run(id_match[1])
         return run.record.end.turn if run is not None and run.record.end is not None else None
 
     async def _ledger_turn(self, place: TurnId) -> LedgerTurn | None:
@@ -262,11 +262,11 @@ class ThreadItems:
     async def _items_of(self, turn: LedgerTurn) -> Sequence[ThreadItem]:
         """Return the items of a turn; what was forgotten or erased is none."""
         run = await self._run(turn.host_id) if turn.host_id is not None else None
-        shown = [message for message in turn.messages if message.text and not message.forgotten]
-        has_first = bool(turn.messages) and turn.messages[0] in shown
+        visible_messages = [message for message in turn.messages if message.text and not message.forgotten]
+        has_first = bool(turn.messages) and turn.messages[0] in visible_messages
         if run is not None:
             had_answer = any(message.role is EvidenceRole.ASSISTANT for message in turn.messages)
-            is_hidden = had_answer and all(message.role is not EvidenceRole.ASSISTANT for message in shown)
+            is_hidden = had_answer and all(message.role is not EvidenceRole.ASSISTANT for message in visible_messages)
             return [
                 item for item in _run_items(run) if (not is_hidden if item.role is ItemRole.ASSISTANT else has_first)
             ]
@@ -279,7 +279,7 @@ class ThreadItems:
                 run_id=turn.host_id or turn.id,
             )
             for part, message in enumerate(turn.messages)
-            if message in shown and message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT}
+            if message in visible_messages and message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT}
         ]
 
     async def _run(self, run: str) -> _StoredRun | None:
@@ -300,8 +300,8 @@ def item_name(run: str, step: int, /) -> str:
 
 def run_of_item(item_id: str, /) -> str | None:
     """Return the run that an item's id names, None for an id of another form."""
-    named = _OF_RUN.fullmatch(item_id)
-    return named[1] if named is not None else None
+    id_match = _OF_RUN.fullmatch(item_id)
+    return id_match[1] if id_match is not None else None
 
 
 def _item_in(items: Sequence[ThreadItem], item_id: str) -> ThreadItem:
@@ -324,22 +324,22 @@ def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
 
 
 def _run_items(run: _StoredRun) -> Sequence[ThreadItem]:
-    asked = run.record.input
-    author = ItemRole.USER if asked.schedule is None else ItemRole.SCHEDULE
-    said = [(0, author, asked.text, asked.at)]
-    said += [
+    run_input = run.record.input
+    author = ItemRole.USER if run_input.schedule is None else ItemRole.SCHEDULE
+    entries = [(0, author, run_input.text, run_input.at)]
+    entries += [
         (reply.step, ItemRole.ASSISTANT, reply.text, run.times[f"{reply.step:0{_STEP_DIGITS}}"])
         for reply in run.record.replies
         if reply.text
     ]
     return [
         ThreadItem(
-            id=item_name(asked.run, step),
+            id=item_name(run_input.run, step),
             role=role,
             text=text,
             created_at=at,
-            run_id=asked.run,
+            run_id=run_input.run,
             **dict(run.marks.get(step, ItemMark())),
         )
-        for step, role, text, at in said
+        for step, role, text, at in entries
     ]

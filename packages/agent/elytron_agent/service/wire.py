@@ -124,15 +124,15 @@ class DeletionAnswer(Value):
 def _image_url(url: str) -> str:
     """Return `url` if it holds an image. Nothing is fetched, so that no request leaves the server for a caller."""
     head, _, data = url.partition(",")
-    found = _IMAGE.fullmatch(head)
-    if found is None:
+    type_match = _IMAGE.fullmatch(head)
+    if type_match is None:
         raise ValueError("is not an image: send data:image/png;base64,... or jpeg, gif or webp")
     try:
         content = a2b_base64(data.encode("ascii"), strict_mode=True)
     except ValueError:
         raise ValueError("is not an image: its base64 is damaged") from None
-    if not any(content.startswith(begin) for begin in _BEGINNINGS[found[1]]):
-        raise ValueError(f"is not an image of the type {found[1]}")
+    if not any(content.startswith(begin) for begin in _BEGINNINGS[type_match[1]]):
+        raise ValueError(f"is not an image of the type {type_match[1]}")
     return url
 
 
@@ -176,7 +176,7 @@ class ChatRequest(Request):
 
     @model_validator(mode="after")
     def _is_said_once(self) -> Self:
-        if sum(said is not None for said in (self.input, self.text, self.parts)) != 1:
+        if sum(content is not None for content in (self.input, self.text, self.parts)) != 1:
             raise ValueError("must have exactly one of `input`, `text` and `parts`")
         return self
 

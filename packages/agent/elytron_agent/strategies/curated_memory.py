@@ -121,15 +121,15 @@ def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefu
         if content not in working:
             working.append(content)
         return None
-    found = _find_entry(working, operation)
-    if isinstance(found, EntryRefusal):
-        return found
+    place = _find_entry(working, operation)
+    if isinstance(place, EntryRefusal):
+        return place
     if operation.action is EntryAction.REMOVE:
-        working.pop(found)
-    elif content in working and working[found] != content:
-        working.pop(found)  # the same entry twice says nothing more
+        working.pop(place)
+    elif content in working and working[place] != content:
+        working.pop(place)  # the same entry twice says nothing more
     else:
-        working[found] = content
+        working[place] = content
     return None
 
 
@@ -241,14 +241,14 @@ class EntryFiles:
         raise InvalidInput(field="directory", problem=problem)
 
 
-def entries_of(found: FileText | None, /) -> Entries:
+def entries_of(file: FileText | None, /) -> Entries:
     """Return the entries that can be read of a file."""
-    return parse_entries(found.text) if found is not None and found.text is not None else ()
+    return parse_entries(file.text) if file is not None and file.text is not None else ()
 
 
-def is_edited_by_hand(found: FileText | None, /, *, limit: int) -> bool:
+def is_edited_by_hand(file: FileText | None, /, *, limit: int) -> bool:
     """Return whether writing the entries of this file would lose something of it."""
-    return found is not None and (found.text is None or not is_written(found.text, limit=limit))
+    return file is not None and (file.text is None or not is_written(file.text, limit=limit))
 
 
 logger = logging.getLogger(__name__)
@@ -289,9 +289,9 @@ class EntryStore:
     async def read(self, target: ListTarget, /) -> Entries:
         """Return the entries as they are now."""
         if self._files is not None:
-            found = await asyncio.to_thread(self._files.read, target)
-            if found is not None:
-                return entries_of(found)
+            file = await asyncio.to_thread(self._files.read, target)
+            if file is not None:
+                return entries_of(file)
         return (await self._version(target)).stored.entries
 
     async def change(
@@ -304,22 +304,22 @@ class EntryStore:
         own = [_own_words(operation) for operation in operations]
         if self._files is None:
             return await self._change_record(target, own, call)
-        with ExitStack() as held:
-            await _hold_file(held, self._files, target)
+        with ExitStack() as locks:
+            await _hold_file(locks, self._files, target)
             return await self._change_file(self._files, target, own, call)
 
     async def _change_record(
         self, target: ListTarget, operations: Sequence[EntryOperation], call: str
     ) -> Entries | EntryRefusal:
         for _ in range(limits.CURATED_ATTEMPTS):
-            known = await self._version(target)
-            if call in known.stored.calls:
-                return known.stored.entries
-            made = await self._applied(target, known.stored.entries, operations)
-            if isinstance(made, EntryRefusal):
-                return made
+            version = await self._version(target)
+            if call in version.stored.calls:
+                return version.stored.entries
+            new_entries = await self._applied(target, version.stored.entries, operations)
+            if isinstance(new_entries, EntryRefusal):
+                return new_entries
             try:
-                return await self._put(target, known, made, call)
+                return await self._put(target, version, new_entries, call)
             except PreconditionFailed:
                 continue
         raise StoreBusy(engine=_ENGINE, waited_s=0)
@@ -329,40 +329,40 @@ class EntryStore:
     ) -> Entries | EntryRefusal:
         """Change the file, then the record: what a crash leaves between the two is taken over from the file."""
         limit = self.limit_of(target)
-        known, found = await self._version(target), await asyncio.to_thread(files.read, target)
-        entries = known.stored.entries if found is None else entries_of(found)
-        if call in known.stored.calls:
+        version, file = await self._version(target), await asyncio.to_thread(files.read, target)
+        entries = version.stored.entries if file is None else entries_of(file)
+        if call in version.stored.calls:
             return entries
-        by_hand = is_edited_by_hand(found, limit=limit)
-        if by_hand and found is not None and not _only_adds(found, operations):
-            name = await asyncio.to_thread(files.back_up, target, found.data)
+        by_hand = is_edited_by_hand(file, limit=limit)
+        if by_hand and file is not None and not _only_adds(file, operations):
+            name = await asyncio.to_thread(files.back_up, target, file.data)
             return EntryRefusal(
                 f"{target.file_name} was edited by hand and is not a list of entries, so it is not overwritten. "
                 f"A copy is in {name}. Until a person repairs it, only single entries can be added."
             )
-        made = await self._applied(target, entries, operations)
-        if isinstance(made, EntryRefusal):
-            return made
-        if by_hand and found is not None and found.text is not None:
-            if made != entries:
-                await asyncio.to_thread(files.append, target, found.text, made[-1])
-        elif made != entries or found is None:
-            await asyncio.to_thread(files.write, target, made)
+        new_entries = await self._applied(target, entries, operations)
+        if isinstance(new_entries, EntryRefusal):
+            return new_entries
+        if by_hand and file is not None and file.text is not None:
+            if new_entries != entries:
+                await asyncio.to_thread(files.append, target, file.text, new_entries[-1])
+        elif new_entries != entries or file is None:
+            await asyncio.to_thread(files.write, target, new_entries)
         try:
-            return await self._put(target, known, made, call)
+            return await self._put(target, version, new_entries, call)
         except ElytronError as error:
             # The file is written, and counts: the next change takes it over.
             logger.warning("the record of %s is older than its file (%s)", target.file_name, type(error).__name__)
-            return made
+            return new_entries
 
     async def _applied(
         self, target: ListTarget, entries: Entries, operations: Sequence[EntryOperation]
     ) -> Entries | EntryRefusal:
-        made = apply_operations(entries, operations, limit=self.limit_of(target))
-        if isinstance(made, EntryRefusal):
-            return made
-        refusal = await learning_refusal(self._memory, write_entries(entries), write_entries(made))
-        return made if refusal is None else EntryRefusal(refusal)
+        new_entries = apply_operations(entries, operations, limit=self.limit_of(target))
+        if isinstance(new_entries, EntryRefusal):
+            return new_entries
+        refusal = await learning_refusal(self._memory, write_entries(entries), write_entries(new_entries))
+        return new_entries if refusal is None else EntryRefusal(refusal)
 
     async def _version(self, target: ListTarget) -> _ListVersion:
         try:
@@ -371,21 +371,21 @@ class EntryStore:
             return _ListVersion()
         return _ListVersion(stored=_StoredList.model_validate(item.value), version=item.version)
 
-    async def _put(self, target: ListTarget, known: _ListVersion, entries: Entries, call: str) -> Entries:
-        stored = _StoredList(entries=entries, calls=(*known.stored.calls, call)[-limits.BLOCK_CALLS :])
+    async def _put(self, target: ListTarget, version: _ListVersion, entries: Entries, call: str) -> Entries:
+        stored = _StoredList(entries=entries, calls=(*version.stored.calls, call)[-limits.BLOCK_CALLS :])
         value: Any = stored.model_dump(mode="json")
-        report = await self._memory.put_record(_NAMESPACE, target.file_name, value, expected_version=known.version)
+        report = await self._memory.put_record(_NAMESPACE, target.file_name, value, expected_version=version.version)
         return _StoredList.model_validate(report.record.value).entries
 
 
-async def _hold_file(held: ExitStack, files: EntryFiles, target: ListTarget) -> None:
+async def _hold_file(locks: ExitStack, files: EntryFiles, target: ListTarget) -> None:
     """Take the lock of a file. While others hold it, no thread waits: the one that holds it needs a thread too."""
     clock = asyncio.get_running_loop().time
     until = clock() + limits.CURATED_LOCK_S
     while True:
         try:
             # The lock is its file handle's, so that it may be taken in one thread and released in another.
-            await asyncio.to_thread(held.enter_context, files.lock(target))
+            await asyncio.to_thread(locks.enter_context, files.lock(target))
         except StoreBusy:
             if clock() >= until:
                 raise
@@ -394,8 +394,8 @@ async def _hold_file(held: ExitStack, files: EntryFiles, target: ListTarget) -> 
             return
 
 
-def _only_adds(found: FileText, operations: Sequence[EntryOperation]) -> bool:
-    return found.text is not None and len(operations) == 1 and operations[0].action is EntryAction.ADD
+def _only_adds(file: FileText, operations: Sequence[EntryOperation]) -> bool:
+    return file.text is not None and len(operations) == 1 and operations[0].action is EntryAction.ADD
 
 
 def _own_words(operation: EntryOperation) -> EntryOperation:
@@ -453,9 +453,9 @@ class CuratedStrategy:
 
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         """Return the snapshot of this run, and its tools. What they change shows in the next run."""
-        shown = [await self._shown(target) for target in ListTarget]
+        sections = [await self._shown(target) for target in ListTarget]
         tools = (MemoryTool(self._store).tool, session_search(AgentMemoryView.of(self._memory)))
-        return RunMemory(system="\n\n".join(filter(None, shown)), tools=tools)
+        return RunMemory(system="\n\n".join(filter(None, sections)), tools=tools)
 
     async def _shown(self, target: ListTarget) -> str:
         try:
@@ -485,33 +485,37 @@ class MemoryTool:
         """Return the tool."""
         return typed_tool("memory", _DESCRIPTION, MemoryArguments, self._change, may_repeat=True)
 
-    async def _change(self, given: MemoryArguments, key: CallKey, /) -> ToolAnswer:
-        operations = given.operations
-        if not operations and given.action is not None:
-            operations = (EntryOperation(action=given.action, content=given.content, old_text=given.old_text),)
+    async def _change(self, arguments: MemoryArguments, key: CallKey, /) -> ToolAnswer:
+        operations = arguments.operations
+        if not operations and arguments.action is not None:
+            operations = (
+                EntryOperation(action=arguments.action, content=arguments.content, old_text=arguments.old_text),
+            )
         if not operations:
             return _tool_answer(
                 {"success": False, "error": "action is needed, or a list of operations."}, is_error=True
             )
-        before = await self._store.read(given.target)
-        made = await self._store.change(given.target, operations, call=str(key))
-        if isinstance(made, EntryRefusal):
-            return self._refused(given.target, made, before)
+        before = await self._store.read(arguments.target)
+        new_entries = await self._store.change(arguments.target, operations, call=str(key))
+        if isinstance(new_entries, EntryRefusal):
+            return self._refused(arguments.target, new_entries, before)
         self._failures = 0
-        return _tool_answer(_change_answer(given.target, operations, made, before, self._store.limit_of(given.target)))
+        return _tool_answer(
+            _change_answer(arguments.target, operations, new_entries, before, self._store.limit_of(arguments.target))
+        )
 
     def _refused(self, target: ListTarget, refusal: EntryRefusal, entries: Entries) -> ToolAnswer:
-        told: dict[str, Any] = {"success": False, "error": refusal.error}
+        answer: dict[str, Any] = {"success": False, "error": refusal.error}
         if refusal.matches:
-            told["matches"] = list(refusal.matches)
+            answer["matches"] = list(refusal.matches)
         if refusal.shows_entries:
             self._failures += 1
             if self._failures > limits.CURATED_FAILURES:
                 error = "This failed several times. Memory stays as it is: do not try again, and answer the user now."
                 return _tool_answer({"success": False, "done": True, "error": error}, is_error=True)
-            told["current_entries"] = [_shown_entry(target, entry) for entry in entries]
-            told["usage"] = _usage_line(entries, self._store.limit_of(target))
-        return _tool_answer(told, is_error=True)
+            answer["current_entries"] = [_shown_entry(target, entry) for entry in entries]
+            answer["usage"] = _usage_line(entries, self._store.limit_of(target))
+        return _tool_answer(answer, is_error=True)
 
 
 def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
@@ -534,30 +538,32 @@ def _shown_entry(target: ListTarget, entry: str) -> str:
 
 
 def _usage_line(entries: Sequence[str], limit: int) -> str:
-    used = len(write_entries(entries))
-    return f"{_used_percent(used, limit)}%, {used:,}/{limit:,} characters{', OVER BUDGET' if used > limit else ''}"
+    size = len(write_entries(entries))
+    return f"{_used_percent(size, limit)}%, {size:,}/{limit:,} characters{', OVER BUDGET' if size > limit else ''}"
 
 
-def _used_percent(used: int, limit: int) -> int:
-    return min(100, 100 * used // limit)
+def _used_percent(size: int, limit: int) -> int:
+    return min(100, 100 * size // limit)
 
 
 def _change_answer(
-    target: ListTarget, operations: Sequence[EntryOperation], made: Entries, before: Entries, limit: int
+    target: ListTarget, operations: Sequence[EntryOperation], new_entries: Entries, before: Entries, limit: int
 ) -> dict[str, Any]:
     """Return the answer to a change that was stored. It shows no entries: a model would begin to change them again."""
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "success": True,
         "done": True,
         "target": target.value,
-        "usage": _usage_line(made, limit),
-        "entry_count": len(made),
-        "message": f"{len(operations)} operations done." if made != before else "Nothing changed: it already exists.",
+        "usage": _usage_line(new_entries, limit),
+        "entry_count": len(new_entries),
+        "message": f"{len(operations)} operations done."
+        if new_entries != before
+        else "Nothing changed: it already exists.",
         "note": _DONE,
     }
-    if _used_percent(len(write_entries(made)), limit) >= limits.CURATED_FULL_PERCENT:
-        told["warning"] = "Nearly full: merge or remove entries when you next write."
-    return told
+    if _used_percent(len(write_entries(new_entries)), limit) >= limits.CURATED_FULL_PERCENT:
+        answer["warning"] = "Nearly full: merge or remove entries when you next write."
+    return answer
 
 
 def _tool_answer(fields: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:

@@ -142,8 +142,8 @@ def _usable_results(results: object) -> object:
 
 
 def _typed_fields(item: dict[object, object]) -> dict[str, str | int | float]:
-    found = {name: value for name in SHOWN if isinstance(value := item.get(name), str | int | float)}
-    return {name: value for name, value in found.items() if isinstance(value, str) is not (name == "score")}
+    fields = {name: value for name in SHOWN if isinstance(value := item.get(name), str | int | float)}
+    return {name: value for name, value in fields.items() if isinstance(value, str) is not (name == "score")}
 
 
 class RunResult(Value):
@@ -198,16 +198,16 @@ class GatewayStrategy:
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the rule, and what was found as a reference."""
         place = self._place
-        asked = _sound_text(prompt)[: limits.QUERY_CHARS]
+        query = _sound_text(prompt)[: limits.QUERY_CHARS]
         call = calls.search_memories(
-            asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, raw=False, **self._where()
+            query, scope=place.scope, conversation_id=conversation, top_k=place.top_k, raw=False, **self._where()
         )
-        found = await self._once(_read_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
+        answer = await self._once(_read_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
         reference = None
-        if found is not None:
-            shown = [result for result in found.results if result.score is None or result.score >= place.min_score]
-            reference = reference_of(shown, mark=self._ids.secret(6).hex())
-            kind, count = RunEventKind.RECALL_SUCCEEDED, len(found.results)
+        if answer is not None:
+            results = [result for result in answer.results if result.score is None or result.score >= place.min_score]
+            reference = reference_of(results, mark=self._ids.secret(6).hex())
+            kind, count = RunEventKind.RECALL_SUCCEEDED, len(answer.results)
             session = names.chat_session(conversation)
             await self._report(conversation, RunEvent(kind=kind, session_id=session, scope=place.scope, results=count))
         return RunMemory(
@@ -267,8 +267,8 @@ class GatewayStrategy:
             failure = FailureClients.AUTH if error.status in _UNAUTHORIZED else FailureClients.HTTP_STATUS
             status = error.status
         session = names.chat_session(conversation)
-        told = RunEvent(kind=failed, session_id=session, failure=failure, status=status, add_succeeded=add_succeeded)
-        await self._report(conversation, told)
+        event = RunEvent(kind=failed, session_id=session, failure=failure, status=status, add_succeeded=add_succeeded)
+        await self._report(conversation, event)
         return None
 
 
@@ -282,8 +282,8 @@ def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str)
     lines = [_result_line(result) for result in results if result.text and result.text.strip()]
     bounds = AnswerBounds(gateway_limits.TOP_K, agent_limits.REFERENCES_CHARS, agent_limits.REFERENCES_CHARS)
     # A line that does not fit is dropped whole, because half of one is no JSON.
-    shown = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
-    text = "\n".join(line for line in shown if line)
+    fitting_lines = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
+    text = "\n".join(line for line in fitting_lines if line)
     return fence_text(text, mark, about=REFERENCE_HEADING) if text else None
 
 
@@ -300,15 +300,15 @@ def _read_as(call: GatewayCall[Any], answer: type[AnswerT]) -> GatewayCall[Answe
 
 def _result_line(result: "RunResult | SearchResult") -> str:
     """Return a result as one line of JSON, without marks that a host's template may take for its own."""
-    shown: dict[str, str | float] = {}
+    fields: dict[str, str | float] = {}
     for name in SHOWN:
         value = getattr(result, name)
         most = agent_limits.REFERENCE_CHARS if name == "text" else agent_limits.REFERENCE_NAME_CHARS
         if isinstance(value, str):
-            shown[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
+            fields[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
         elif value is not None:
-            shown[name] = value
-    return json.dumps(shown, ensure_ascii=False)
+            fields[name] = value
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _exchange_messages(place: GatewayPlace, exchange: TurnExchange) -> list[dict[str, Any]]:

@@ -255,8 +255,8 @@ def strategy_of(
     clock: Clock | None = None,
 ) -> LoadedStrategy:
     """Return the strategy that a configuration chooses in its section `memory`. Relative paths begin at `folder`."""
-    given = configuration.get(_SECTION)
-    section = _settings_section(MemorySection, given if given is not None else {}, _SECTION)
+    raw_section = configuration.get(_SECTION)
+    section = _settings_section(MemorySection, raw_section if raw_section is not None else {}, _SECTION)
     match section.mode:
         case StrategyMode.CURATED:
             settings = _settings_section(CuratedSettings, section.curated, f"{_SECTION}.curated")
@@ -269,12 +269,12 @@ def strategy_of(
     return LoadedStrategy(section, settings, folder=folder, memory=memory, tell=tell, clock=clock)
 
 
-def _settings_section(kind: type[RequestT], given: object, name: str) -> RequestT:
+def _settings_section(kind: type[RequestT], section: object, name: str) -> RequestT:
     """Return a section. Raises InvalidInput by the whole name of the field."""
-    if not isinstance(given, dict):
+    if not isinstance(section, dict):
         raise InvalidInput(field=name, problem="is not a section of names and values")
     try:
-        return kind(**cast("dict[str, Any]", given))
+        return kind(**cast("dict[str, Any]", section))
     except InvalidInput as error:
         raise InvalidInput(field=f"{name}.{error.field}", problem=error.problem) from None
 
@@ -292,9 +292,9 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
             # The parser's own message repeats what it read, which may be a key.
             raise UnreadableFile(name=path.name, problem="is not TOML") from None
     try:
-        found = strict_json.parse_json(data, limit=limits.CONFIGURATION_BYTES)
+        document = strict_json.parse_json(data, limit=limits.CONFIGURATION_BYTES)
     except InvalidInput as error:
         raise UnreadableFile(name=path.name, problem=error.problem) from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise UnreadableFile(name=path.name, problem="is not a JSON object")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", document)

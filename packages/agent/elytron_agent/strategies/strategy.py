@@ -69,12 +69,12 @@ class RunMemory:
     ) -> tuple[chat.Message, ...]:
         """Return the messages for the model: `head` is the system prompt and the activated skills."""
         head = (*head, strategy_reference(self.standing)) if self.standing else head
-        found = () if self.reference is None else (strategy_reference(self.reference),)
+        references = () if self.reference is None else (strategy_reference(self.reference),)
         match self.placement:
             case ReferencePlacement.BEFORE_HISTORY:
-                return (*head, *found, *history, current)
+                return (*head, *references, *history, current)
             case ReferencePlacement.TAIL:
-                return (*head, *history, *found, current)
+                return (*head, *history, *references, current)
             case _:
                 assert_never(self.placement)
 
@@ -126,8 +126,10 @@ class SessionSearchArguments(ToolArguments):
 def session_search(view: AgentMemoryView, /) -> Tool:
     """Return the tool over the transcripts in an agent's view. Each line has the time, the session and the words."""
 
-    async def search(given: SessionSearchArguments, _key: CallKey, /) -> ToolAnswer:
-        return answer_of(await view.search_conversations(given.query, limit=given.limit, conversation=given.session_id))
+    async def search(arguments: SessionSearchArguments, _key: CallKey, /) -> ToolAnswer:
+        return answer_of(
+            await view.search_conversations(arguments.query, limit=arguments.limit, conversation=arguments.session_id)
+        )
 
     return typed_tool(
         "session_search",

@@ -145,16 +145,16 @@ class SessionImport:
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
             due_sources = [source for source in sources if self._is_due(source)]
-            total, done = sum(source.size for source in due_sources), 0
+            total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
                     bytes_before = self.tally.read_bytes
                     self.tally.on_progress = partial(
-                        self._show_progress, progress, done, bytes_before, source.size, total
+                        self._show_progress, progress, bytes_read, bytes_before, source.size, total
                     )
                     await self._import_source(source)
-                    done += source.size
-                    self._show_progress(progress, done, self.tally.read_bytes, 0, total)
+                    bytes_read += source.size
+                    self._show_progress(progress, bytes_read, self.tally.read_bytes, 0, total)
             finally:
                 self.tally.is_stopped = True
         if AssistantHost.MEMORY_FILES in self.choice.hosts:
@@ -162,9 +162,11 @@ class SessionImport:
         await self._store_positions()
         return self._report(len(sources))
 
-    def _show_progress(self, progress: Progress | None, done: int, bytes_before: int, size: int, total: int) -> None:
+    def _show_progress(
+        self, progress: Progress | None, bytes_read: int, bytes_before: int, size: int, total: int
+    ) -> None:
         if progress is not None:
-            progress(done + min(self.tally.read_bytes - bytes_before, size), total)
+            progress(bytes_read + min(self.tally.read_bytes - bytes_before, size), total)
 
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""

@@ -166,9 +166,10 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None)
     hooks = before.get("hooks", {})
     if not isinstance(hooks, dict):
         raise InvalidInput(field=file.name, problem="has `hooks` that are not an object: fix the file first")
-    found, was_shared = cast("Json", hooks), _is_shared(file)
+    hook_lists, was_shared = cast("Json", hooks), _is_shared(file)
     after = before | {
-        "hooks": found | {_PROMPT: _with_command(found, _PROMPT, recall), _STOP: _with_command(found, _STOP, keep)}
+        "hooks": hook_lists
+        | {_PROMPT: _with_command(hook_lists, _PROMPT, recall), _STOP: _with_command(hook_lists, _STOP, keep)}
     }
     if after != before:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -205,12 +206,12 @@ def _read_settings(file: Path) -> Json:
     if not file.exists():
         return {}
     try:
-        found = strict_json.parse_json(file.read_bytes(), limit=limits.JSON_BYTES)
+        settings = strict_json.parse_json(file.read_bytes(), limit=limits.JSON_BYTES)
     except InvalidJson:
-        found = None
-    if not isinstance(found, dict):
+        settings = None
+    if not isinstance(settings, dict):
         raise InvalidInput(field=file.name, problem="is not a JSON object: fix the file first")
-    return cast("Json", found)
+    return cast("Json", settings)
 
 
 def _with_command(hooks: Json, event: str, command: str) -> list[Any]:
@@ -308,10 +309,10 @@ def store_identity(store: str, /) -> tuple[int, int] | None:
 def file_identity(path: Path, /) -> tuple[int, int] | None:
     """Return the identity of a file, which another one at its path does not have; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _remove_socket(address: Path, own: tuple[int, int] | None) -> None:

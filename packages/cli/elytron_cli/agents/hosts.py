@@ -92,28 +92,28 @@ def mcp_address(url: str, /) -> str:
 
 def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str]:
     """Return the command line of the server."""
-    chosen = [part for item in sorted(sets) for part in ("--tools", item.value)] if sets != DEFAULT_SETS else []
-    return [program_path(sys.argv[0]), "mcp", *chosen, *setting_options(settings)]
+    tool_options = [part for item in sorted(sets) for part in ("--tools", item.value)] if sets != DEFAULT_SETS else []
+    return [program_path(sys.argv[0]), "mcp", *tool_options, *setting_options(settings)]
 
 
 def setting_options(settings: RunSettings, /) -> list[str]:
     """Return `settings` as options of a command that may be started in any folder: paths are absolute."""
-    found: list[str] = []
+    options: list[str] = []
     store = settings.store
     if store.origin != "default":
-        found += ["--store", _placed_store(store.value)]
+        options += ["--store", _placed_store(store.value)]
     if settings.is_per_repository:
         # Of the folder that the host is started in.
-        found.append(PER_REPOSITORY)
+        options.append(PER_REPOSITORY)
     if settings.space.origin not in {"default", PER_REPOSITORY}:
-        found += ["--space", settings.space.value]
+        options += ["--space", settings.space.value]
     if settings.key_file is not None:
-        found += ["--key-file", str(Path(settings.key_file.value).resolve())]
+        options += ["--key-file", str(Path(settings.key_file.value).resolve())]
     models = (settings.embedder, settings.language_model)
     for option, setting in zip(("--embedder", "--language-model"), models, strict=True):
         if setting is not None:
-            found += [option, setting.value]
-    return found
+            options += [option, setting.value]
+    return options
 
 
 def _placed_store(store: str) -> str:

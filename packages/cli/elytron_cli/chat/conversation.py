@@ -62,8 +62,8 @@ class LineHistory:
         for line in lines[-HISTORY_LINES:]:
             # A line that was not written whole is left out.
             with suppress(ValueError):
-                found = json.loads(line)
-                texts += [found] if isinstance(found, str) else []
+                text = json.loads(line)
+                texts += [text] if isinstance(text, str) else []
         return texts
 
     def add(self, text: str, /) -> None:
@@ -276,9 +276,9 @@ class ChatConversation:
         word, _, rest = line.partition(" ")
         match word:
             case "/memory":
-                given = self.screen.given
-                text = "Nothing has been sent to the model yet: send a message first." if given is None else ""
-                answer = CommandAnswer(command=word, given=given, text=text)
+                context = self.screen.given
+                text = "Nothing has been sent to the model yet: send a message first." if context is None else ""
+                answer = CommandAnswer(command=word, given=context, text=text)
             case "/blocks":
                 answer = CommandAnswer(command=word, blocks=tuple(await self.blocks.list()))
             case "/block":

@@ -175,16 +175,16 @@ class ChatScreen:
             summary = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summarised"
             self.say(f"{summary}; /compact does it, /undo reverts it.")
 
-    def _memory(self, given: ContextGiven) -> None:
+    def _memory(self, context: ContextGiven) -> None:
         """Say what the model was given in the last turn, and why."""
-        summary = ", a summary of those before them" if given.has_summary else ""
-        self.say(f"About {given.tokens} tokens: {given.turns} earlier turns{summary}, and")
-        self._blocks(given.blocks)
-        for memory in given.recalled:
+        summary = ", a summary of those before them" if context.has_summary else ""
+        self.say(f"About {context.tokens} tokens: {context.turns} earlier turns{summary}, and")
+        self._blocks(context.blocks)
+        for memory in context.recalled:
             outside = ", from outside" if memory.is_outside else ""
             self.say(f"  recalled ({memory.score:.2f}{outside}) {safe_line(memory.text)}\n    {memory.id}")
-        if not given.recalled:
-            self.say(f"  {_RECALLS[given.recall]}")
+        if not context.recalled:
+            self.say(f"  {_RECALLS[context.recall]}")
 
     def _blocks(self, blocks: Sequence[MemoryBlock | ShownBlock]) -> None:
         for block in blocks:

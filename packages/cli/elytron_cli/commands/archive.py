@@ -118,16 +118,16 @@ def backup_command(*, file: Path) -> None:
 
 def report_copy(source: str, target: Path, /) -> None:
     """Copy the store at `source` to `target`, and say what came of it. Raises as `back_up`."""
-    found = asyncio.run(back_up(source, target, clock=SystemClock()))
+    backup = asyncio.run(back_up(source, target, clock=SystemClock()))
     report = BackupReport(
-        path=os.fspath(found.path),
-        engine=found.engine,
-        sealed=found.sealed,
-        size_bytes=found.size_bytes,
-        spaces=found.check.spaces,
-        documents=found.check.documents,
-        entries=found.check.entries,
-        blobs=found.check.blobs,
+        path=os.fspath(backup.path),
+        engine=backup.engine,
+        sealed=backup.sealed,
+        size_bytes=backup.size_bytes,
+        spaces=backup.check.spaces,
+        documents=backup.check.documents,
+        entries=backup.check.entries,
+        blobs=backup.check.blobs,
     )
     rows = [(name.replace("_", " "), str(value)) for name, value in report]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
@@ -147,20 +147,20 @@ def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str
     are rebuilt in TARGET, and idempotency keys are not copied. A new store appears only when it is complete. An
     existing store receives each space atomically; after an interruption, run the command again to resume.
     """
-    found = run_settings()
+    settings = run_settings()
     out = run_output()
-    named = [*stores, *([to] if to is not None else [])]
-    if len(named) not in {1, 2}:
+    addresses = [*stores, *([to] if to is not None else [])]
+    if len(addresses) not in {1, 2}:
         raise InvalidInput(field="TARGET", problem="is missing, or more than two stores are named")
-    source, target = named if len(named) == 2 else (found.store.value, *named)
+    source, target = addresses if len(addresses) == 2 else (settings.store.value, *addresses)
     if parse_url(source) == parse_url(target):
         raise InvalidInput(field="TARGET", problem="is the source store itself")
-    with ProgressBar("copying", unit="entries", shown=not out.is_json) as bar:
+    with ProgressBar("copying", unit="entries", is_visible=not out.is_json) as bar:
         copied = migrate_store(
             source,
             target,
             clock=SystemClock(),
-            keys=keys_of(found),
+            keys=keys_of(settings),
             target_keys=_file_keys(to_key_file),
             progress=bar.at,
         )
@@ -252,7 +252,7 @@ def import_file(
         async def work(session: CommandSession, out: CommandOutput) -> int | None:
             with (
                 hint_at_resuming(out),
-                ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar,
+                ProgressBar("importing", unit="bytes", is_visible=not out.is_json, first="judging") as bar,
             ):
                 report = await import_transcript(
                     session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
@@ -395,8 +395,8 @@ def _of_stream(read: Path) -> str:
 def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
-    left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-    left_out = f"{left}; export without --public to include them" if left else ""
+    redactions = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
+    left_out = f"{redactions}; export without --public to include them" if redactions else ""
     tables_common.show_pairs(console, [*rows, *counts, ("skipped", left_out)])
     tables_common.show_other_spaces(console, report.other_spaces)
 
@@ -404,9 +404,9 @@ def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
 def _show_imported(console: "Console", report: MemoryImportReport) -> None:
     imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
-    done = "would import" if report.dry_run else "imported"
+    verb = "would import" if report.dry_run else "imported"
     left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
-    rows = [("archive", contents_text(report.contents)), (done, imported), ("already present", skipped)]
+    rows = [("archive", contents_text(report.contents)), (verb, imported), ("already present", skipped)]
     tables_common.show_pairs(console, [*rows, ("skipped", left_out)])
     tables_common.show_future_claims(console, report.future_claims)
 
@@ -469,17 +469,17 @@ def erasures_group() -> None:
 
 @erasures_group.command("keep")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--gone", multiple=True, metavar="NAME", help="Space that was erased as a whole.")
+@click.option("--gone", "erased_spaces", multiple=True, metavar="NAME", help="Space that was erased as a whole.")
 @common_options
-def keep_command(*, file: Path, gone: tuple[str, ...]) -> None:
+def keep_command(*, file: Path, erased_spaces: tuple[str, ...]) -> None:
     """Add the erasures of every space in the store to FILE.
 
     FILE contains ids and names of spaces, and no content. Store it apart from the store and its backups. A space that
     was erased as a whole leaves no trace in the store: name it with --gone if FILE already lists it.
     """
-    told = asyncio.run(_keep_erasures(file, gone))
-    rows = [(safe_line(each.space), _erasures_line(each)) for each in told.spaces]
-    run_output().report(told, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
+    report = asyncio.run(_keep_erasures(file, erased_spaces))
+    rows = [(safe_line(each.space), _erasures_line(each)) for each in report.spaces]
+    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
 
 
 @erasures_group.command("apply")
@@ -494,32 +494,32 @@ def apply_command(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     preserved too; it is reported, and the exit code is then 4.
     """
     confirm_question(f"Erase what {file.name} lists from every space? This cannot be undone.", yes=yes or dry_run)
-    done = asyncio.run(_apply_erasures(file, dry_run=dry_run))
-    rows = [(safe_line(each.space), _applied_line(each)) for each in done.spaces]
-    run_output().report(done, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
-    is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in done.spaces)
+    report = asyncio.run(_apply_erasures(file, dry_run=dry_run))
+    rows = [(safe_line(each.space), _applied_line(each)) for each in report.spaces]
+    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
+    is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in report.spaces)
     return failure_of(Conflict.key).exit if is_left else None
 
 
-async def _keep_erasures(file: Path, gone: tuple[str, ...]) -> ErasuresKept:
+async def _keep_erasures(file: Path, removed_spaces: tuple[str, ...]) -> ErasuresKept:
     async with open_session(run_settings()) as session:
-        found = known_erasures(file)
-        await gather_all(session.runtime.context, found, gone=tuple(map(SpaceId, gone)))
-        write_erasures(file, found)
+        erasures = known_erasures(file)
+        await gather_all(session.runtime.context, erasures, erased_ids=tuple(map(SpaceId, removed_spaces)))
+        write_erasures(file, erasures)
     reports = [
         MemoryErasuresKeepReport(
-            space=told.space, path=str(file), erased=told.by_plane(), is_whole=told.whole_at is not None
+            space=entry.space, path=str(file), erased=entry.by_plane(), is_whole=entry.whole_at is not None
         )
-        for told in found.spaces
+        for entry in erasures.spaces
     ]
     return ErasuresKept(spaces=tuple(reports))
 
 
 async def _apply_erasures(file: Path, *, dry_run: bool) -> ErasuresApplied:
-    found = read_erasures(file)
+    erasures = read_erasures(file)
     async with open_session(run_settings()) as session:
-        done = await erase_all_again(session.runtime.context, found, dry_run=dry_run)
-    return ErasuresApplied(spaces=done, changed=any(each.changed for each in done))
+        outcomes = await erase_all_again(session.runtime.context, erasures, dry_run=dry_run)
+    return ErasuresApplied(spaces=outcomes, changed=any(each.changed for each in outcomes))
 
 
 def _erasures_line(report: MemoryErasuresKeepReport) -> str:

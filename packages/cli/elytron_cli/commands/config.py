@@ -40,17 +40,17 @@ def show_command(*, with_origin: bool) -> None:
 
     No store is opened.
     """
-    found = {
+    items = {
         name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
         for name, item in stated_settings().told().items()
     }
-    unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in found}
+    unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in items}
     rows = [
-        *((name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()),
+        *((name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in items.items()),
         *((name, f"not set  ({ways})") for name, ways in unset.items()),
         *OTHER_VARIABLES.items(),
     ]
-    report = ConfigReport(settings=found, unset=unset, variables=OTHER_VARIABLES)
+    report = ConfigReport(settings=items, unset=unset, variables=OTHER_VARIABLES)
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
 
@@ -71,8 +71,8 @@ def completion_command(*, shell: str) -> None:
 
     from elytron_cli.app import elytron_group
 
-    found = get_completion_class(shell)
-    assert found is not None
-    made = found(elytron_group, {}, "elytron", _VARIABLE)
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    completion = shell_class(elytron_group, {}, "elytron", _VARIABLE)
     # Not source(), which runs a bash to ask for its version.
-    print(made.source_template % made.source_vars())
+    print(completion.source_template % completion.source_vars())

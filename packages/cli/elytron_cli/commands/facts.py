@@ -75,9 +75,9 @@ def facts_group() -> None:
 @click.option("--citation", "citations", multiple=True, metavar="ID", help="Message that supports it.")
 @dry_run_option("Show the decision without storing the fact.")
 @common_options
-def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: Any) -> int | None:
+def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **options: Any) -> int | None:
     """Propose CONTENT as the current fact on TOPIC; an admission policy accepts it or gives a reason."""
-    draft = valid_value(FactDraft, fact_kind=kind, observed_at=at, **asked)
+    draft = valid_value(FactDraft, fact_kind=kind, observed_at=at, **options)
     request = MemoryWriteRequest(scope=scope_of(None), write=LongTermExtraction(facts=(draft,)), dry_run=dry_run)
     return answer_request(request, tables_common.show_written, when_missing=storing_missing(dry_run=dry_run))
 
@@ -89,9 +89,9 @@ def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: A
 @private_option
 @page_options("Maximum number of facts.")
 @common_options
-def list_facts(*, states: tuple[FactState, ...], **asked: Any) -> int | None:
+def list_facts(*, states: tuple[FactState, ...], **options: Any) -> int | None:
     """List the facts that contain every word of QUERY, with their strength, and the topics excluded from learning."""
-    return answer_request(FactListRequest(states=states or None, **asked), tables_facts.fact_table)
+    return answer_request(FactListRequest(states=states or None, **options), tables_facts.fact_table)
 
 
 @facts_group.command("show")
@@ -110,9 +110,9 @@ def show_command(*, fact: str, include_private: bool) -> int | None:
 @reason_option()
 @dry_run_option()
 @common_options
-def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
+def correct_command(*, fact: str, text: str, **options: Any) -> int | None:
     """Correct the fact with the id FACT to say TEXT; its history is preserved."""
-    return _change_fact(id=fact, action=FactAction.CORRECT, content=text, **asked)
+    return _change_fact(id=fact, action=FactAction.CORRECT, content=text, **options)
 
 
 @facts_group.command("change")
@@ -127,15 +127,15 @@ def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
 @reason_option()
 @dry_run_option()
 @common_options
-def change_command(*, fact: str, conversation: str | None, **asked: Any) -> int | None:
+def change_command(*, fact: str, conversation: str | None, **options: Any) -> int | None:
     """Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope."""
     channel = global_options(click.get_current_context()).get("channel")
     where = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
-    return _change_fact(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **asked)
+    return _change_fact(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **options)
 
 
-def _change_fact(**asked: Any) -> int | None:
-    return answer_request(FactChangeRequest(**asked), tables_facts.show_changed_fact)
+def _change_fact(**fields: Any) -> int | None:
+    return answer_request(FactChangeRequest(**fields), tables_facts.show_changed_fact)
 
 
 @facts_group.command("merge")
@@ -143,9 +143,9 @@ def _change_fact(**asked: Any) -> int | None:
 @click.option("--undo", multiple=True, metavar="FACT", help="Merged fact to restore instead.")
 @dry_run_option()
 @common_options
-def merge_command(**asked: Any) -> int | None:
+def merge_command(**options: Any) -> int | None:
     """Merge nearly identical facts into the more certain one; history and citations are preserved."""
-    return answer_request(MemoryMergeRequest(**asked), planes.facts_merged)
+    return answer_request(MemoryMergeRequest(**options), planes.facts_merged)
 
 
 @facts_group.command("forget")
@@ -157,9 +157,9 @@ def merge_command(**asked: Any) -> int | None:
 @reason_option()
 @dry_run_option()
 @common_options
-def forget_command(*, token: str | None, yes: bool, dry_run: bool, **asked: Any) -> int | None:
+def forget_command(*, token: str | None, yes: bool, dry_run: bool, **options: Any) -> int | None:
     """List and forget the facts that contain every word of QUERY; they are not learned again until allowed."""
-    first = FactForgetRequest(**asked, token=token, dry_run=dry_run or token is None)
+    first = FactForgetRequest(**options, token=token, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(first)
@@ -167,7 +167,7 @@ def forget_command(*, token: str | None, yes: bool, dry_run: bool, **asked: Any)
             if not yes:
                 out.report(report, tables_facts.show_forgotten)
             confirm_question(f"Forget these {len(report.items)} facts?", yes=yes)
-            report = await session.call(FactForgetRequest(**asked, token=report.token))
+            report = await session.call(FactForgetRequest(**options, token=report.token))
         out.report(report, tables_facts.show_forgotten)
 
     return run_work(work)
@@ -181,8 +181,8 @@ def _learning_command(action: LearningAction, about: str, *, needs_topic: bool) 
     @reason_option()
     @dry_run_option()
     @common_options
-    def learn(**asked: Any) -> int | None:
-        return answer_request(LearningRequest(action=action, **asked), tables_facts.show_learning)
+    def learn(**options: Any) -> int | None:
+        return answer_request(LearningRequest(action=action, **options), tables_facts.show_learning)
 
 
 _learning_command(LearningAction.PAUSE, "Pause learning, entirely or about TOPIC.", needs_topic=False)
@@ -195,14 +195,16 @@ _learning_command(LearningAction.ALLOW, "Allow learning about TOPIC again, even 
 @click.argument("person", default="")
 @time_option("--as-of", "Time at which the facts were true, as ISO 8601.")
 @time_option("--known-at", "Time at which the facts were believed.")
-@click.option("--written", is_flag=True, help="Have the language model write it; each sentence cites its facts.")
+@click.option(
+    "--written", "by_model", is_flag=True, help="Have the language model write it; each sentence cites its facts."
+)
 @private_option
 @limit_option("Maximum number of facts.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
 @common_options
-def profile_command(*, written: bool, **asked: Any) -> int | None:
+def profile_command(*, by_model: bool, **options: Any) -> int | None:
     """Show what is known about PERSON, grouped and cited. [default: the owner of the space]"""
-    wording = ProfileWording.MODEL if written else ProfileWording.RULES
-    return answer_request(ProfileRequest(wording=wording, **asked), tables_facts.show_profile)
+    wording = ProfileWording.MODEL if by_model else ProfileWording.RULES
+    return answer_request(ProfileRequest(wording=wording, **options), tables_facts.show_profile)
 
 
 REFUSED = 2
@@ -226,11 +228,11 @@ def candidates_group() -> None:
 @page_options("Maximum number of candidates.")
 @private_option
 @common_options
-def list_candidates(**asked: Any) -> int | None:
+def list_candidates(**options: Any) -> int | None:
     """List candidates, oldest first."""
-    if not asked["states"]:
-        del asked["states"]
-    return answer_request(CandidateListRequest(**asked), planes.candidates_listed)
+    if not options["states"]:
+        del options["states"]
+    return answer_request(CandidateListRequest(**options), planes.candidates_listed)
 
 
 @candidates_group.command("propose")

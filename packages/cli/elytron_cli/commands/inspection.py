@@ -130,17 +130,17 @@ def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> Mem
         return report
     whole = replace(rescued, problems=tuple(problems))
     is_repaired, losses = _is_repaired(report), report.store_check.losses
-    shown = shown_check(whole, _own_space(), repaired=is_repaired, losses=losses)
-    left = shown.model_copy(update={"problems": (*shown.problems, *report.store_check.problems)})
-    return report.model_copy(update={"store_check": left})
+    rescue_check = shown_check(whole, _own_space(), repaired=is_repaired, losses=losses)
+    store_check = rescue_check.model_copy(update={"problems": (*rescue_check.problems, *report.store_check.problems)})
+    return report.model_copy(update={"store_check": store_check})
 
 
 def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionReport | None, Exception | None]:
     """Return the report, or the error of a damaged store that cannot be opened or read."""
-    found: list[MemoryInspectionReport] = []
+    reports: list[MemoryInspectionReport] = []
 
     async def work(session: CommandSession, _: CommandOutput) -> None:
-        found.append(await session.call(request))
+        reports.append(await session.call(request))
 
     try:
         run_work(work, progress="checking" if request.check else None)
@@ -152,7 +152,7 @@ def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionRepor
         if not request.check or refused.rejected.error_key not in {StoreCorrupt.key, SealBroken.key}:
             raise
         return None, refused
-    return found[0], None
+    return reports[0], None
 
 
 def _is_seal_broken(refused: Exception | None) -> bool:
@@ -163,12 +163,12 @@ def _is_seal_broken(refused: Exception | None) -> bool:
 
 async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
     """Return what is damaged: below the engine of a file, else by the store itself, whose space may not be readable."""
-    found = run_settings()
-    if parse_url(found.store.value).path is not None and not _is_seal_broken(refused):
-        is_sealed = keys_of(found) is not None
-        return await rescue_store(found.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
+    settings = run_settings()
+    if parse_url(settings.store.value).path is not None and not _is_seal_broken(refused):
+        is_sealed = keys_of(settings) is not None
+        return await rescue_store(settings.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
     store = await open_as_made(
-        found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
+        settings.store.value, clock=SystemClock(), keys=keys_of(settings), when_missing=WhenMissing.REFUSE
     )
     try:
         return await store.repair() if repair else await store.check()
@@ -201,7 +201,7 @@ def platform_commands() -> None:
 @common_but_profile
 def capability_snapshot(*, profile: ProfileName) -> None:
     """Show the capabilities of a profile in this version, independent of the machine; opens no store."""
-    run_output().report(profile_snapshot(profile), lambda console, made: _show_catalog(console, made.catalog))
+    run_output().report(profile_snapshot(profile), lambda console, snapshot: _show_catalog(console, snapshot.catalog))
 
 
 @platform_commands.command("capabilities")
@@ -218,9 +218,9 @@ def _show_catalog(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
             rows.append((name.rstrip("_"), _yes_or_reason(value)))
         elif isinstance(value, Value):
             rows += [
-                (f"{name}.{inner.rstrip('_')}", _yes_or_reason(found))
-                for inner, found in value
-                if _is_capability(found)
+                (f"{name}.{inner.rstrip('_')}", _yes_or_reason(state))
+                for inner, state in value
+                if _is_capability(state)
             ]
     show_pairs(console, rows)
 
@@ -229,23 +229,23 @@ def _is_capability(value: object) -> bool:
     return isinstance(value, CapabilityState)
 
 
-def _yes_or_reason(found: CapabilityState) -> str:
+def _yes_or_reason(state: CapabilityState) -> str:
     """Return yes, or what says no."""
-    if found.visible:
+    if state.visible:
         return "yes"
-    missing = [name for name, says_yes in found if name != "visible" and not says_yes]
+    missing = [name for name, says_yes in state if name != "visible" and not says_yes]
     return f"no: {', '.join(missing)}"
 
 
 @page_command("spaces")
 @page_options("Maximum number of spaces on a page.")
 @common_options
-def spaces_command(**asked: Any) -> int | None:
+def spaces_command(**options: Any) -> int | None:
     """List the spaces of the store with the size of their transcripts."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report, labels = await session.call(MemorySpacesRequest(**asked)), await project_labels(session)
-        out.report(report, lambda console, found: _show_spaces(console, found, labels))
+        report, labels = await session.call(MemorySpacesRequest(**options)), await project_labels(session)
+        out.report(report, lambda console, page: _show_spaces(console, page, labels))
 
     return run_work(work, hints=False)
 
@@ -253,12 +253,12 @@ def spaces_command(**asked: Any) -> int | None:
 def _show_spaces(console: "Console", report: MemorySpacesReport, labels: Mapping[str, str]) -> None:
     rows = (
         (
-            f"{found.space} ({labels[found.space]})" if found.space in labels else found.space,
-            *((found.conversations, found.turns) if found.readable else ("unreadable", "")),
-            tables_common.minute_text(found.first_at),
-            tables_common.minute_text(found.last_at),
+            f"{entry.space} ({labels[entry.space]})" if entry.space in labels else entry.space,
+            *((entry.conversations, entry.turns) if entry.readable else ("unreadable", "")),
+            tables_common.minute_text(entry.first_at),
+            tables_common.minute_text(entry.last_at),
         )
-        for found in report.spaces
+        for entry in report.spaces
     )
     columns = ("space", "conversations", "turns", "from", "to")
     numbers = ("conversations", "turns")
@@ -297,11 +297,11 @@ def verify_command(*, file: Path, accept: bool) -> int | None:
     history means that a space was restored, changed or erased; the exit code is then 13, and FILE is left unchanged.
     Each document is also compared with its last journal entry. If all is well, the current heads are written to FILE.
     """
-    found = run_settings()
+    settings = run_settings()
     # Asked of `os`, which has a no also for what is no name of a file.
     is_first = accept and not os.path.exists(file)  # noqa: PTH110
-    kept = {} if is_first else read_value(HeadsFile, file).heads
-    spaces = asyncio.run(_verify_spaces(found, kept))
+    heads = {} if is_first else read_value(HeadsFile, file).heads
+    spaces = asyncio.run(_verify_spaces(settings, heads))
     ok = all(space.is_sound for space in spaces)
     renewed = ok or accept
     if renewed:
@@ -317,12 +317,12 @@ def verify_command(*, file: Path, accept: bool) -> int | None:
     return None if ok or accept else EXIT_DAMAGE
 
 
-async def _verify_spaces(found: RunSettings, kept: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
+async def _verify_spaces(settings: RunSettings, heads: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
     store = await open_as_made(
-        found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
+        settings.store.value, clock=SystemClock(), keys=keys_of(settings), when_missing=WhenMissing.REFUSE
     )
     try:
-        return await verify_store(store, kept)
+        return await verify_store(store, heads)
     finally:
         await store.close()
 
@@ -414,13 +414,13 @@ def doctor_command() -> int | None:
     """
     from elytron_cli.agents.hooks import shared_settings
 
-    found = run_settings()
+    settings = run_settings()
     report = DoctorReport(
-        config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
+        config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in settings.told().items()},
         versions=_installed_versions(),
         sqlite=_sqlite_report(),
-        server=asyncio.run(_server_items(found)),
-        store=asyncio.run(_store_report(found)),
+        server=asyncio.run(_server_items(settings)),
+        store=asyncio.run(_store_report(settings)),
         shared_hooks=shared_settings(),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
@@ -433,7 +433,7 @@ def doctor_command() -> int | None:
         rows.append(("unfinished jobs", f"in {report.store.queued_spaces} spaces"))
     rows += [("lost", tables_common.loss_text(loss)) for loss in report.store.losses]
     rows += [("unsealed", f"{space}: will be sealed when its user next unlocks it") for space in report.store.unsealed]
-    rows += [("hooks", f"{file}: {_SHARED.format(space=found.space.value)}") for file in report.shared_hooks]
+    rows += [("hooks", f"{file}: {_SHARED.format(space=settings.space.value)}") for file in report.shared_hooks]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
@@ -452,18 +452,18 @@ def _installed_versions() -> dict[str, str]:
 def _sqlite_report() -> SqliteReport:
     from elytron_store.sqlite.driver import driver_report
 
-    found = driver_report()
+    driver = driver_report()
     return SqliteReport(
-        library=found.library, version=found.version, journal_mode=found.journal_mode, reason=found.reason
+        library=driver.library, version=driver.version, journal_mode=driver.journal_mode, reason=driver.reason
     )
 
 
-async def _server_items(found: RunSettings) -> tuple[ServerItem, ...]:
+async def _server_items(run_values: RunSettings) -> tuple[ServerItem, ...]:
     """Return what a database server says of itself, before the store there is opened."""
     from elytron_store import parse_url
 
     try:
-        address = parse_url(found.store.value)
+        address = parse_url(run_values.store.value)
         if address.engine != "postgres" or address.url is None:
             return ()
         from elytron_store.postgres.address import parse_address
@@ -475,18 +475,18 @@ async def _server_items(found: RunSettings) -> tuple[ServerItem, ...]:
     return tuple(ServerItem(name=item.name, value=item.value, danger=item.danger) for item in settings)
 
 
-async def _store_report(found: RunSettings) -> StoreReport:
+async def _store_report(settings: RunSettings) -> StoreReport:
     from elytron_store import parse_url
 
     try:
-        async with open_session(found) as session:
+        async with open_session(settings) as session:
             report = await session.call(MemoryInspectionRequest(check=True))
             losses = await session.runtime.context.losses.read()
             computable_keys = await _computable_keys(session.runtime)
             unsealed = await _unsealed_spaces(session)
             queued = await _count_queued(session.runtime.context.store)
     except StoreMissing:
-        engine = parse_url(found.store.value).engine
+        engine = parse_url(settings.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it will be created at the first write")
     except ElytronError as error:
         return _refused_report(reject_error(error, request_id=""))

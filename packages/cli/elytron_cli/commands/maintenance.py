@@ -108,7 +108,7 @@ async def _work_off(
     else:
         if backlog.calls:
             confirm_question(f"{jobs.waiting_text(backlog)}. Continue?", yes=yes)
-        with ProgressBar("maintaining", unit="turns", shown=not out.is_json) as bar:
+        with ProgressBar("maintaining", unit="turns", is_visible=not out.is_json) as bar:
             report = await work_off(session.call, request, backlog, progress=bar.at)
     out.report(report, jobs.worked_off)
 
@@ -123,9 +123,9 @@ async def _hint_waiting(
         here = f"{report.channel}/{report.conversation}"
         count = len(backlog.conversations)
         first = backlog.conversations[0]
-        named = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
+        options = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
         out.hint(
-            f"no turns wait in {here!r}, but {backlog.turns} in {count} other conversations: pass --all, or {named}"
+            f"no turns wait in {here!r}, but {backlog.turns} in {count} other conversations: pass --all, or {options}"
         )
 
 
@@ -139,9 +139,9 @@ def jobs_commands() -> None:
 @click.option("--state", "states", multiple=True, type=OneOf(JobState), help="State of the jobs.")
 @limit_option("Maximum number of jobs.")
 @common_options
-def list_jobs(**asked: Any) -> int | None:
+def list_jobs(**options: Any) -> int | None:
     """List the jobs of the space, with the health of the queue and today's remaining model budget."""
-    return answer_request(JobListRequest(**asked), tables_jobs.jobs_listed)
+    return answer_request(JobListRequest(**options), tables_jobs.jobs_listed)
 
 
 @jobs_commands.command("run")

@@ -78,18 +78,22 @@ def transcript_group() -> None:
 @choice_option("--view", TranscriptReplayView.HOST_UI, "Audience, which determines what is visible.")
 @_PAGE
 @common_options
-def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
+def replay_command(*, conversation: str | None, **options: Any) -> int | None:
     """Show the turns that the view may see, and the reasons for omissions."""
-    return answer_request(MemoryTranscriptReplayRequest(scope=scope_of(conversation), **asked), tables_common.show_view)
+    return answer_request(
+        MemoryTranscriptReplayRequest(scope=scope_of(conversation), **options), tables_common.show_view
+    )
 
 
 @transcript_group.command("export")
 @_WHERE
 @_PAGE
 @common_options
-def export_command(*, conversation: str | None, **asked: Any) -> int | None:
+def export_command(*, conversation: str | None, **options: Any) -> int | None:
     """Show the turns in the export view, which contains only exportable content."""
-    return answer_request(MemoryTranscriptExportRequest(scope=scope_of(conversation), **asked), tables_common.show_view)
+    return answer_request(
+        MemoryTranscriptExportRequest(scope=scope_of(conversation), **options), tables_common.show_view
+    )
 
 
 @transcript_group.command("lifecycle")
@@ -146,11 +150,11 @@ def get_command(*, memory: str, include_private: bool) -> int | None:
 @private_option
 @filter_options
 @common_options
-def list_memories(*, hidden: bool, latest: bool, **asked: Any) -> int | None:
+def list_memories(*, hidden: bool, latest: bool, **options: Any) -> int | None:
     """List memories in the order they were stored."""
     which = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    return answer_request(MemoryListRequest(hidden=which, order=order, **asked), tables_common.show_memories)
+    return answer_request(MemoryListRequest(hidden=which, order=order, **options), tables_common.show_memories)
 
 
 @page_command("history")
@@ -212,12 +216,12 @@ def add_command(
 @private_option
 @filter_options
 @common_options
-def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, **asked: Any) -> int | None:
+def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, **options: Any) -> int | None:
     """Find the memories that answer QUERY, best first."""
     if where is not None:
         filters = filters.model_copy(update={"where": where_from(_filter_conditions(where))})
     return answer_request(
-        MemoryRecallRequest(filters=filters, **asked), partial(tables_common.show_recall, explain=explain)
+        MemoryRecallRequest(filters=filters, **options), partial(tables_common.show_recall, explain=explain)
     )
 
 
@@ -230,13 +234,13 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @private_option
 @filter_options
 @common_options
-def project_command(*, include_private: bool, explain: bool, **asked: Any) -> int | None:
+def project_command(*, include_private: bool, explain: bool, **options: Any) -> int | None:
     """Show the memory block that a model would see for QUERY, and how its budget is used.
 
     If the block is empty, the report's miss_reason explains why; if nothing fits, standard error says so too.
     """
     private = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
-    request = MemoryProjectionRequest(private_context=private, **asked)
+    request = MemoryProjectionRequest(private_context=private, **options)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(request)
@@ -317,8 +321,8 @@ def erase_command(
     return _answer_control(MemoryEraseRequest(whole_space=space, reason=reason, dry_run=dry_run))
 
 
-def _named_origin(said: str) -> OutsideOrigin:
-    kind, _, name = said.partition(":")
+def _named_origin(text: str) -> OutsideOrigin:
+    kind, _, name = text.partition(":")
     if kind not in set(OriginKind) or not name:
         raise click.BadParameter(f"must be KIND:NAME; KIND is one of {', '.join(OriginKind)}", param_hint="--origin")
     return valid_value(OutsideOrigin, kind=kind, name=name)

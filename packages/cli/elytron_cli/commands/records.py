@@ -52,10 +52,10 @@ def records_group() -> None:
 @_EXPECT
 @dry_run_option()
 @common_options
-def put_command(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> int | None:
+def put_command(*, namespace: str, value: str, dry_run: bool, **options: Any) -> int | None:
     """Store the JSON VALUE under NAMESPACE and KEY."""
     stored = _json_value(value, field="VALUE")
-    request = RecordPutRequest(namespace=namespace_parts(namespace), value=stored, dry_run=dry_run, **asked)
+    request = RecordPutRequest(namespace=namespace_parts(namespace), value=stored, dry_run=dry_run, **options)
     return answer_request(request, tables_records.show_stored_record, when_missing=storing_missing(dry_run=dry_run))
 
 
@@ -78,11 +78,11 @@ def get_command(*, namespace: str, key: str, include_private: bool) -> int | Non
 @dry_run_option()
 @yes_option
 @common_options
-def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **asked: Any) -> int | None:
+def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **options: Any) -> int | None:
     """Delete the record at NAMESPACE and KEY; `elytron erase` with its id also removes its history."""
     if not dry_run:
         confirm_question(f"Delete the record {key!r}?", yes=yes)
-    request = RecordDeleteRequest(namespace=namespace_parts(namespace), key=key, dry_run=dry_run, **asked)
+    request = RecordDeleteRequest(namespace=namespace_parts(namespace), key=key, dry_run=dry_run, **options)
     return answer_request(request, tables_records.show_deleted_record)
 
 
@@ -94,13 +94,13 @@ def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **aske
 @_OFFSET
 @private_option
 @common_options
-def search_command(*, namespace: str, where: str, **asked: Any) -> int | None:
+def search_command(*, namespace: str, where: str, **options: Any) -> int | None:
     """Search the records whose namespace begins with NAMESPACE."""
     nested = _json_value(where, field="--where")
     if not isinstance(nested, dict):
         raise InvalidInput(field="--where", problem="is not a JSON object")
     conditions = where_from(cast("dict[str, Any]", nested))
-    request = RecordSearchRequest(namespace=namespace_parts(namespace), where=conditions, **asked)
+    request = RecordSearchRequest(namespace=namespace_parts(namespace), where=conditions, **options)
     return answer_request(request, tables_records.show_found_records)
 
 
@@ -111,10 +111,10 @@ def search_command(*, namespace: str, where: str, **asked: Any) -> int | None:
 @_OFFSET
 @private_option
 @common_options
-def namespaces_command(*, prefix: str, **asked: Any) -> int | None:
+def namespaces_command(*, prefix: str, **options: Any) -> int | None:
     """List the namespaces that begin with PREFIX, with the number of records in each."""
     return answer_request(
-        RecordNamespaceListRequest(prefix=namespace_parts(prefix), **asked), tables_records.record_table
+        RecordNamespaceListRequest(prefix=namespace_parts(prefix), **options), tables_records.record_table
     )
 
 

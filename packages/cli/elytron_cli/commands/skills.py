@@ -59,9 +59,9 @@ def skills_group() -> None:
 @click.option("--retired", "include_retired", is_flag=True, help="Include retired skills.")
 @limit_option("Maximum number of skills.")
 @common_options
-def list_skills(**asked: Any) -> int | None:
+def list_skills(**options: Any) -> int | None:
     """List learned skills, active and good ones first, or those that contain the words of QUERY."""
-    return answer_request(RuntimeSkillListRequest(**asked), tables_skills.skill_table)
+    return answer_request(RuntimeSkillListRequest(**options), tables_skills.skill_table)
 
 
 @skills_group.command("show")
@@ -146,10 +146,10 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
 @click.option("--outcome", type=OneOf(ReuseOutcome), required=True, help="Outcome of using the skills.")
 @click.option("--note", default="", metavar="TEXT", help="Comment on the outcome.")
 @common_options
-def outcome_command(*, names: Sequence[str], **asked: Any) -> int | None:
+def outcome_command(*, names: Sequence[str], **options: Any) -> int | None:
     """Record the outcome of the skills NAMES: a mismatch requests a revision, a success withdraws the request."""
     return answer_request(
-        RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), **asked), tables_skills.show_reused_skills
+        RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), **options), tables_skills.show_reused_skills
     )
 
 

@@ -13,6 +13,6 @@ from elytron_cli.terminal.output import CommandOutput
 @common_options
 def version_command() -> None:
     """Print the version."""
-    found = version_of("elytron")
+    version = version_of("elytron")
     out = CommandOutput(as_json(click.get_current_context()))
-    click.echo(json.dumps({"version": found}) if out.is_json else f"elytron {found}")
+    click.echo(json.dumps({"version": version}) if out.is_json else f"elytron {version}")

@@ -25,9 +25,9 @@ def _keep_option(context: click.Context, parameter: click.Parameter, value: Any)
         context.meta[f"{_META}{parameter.name}"] = value
 
 
-def _named_option(name: str, what: str, told: str) -> Callable[[Body], Body]:
+def _named_option(name: str, what: str, help_text: str) -> Callable[[Body], Body]:
     spelt = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
-    return click.option(*spelt, metavar=what, callback=_keep_option, expose_value=False, help=told)
+    return click.option(*spelt, metavar=what, callback=_keep_option, expose_value=False, help=help_text)
 
 
 class PageCommand(click.Command):
@@ -81,25 +81,25 @@ def _with_options(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
 
 def global_options(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
-    found = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    values = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
+    return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
 def as_json(context: click.Context, /) -> bool | None:
     """Return what was said of JSON, or None."""
-    said = context.meta.get(f"{_META}json")
-    return said if isinstance(said, bool) else None
+    choice = context.meta.get(f"{_META}json")
+    return choice if isinstance(choice, bool) else None
 
 
 def json_choice(arguments: Sequence[str], /) -> bool | None:
     """Return what `arguments` say of JSON, also where they cannot be parsed."""
-    said = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
-    return said[-1] if said else None
+    choices = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
+    return choices[-1] if choices else None
 
 
-def limit_option(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
+def limit_option(help_text: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
     """Give a command `--limit`, from 1 to `most`."""
-    return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
+    return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=help_text)
 
 
 class OneOf(click.Choice[Word]):
@@ -113,14 +113,14 @@ class OneOf(click.Choice[Word]):
         return str(choice)
 
 
-def choice_option(name: str, usual: StrEnum, told: str, /) -> Callable[[Body], Body]:
+def choice_option(name: str, usual: StrEnum, help_text: str, /) -> Callable[[Body], Body]:
     """Give a command an option for one of the words of which `usual` is the default."""
-    return click.option(name, type=OneOf(type(usual)), default=usual.value, show_default=True, help=told)
+    return click.option(name, type=OneOf(type(usual)), default=usual.value, show_default=True, help=help_text)
 
 
-def time_option(name: str, told: str, /) -> Callable[[Body], Body]:
+def time_option(name: str, help_text: str, /) -> Callable[[Body], Body]:
     """Give a command an option for a time, in ISO 8601 or in words; standard error says how words were read."""
-    return click.option(name, metavar="WHEN", callback=_parse_instant, help=told)
+    return click.option(name, metavar="WHEN", callback=_parse_instant, help=help_text)
 
 
 def _parse_instant(_context: click.Context, parameter: click.Parameter, value: str | None) -> Instant | None:
@@ -132,33 +132,35 @@ def _parse_instant(_context: click.Context, parameter: click.Parameter, value: s
     except InvalidInput:
         if value.lstrip("+-")[:1].isdigit() and value[-1:].isdigit():
             raise  # a number, or a timestamp with a mistake in it, which is not to be guessed
-        found = read_words_of_time(value)
-        if found is None:
+        moment = read_words_of_time(value)
+        if moment is None:
             raise
-        click.echo(f"{name}: read as {format_instant(found)}", err=True)
-        return found
+        click.echo(f"{name}: read as {format_instant(moment)}", err=True)
+        return moment
 
 
-def dry_run_option(told: str = "Show what would be done without doing it.", /) -> Callable[[Body], Body]:
+def dry_run_option(help_text: str = "Show what would be done without doing it.", /) -> Callable[[Body], Body]:
     """Give a command that changes something `--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help=told)
+    return click.option("--dry-run", is_flag=True, help=help_text)
 
 
-def reason_option(told: str = "Reason, recorded in the history.", /) -> Callable[[Body], Body]:
+def reason_option(help_text: str = "Reason, recorded in the history.", /) -> Callable[[Body], Body]:
     """Give a command `--reason`."""
-    return click.option("--reason", default="", metavar="TEXT", help=told)
+    return click.option("--reason", default="", metavar="TEXT", help=help_text)
 
 
-def size_option(usual: int, told: str, /) -> Callable[[Body], Body]:
+def size_option(usual: int, help_text: str, /) -> Callable[[Body], Body]:
     """Give a command that makes a block `--max-chars`."""
     most = click.IntRange(0, limits.PROJECTION_CHARS_MAX)
-    return click.option("--max-chars", "--max-len", "max_chars", type=most, default=usual, show_default=True, help=told)
+    return click.option(
+        "--max-chars", "--max-len", "max_chars", type=most, default=usual, show_default=True, help=help_text
+    )
 
 
-def page_options(told: str, /) -> Callable[[Body], Body]:
+def page_options(help_text: str, /) -> Callable[[Body], Body]:
     """Give a command that lists pages `--limit` and `--cursor`."""
     cursor = click.option("--cursor", metavar="CURSOR", help="Cursor of the next page, from the previous page.")
-    return lambda body: limit_option(told)(cursor(body))
+    return lambda body: limit_option(help_text)(cursor(body))
 
 
 def force_option(body: Body) -> Body:
@@ -199,11 +201,11 @@ def read_words_of_time(text: str, /, *, now: datetime | None = None) -> Instant 
         "PREFER_DATES_FROM": "past",
         "RELATIVE_BASE": (now or datetime.now(UTC)).replace(tzinfo=None),
     }
-    found = DateDataParser(settings=settings).get_date_data(text)
-    if found.date_obj is None:
+    date_data = DateDataParser(settings=settings).get_date_data(text)
+    if date_data.date_obj is None:
         return None
-    at = found.date_obj
-    if found.period != "time":
+    at = date_data.date_obj
+    if date_data.period != "time":
         at = at.replace(hour=0, minute=0, second=0, microsecond=0)
     try:
         return instant(at)

@@ -72,7 +72,7 @@ def listening_options(port: int, /) -> Callable[[Body], Body]:
     )
 
 
-def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
+def logging_options(usual: str, help_text: str, /) -> Callable[[Body], Body]:
     """Give a server the options that say how it logs, from the level `usual` on without them."""
     levels = click.Choice(["debug", "info", "warning", "error"])
     return several_options(
@@ -82,7 +82,7 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
             type=click.Choice(["console", "json"]),
             help="Log format. [default: console at a terminal]",
         ),
-        click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
+        click.option("--log-level", type=levels, default=usual, show_default=True, help=help_text),
     )
 
 
@@ -225,31 +225,31 @@ class NamedLimits:
         return name, number
 
 
-def run_budget(given: Sequence[tuple[str, Any]], /) -> "RunBudget":
+def run_budget(pairs: Sequence[tuple[str, Any]], /) -> "RunBudget":
     """Return the budget of a turn."""
     from elytron_agent.runs.settings import RunBudget
 
-    return RunBudget(**{_field_name(name): number for name, number in given})
+    return RunBudget(**{_field_name(name): number for name, number in pairs})
 
 
-def rag_settings(given: Sequence[tuple[str, Any]], /, *, is_off: bool) -> "RagSettings":
+def rag_settings(pairs: Sequence[tuple[str, Any]], /, *, is_off: bool) -> "RagSettings":
     """Return the settings of embeddings."""
     from elytron_agent.rag.rag_surfaces import RagSettings
 
     usual = RagSettings(is_off=is_off)
-    known = dict(given)
-    if "cache-seconds" in known:
-        known["cache-seconds"] = round(known["cache-seconds"] * 1000)
+    values = dict(pairs)
+    if "cache-seconds" in values:
+        values["cache-seconds"] = round(values["cache-seconds"] * 1000)
     return replace(
         usual,
-        quotas=replace(usual.quotas, **{_field_name(name): known[name] for name in _QUOTAS if name in known}),
-        cache=replace(usual.cache, **_renamed_limits(_CACHE, known)),
-        alerts=replace(usual.alerts, **_renamed_limits(_ALERTS, known)),
+        quotas=replace(usual.quotas, **{_field_name(name): values[name] for name in _QUOTAS if name in values}),
+        cache=replace(usual.cache, **_renamed_limits(_CACHE, values)),
+        alerts=replace(usual.alerts, **_renamed_limits(_ALERTS, values)),
     )
 
 
-def _renamed_limits(names: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: known[name] for name, field in names.items() if name in known}
+def _renamed_limits(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: values[name] for name, field in names.items() if name in values}
 
 
 def _field_name(name: str) -> str:

@@ -59,10 +59,10 @@ def standard_input(limit: int, /) -> bytes:
     return data
 
 
-def spoken_text(given: str, /) -> str:
-    """Return the text of a message: `given`, or for "-" that of standard input. Raises PayloadTooLarge."""
-    if given != "-":
-        return given
+def spoken_text(text: str, /) -> str:
+    """Return the text of a message: `text`, or for "-" that of standard input. Raises PayloadTooLarge."""
+    if text != "-":
+        return text
     try:
         return standard_input(limits.MESSAGE_CHARS * 4).decode("utf-8").strip()
     except UnicodeDecodeError:
@@ -226,7 +226,7 @@ class _ProfileChoice(OneOf[ProfileName]):
         return super().normalize_choice(choice, ctx).removeprefix("profile-")
 
 
-def profile_option(told: str, /) -> Callable[[Body], Body]:
+def profile_option(help_text: str, /) -> Callable[[Body], Body]:
     """Give a command a `--profile` of its own."""
     usual = ProfileName.SERVER_DEV_FULL.value
-    return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=told)
+    return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=help_text)

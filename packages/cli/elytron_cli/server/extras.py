@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 def profile_allows(context: "OperationContext", entry: str, /) -> bool:
     """True if the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
-    found: CapabilityState = getattr(catalog_of(context).entry, entry)
-    return found.profile_allows and found.privacy_permits
+    capability: CapabilityState = getattr(catalog_of(context).entry, entry)
+    return capability.profile_allows and capability.privacy_permits
 
 
 def require_entry(context: "OperationContext", entry: str, /) -> None:
@@ -115,7 +115,7 @@ class SurfacesBeside:
 
 
 @asynccontextmanager
-async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> AsyncGenerator[SurfacesBeside]:
+async def surfaces_beside(runtime: MemoryRuntime, surfaces: WantedSurfaces, /) -> AsyncGenerator[SurfacesBeside]:
     """Give the surfaces beside the operations of `runtime` while it is served.
 
     Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
@@ -128,26 +128,28 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
 
     require_entry(runtime.context, "http_server")
     async with AsyncExitStack() as stack:
-        gateway = await _opened_gateway(runtime, wanted, stack)
-        if wanted.work:
+        gateway = await _opened_gateway(runtime, surfaces, stack)
+        if surfaces.work:
             worker = JobWorker(runtime.context, kinds=frozenset({MAINTENANCE}))
             worker.start()
             stack.push_async_callback(worker.stop)
-        shared = (store_surfaces,) if wanted.share_store else ()
-        nodes = (_node_family(runtime, wanted.node_url),) if wanted.node_url is not None else ()
-        spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
-        models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
-        agents = _agent_families(wanted)
-        embeddings = _embedding_families(runtime, wanted)
+        shared = (store_surfaces,) if surfaces.share_store else ()
+        nodes = (_node_family(runtime, surfaces.node_url),) if surfaces.node_url is not None else ()
+        spoken_protocols = [
+            protocol for protocol in _spoken_protocols(surfaces) if profile_allows(runtime.context, protocol.entry)
+        ]
+        models = (llm_surfaces(surfaces.llm),) if surfaces.llm is not None else ()
+        agents = _agent_families(surfaces)
+        embeddings = _embedding_families(runtime, surfaces)
         protocols = (
             *("http", "websocket", "sse"),
-            *(found.name for found in spoken),
+            *(protocol.name for protocol in spoken_protocols),
             *(("llm",) if models else ()),
             *(("agent",) if agents else ()),
             *(("rag",) if embeddings else ()),
         )
-        console = (_console_family(wanted.console, protocols, *agents),) if wanted.console is not None else ()
-        entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
+        console = (_console_family(surfaces.console, protocols, *agents),) if surfaces.console is not None else ()
+        entries = {"http_server", "wss_server", "webhook_receiver", *(protocol.entry for protocol in spoken_protocols)}
         if models:
             require_entry(runtime.context, "llm_gateway")
             entries.add("llm_gateway")
@@ -157,7 +159,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
             further=(
                 gateway_surfaces(gateway),
                 secret_surfaces,
-                *(found.family for found in spoken),
+                *(protocol.family for protocol in spoken_protocols),
                 *_missing_families(),
                 *models,
                 *agents,
@@ -171,7 +173,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         )
 
 
-async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack: AsyncExitStack) -> "MemoryGateway":
+async def _opened_gateway(runtime: MemoryRuntime, surfaces: WantedSurfaces, stack: AsyncExitStack) -> "MemoryGateway":
     """Return the gateway, whose upstream `stack` closes."""
     from elytron_gateway.extraction.file_text import readable_types
     from elytron_gateway.resources import AllowedSources
@@ -179,14 +181,16 @@ async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack:
     from elytron_gateway.upstream.everos import EverOsUpstream
 
     there = None
-    if wanted.upstream is not None:
-        there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
+    if surfaces.upstream is not None:
+        there = EverOsUpstream(surfaces.upstream, clock=runtime.context.clock)
         stack.push_async_callback(there.close)
     options = GatewayOptions(
-        allowed=AllowedSources(frozenset(wanted.hosts), wanted.folders),
-        resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
-        resource_types=_media_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
-        quota=QuotaSettings(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
+        allowed=AllowedSources(frozenset(surfaces.hosts), surfaces.folders),
+        resource_bytes=surfaces.upload_bytes or gateway_limits.RESOURCE_BYTES,
+        resource_types=_media_types(
+            surfaces.types, readable_types(reads_media=there is not None and there.reads_media)
+        ),
+        quota=QuotaSettings(messages=surfaces.quota_messages, resource_bytes=surfaces.quota_bytes),
     )
     gateway = MemoryGateway(runtime, upstream=there, options=options)
     if there is not None:
@@ -208,13 +212,13 @@ def _console_family(host: ConsoleHost, protocols: tuple[str, ...], agents: "Fami
     return console_surfaces(replace(host, protocols=protocols, agents=agents))
 
 
-def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
+def _agent_families(surfaces: WantedSurfaces) -> "tuple[Family, ...]":
     """Return the family of the agent's routes, if there is to be one."""
-    if wanted.agent is None:
+    if surfaces.agent is None:
         return ()
     from elytron_agent.service.surfaces import agent_surfaces
 
-    family = agent_surfaces(wanted.agent)
+    family = agent_surfaces(surfaces.agent)
 
     @cache
     def once(entrance: "CallerEntrance") -> "tuple[Surface, ...]":
@@ -223,21 +227,21 @@ def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
     return (once,)
 
 
-def _embedding_families(runtime: MemoryRuntime, wanted: WantedSurfaces) -> "tuple[Family, ...]":
+def _embedding_families(runtime: MemoryRuntime, surfaces: WantedSurfaces) -> "tuple[Family, ...]":
     """Return the family of the routes of embeddings, if there is an embedder or an agent."""
-    if wanted.agent is None and runtime.context.encoders.wanted is None:
+    if surfaces.agent is None and runtime.context.encoders.wanted is None:
         return ()
     from elytron_agent.rag.rag_surfaces import rag_surfaces
 
-    return (rag_surfaces(wanted.rag),)
+    return (rag_surfaces(surfaces.rag),)
 
 
-def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
+def _media_types(types: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
     """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
-    if not readable.issuperset(asked):
+    if not readable.issuperset(types):
         problem = f"is not a readable type; choose from {', '.join(sorted(readable))}"
         raise InvalidInput(field="--resource-type", problem=problem)
-    return frozenset(asked)
+    return frozenset(types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,20 +253,24 @@ class _SpokenProtocol:
     family: "Family"
 
 
-def _spoken_protocols(wanted: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
+def _spoken_protocols(surfaces: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
     mcp = (
-        (_SpokenProtocol("mcp", "mcp_server", mcp_surfaces(frozenset(wanted.tools), is_private=wanted.mcp_private)),)
+        (
+            _SpokenProtocol(
+                "mcp", "mcp_server", mcp_surfaces(frozenset(surfaces.tools), is_private=surfaces.mcp_private)
+            ),
+        )
         if speaks_mcp()
         else ()
     )
-    a2a = (_SpokenProtocol("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
+    a2a = (_SpokenProtocol("a2a", "a2a_bridge", a2a_surfaces(surfaces.public_url)),) if speaks_a2a() else ()
     return (*mcp, *a2a)
 
 
 def _missing_families() -> "tuple[Family, ...]":
     """Return the families that say, at the path of a protocol, which extra of the installation it needs."""
-    needed = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
-    return tuple(_missing_family(path, extra, purpose) for path, extra, purpose, is_there in needed if not is_there)
+    extras = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
+    return tuple(_missing_family(path, extra, purpose) for path, extra, purpose, is_there in extras if not is_there)
 
 
 def _missing_family(path: str, extra: str, purpose: str) -> "Family":
@@ -343,12 +351,12 @@ class FileModelSettings:
 
     def read(self) -> ModelConfig:
         """Return the models in use, and the settings of the next start."""
-        found = models_in_use(self._runtime.context.models)
-        written = file_settings(self._file)
+        models = models_in_use(self._runtime.context.models)
+        file_values = file_settings(self._file)
         return ModelConfig(
-            embedder=_model_setting("embedder", found.embedder.in_use, self._settings.embedder, written),
+            embedder=_model_setting("embedder", models.embedder.in_use, self._settings.embedder, file_values),
             language_model=_model_setting(
-                "language_model", found.language_model.in_use, self._settings.language_model, written
+                "language_model", models.language_model.in_use, self._settings.language_model, file_values
             ),
             file=FILE,
             note=(
@@ -364,21 +372,23 @@ class FileModelSettings:
         Raises InvalidInput for a model that is none, PermissionRefused for a setting that an option or a variable
         gives, StoreUnavailable if the file cannot be written.
         """
-        wanted = {name: text.strip() for name, text in change if text is not None}
-        for name, text in wanted.items():
-            found: FoundSetting | None = getattr(self._settings, name)
-            if found is not None and found.origin != FILE:
-                raise PermissionRefused(f"{name} is set by {found.origin}, which overrides {FILE}: change it there")
+        new_settings = {name: text.strip() for name, text in change if text is not None}
+        for name, text in new_settings.items():
+            setting: FoundSetting | None = getattr(self._settings, name)
+            if setting is not None and setting.origin != FILE:
+                raise PermissionRefused(f"{name} is set by {setting.origin}, which overrides {FILE}: change it there")
             if text:
                 _require_model(name, text)
-        if wanted:
-            _write_settings(self._file, wanted)
+        if new_settings:
+            _write_settings(self._file, new_settings)
 
 
-def _model_setting(name: str, in_use: str | None, found: FoundSetting | None, written: dict[str, str]) -> ModelSetting:
-    if found is not None and found.origin != FILE:
-        return ModelSetting(in_use=in_use, setting=found.shown, origin=found.origin)
-    text = written.get(name)
+def _model_setting(
+    name: str, in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
+) -> ModelSetting:
+    if setting is not None and setting.origin != FILE:
+        return ModelSetting(in_use=in_use, setting=setting.shown, origin=setting.origin)
+    text = file_values.get(name)
     return ModelSetting(
         in_use=in_use,
         setting=FoundSetting(text, FILE).shown if text is not None else None,
@@ -405,11 +415,11 @@ def _require_model(name: str, text: str) -> None:
         raise InvalidInput(field=name, problem=f"does not name an available embedder: {error.message}") from None
 
 
-def _write_settings(file: Path, wanted: dict[str, str]) -> None:
+def _write_settings(file: Path, settings: dict[str, str]) -> None:
     """Put the settings into the file, whole or not at all; its other lines stay. An empty text takes one out."""
     try:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        for name, text in wanted.items():
+        for name, text in settings.items():
             lines = [line for line in lines if not re.match(rf"\s*{name}\s*=", line)]
             if text:
                 lines.append(f'{name} = "{text}"')

@@ -38,14 +38,14 @@ def require_workers(store: str, /) -> None:
 
 def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: bool) -> list[str]:
     """Return the arguments of a worker for those of the server; the first alone makes the operator's key."""
-    kept: list[str] = []
+    options: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         if argument == "--workers":
             next(rest, None)
         elif not argument.startswith("--workers=") and (is_first or argument != "--operator-key"):
-            kept.append(argument)
-    return [*kept, "--listen-fd", str(descriptor), "--json"]
+            options.append(argument)
+    return [*options, "--listen-fd", str(descriptor), "--json"]
 
 
 class WorkerGroup:
@@ -78,8 +78,8 @@ class WorkerGroup:
                 # It ended before it listened, so that even its 0 is no success.
                 return await first.wait() or 1
             others = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
-            for worker, found in others:
-                if found is None:
+            for worker, worker_report in others:
+                if worker_report is None:
                     return await worker.wait() or 1
             ready(report, self.processes)
             return await self._watch()
@@ -102,10 +102,10 @@ class WorkerGroup:
         ending = asyncio.create_task(self._ending.wait())
         try:
             while True:
-                done, _ = await asyncio.wait({ending, *self._running}, return_when=asyncio.FIRST_COMPLETED)
-                if ending in done:
+                finished_tasks, _ = await asyncio.wait({ending, *self._running}, return_when=asyncio.FIRST_COMPLETED)
+                if ending in finished_tasks:
                     return 0
-                for task in [one for one in self._running if one in done]:
+                for task in [one for one in self._running if one in finished_tasks]:
                     del self._running[task]
                     code = task.result()
                     if code == 0 or time.monotonic() - began.pop(task, 0.0) < _STEADY_S:
@@ -125,8 +125,8 @@ class WorkerGroup:
                 worker.terminate()
         if not self._running:
             return
-        _, left = await asyncio.wait(self._running, timeout=limits.SHUTDOWN_S + _ENDING_S)
-        for task in left:
+        _, running_tasks = await asyncio.wait(self._running, timeout=limits.SHUTDOWN_S + _ENDING_S)
+        for task in running_tasks:
             self._running[task].kill()
         await asyncio.gather(*self._running)
 

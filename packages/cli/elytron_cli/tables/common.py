@@ -77,17 +77,17 @@ def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
     return "█" * filled + "·" * (cells - filled)
 
 
-def show_hits(console: "Console", found: Sequence[RecallHit], /) -> None:
+def show_hits(console: "Console", hits: Sequence[RecallHit], /) -> None:
     """Show memories best first, with date, speaker, score, text and id."""
-    rows = [((hit_time(hit), _hit_speaker(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
+    rows = [((hit_time(hit), _hit_speaker(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in hits]
     known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",))
 
 
-def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
+def marked_hits(console: "Console", hits: Sequence[RecallHit], marks: Sequence[str], /) -> None:
     """Show memories best first, a mark before each, with date, speaker, score and text."""
     rows = (
         (mark, hit_time(hit), _hit_speaker(hit), f"{hit.score:.3f}", hit.text)
-        for mark, hit in zip(marks, found, strict=True)
+        for mark, hit in zip(marks, hits, strict=True)
     )
     show_table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
 
@@ -113,12 +113,12 @@ def show_projection(console: "Console", report: MemoryProjectionReport, /, *, ex
 
 def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show a bar for the whole block and one for each part of it."""
-    used = len(report.system_memory_block)
-    parts = [("block", used, report.budget, "", "")]
+    chars = len(report.system_memory_block)
+    parts = [("block", chars, report.budget, "", "")]
     parts += [(part.name, part.chars, part.budget, len(part.included), len(part.dropped)) for part in report.sections]
     rows = (
-        (name, f"{used}/{room}", share_bar(used / room if room else 0.0), *counts)
-        for name, used, room, *counts in parts
+        (name, f"{chars}/{room}", share_bar(chars / room if room else 0.0), *counts)
+        for name, chars, room, *counts in parts
     )
     columns = ("part", "characters", "", "shown", "omitted")
     show_table(console, columns, rows, numbers=("characters", "shown", "omitted"))
@@ -169,8 +169,8 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
         for other in one.remaining:
             console.print(f"another version remains, for another period: {safe_line(other)}", soft_wrap=True)
     for layer in report.layers:
-        told = f"{layer.place.value}: {layer.state.value.replace('_', ' ')}"
-        console.print(f"{told} ({layer.reason})" if layer.reason else told, soft_wrap=True)
+        line = f"{layer.place.value}: {layer.state.value.replace('_', ' ')}"
+        console.print(f"{line} ({layer.reason})" if layer.reason else line, soft_wrap=True)
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
@@ -233,10 +233,10 @@ def show_losses(console: "Console", losses: Sequence[SpaceLoss], /, *, acknowled
 
 def show_check(console: "Console", checked: StoreCheck, /) -> None:
     """Show what reading the whole store found, and what a repair did about it."""
-    seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
+    counts = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
     is_damaged = bool(checked.problems) and not checked.repaired
     state = "DAMAGED" if is_damaged else "repaired" if checked.problems else "LOSSY" if checked.losses else "sound"
-    console.print(f"store: {state}; {seen}")
+    console.print(f"store: {state}; {counts}")
     if checked.losses:
         console.print(f"  unacknowledged losses: {checked.losses}")
     for problem in checked.problems:
@@ -250,8 +250,8 @@ def _vectors_text(report: MemoryInspectionReport) -> str:
         return ""
     lacking = f"{report.unembedded_units} without vectors" if report.unembedded_units else ""
     stale = f"{lacking} ({report.stale_units} of them have vectors of another model)" if report.stale_units else lacking
-    made = (f"{count} by {safe_line(model)}" for model, count in report.embedded_units.items())
-    return ", ".join(filter(None, (*made, stale)))
+    counts = (f"{count} by {safe_line(model)}" for model, count in report.embedded_units.items())
+    return ", ".join(filter(None, (*counts, stale)))
 
 
 _ERASURES = {
@@ -265,8 +265,8 @@ def promises_text(store: StoreCapabilities, /) -> str:
     """Return what a store can promise, in words."""
     durability = "durable" if store.durable else "lost when closed"
     writers = "single writer" if store.single_writer else "multiple writers"
-    left = _ERASURES[store.erasure]
-    return ", ".join((durability, writers, left, *(["sealed"] if store.sealed else [])))
+    erasure = _ERASURES[store.erasure]
+    return ", ".join((durability, writers, erasure, *(["sealed"] if store.sealed else [])))
 
 
 def account_text(account: JournalAccount, /) -> str:
@@ -343,11 +343,11 @@ def known_by_id(
     is_wide = console.width >= _WIDE
 
     def cells(row: Sequence[object], name: str) -> tuple[object, ...]:
-        known = Text(safe_text(name), style="dim")
-        return (*row, known) if is_wide else (*row[:-1], Text.assemble(_table_cell(row[-1]), "\n", known))
+        id_text = Text(safe_text(name), style="dim")
+        return (*row, id_text) if is_wide else (*row[:-1], Text.assemble(_table_cell(row[-1]), "\n", id_text))
 
-    shown = (cells(row, name) for row, name in rows)
-    show_table(console, (*columns, "id") if is_wide else columns, shown, numbers=numbers, whole="id", none=none)
+    cell_rows = (cells(row, name) for row, name in rows)
+    show_table(console, (*columns, "id") if is_wide else columns, cell_rows, numbers=numbers, whole="id", none=none)
 
 
 def show_table(
@@ -368,14 +368,14 @@ def show_table(
     from rich import box
     from rich.table import Table
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         justify = "right" if column in numbers else "left"
-        shown.add_column(column, justify=justify, overflow="fold", no_wrap=column == whole)
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column == whole)
     for row in rows:
-        shown.add_row(*map(_table_cell, row))
-    if shown.row_count:
-        console.print(shown)
+        table.add_row(*map(_table_cell, row))
+    if table.row_count:
+        console.print(table)
     elif none:
         console.print(none)
 
@@ -429,11 +429,11 @@ def show_recall(console: "Console", report: MemoryRecallReport, /, *, explain: b
     show_more(console, report.next_cursor)
 
 
-def _show_plain(console: "Console", found: Sequence[RecallHit]) -> None:
-    if not any(hit.before or hit.after for hit in found):
-        show_hits(console, found)
+def _show_plain(console: "Console", hits: Sequence[RecallHit]) -> None:
+    if not any(hit.before or hit.after for hit in hits):
+        show_hits(console, hits)
         return
-    for hit in found:
+    for hit in hits:
         _show_nearby(console, hit.before)
         show_hits(console, (hit,))
         _show_nearby(console, hit.after)
@@ -465,10 +465,10 @@ def _show_nearby(console: "Console", turns: Sequence[NearbyTurn]) -> None:
         )
 
 
-def _show_missing(console: "Console", asked: Sequence[WhyNot]) -> None:
+def _show_missing(console: "Console", absences: Sequence[WhyNot]) -> None:
     rows = (
         (each.id, each.place, f"{each.score:.3f}" if each.score is not None else "", _ABSENCES[each.absence])
-        for each in asked
+        for each in absences
     )
     show_table(console, ("id", "place", "score", "why"), rows, numbers=("place", "score"))
 
@@ -488,9 +488,14 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
     )
     show_table(console, ("turn", "date", "who", "text"), rows, numbers=("turn",))
     audit = report.slice.audit
-    left = f"{audit.redacted_messages} messages, {audit.redacted_host_refs} references"
+    omissions = f"{audit.redacted_messages} messages, {audit.redacted_host_refs} references"
     reasons_told = ", ".join(reason.value for reason in audit.redaction_reasons)
-    rows = [("view", audit.view.value), ("omitted", left), ("because", reasons_told), ("alias", _alias_line(report))]
+    rows = [
+        ("view", audit.view.value),
+        ("omitted", omissions),
+        ("because", reasons_told),
+        ("alias", _alias_line(report)),
+    ]
     show_pairs(console, rows)
     show_more(console, report.next_cursor)
 

@@ -118,10 +118,10 @@ def show_registries(console: "Console", report: AgentToolRegistryListReport, /) 
         for one in report.registries
     )
     show_table(console, ("registry", "namespace", "scope", "tools", "fingerprint"), rows, numbers=("tools",))
-    known = report.report
-    told = f"{known.registries} registries, {known.tools} tools ({known.disabled_tools} disabled)"
-    learned = f"{known.governed_experiences} governed experiences ({known.stale_experiences} stale)"
-    console.print(f"{told}; {learned}, {known.candidate_experiences} candidates", soft_wrap=True)
+    summary = report.report
+    counts = f"{summary.registries} registries, {summary.tools} tools ({summary.disabled_tools} disabled)"
+    learned = f"{summary.governed_experiences} governed experiences ({summary.stale_experiences} stale)"
+    console.print(f"{counts}; {learned}, {summary.candidate_experiences} candidates", soft_wrap=True)
 
 
 def show_registry(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
@@ -138,8 +138,8 @@ def show_registry(console: "Console", report: AgentToolRegistryGetReport, /) -> 
         for tool in report.registry.tools
     )
     show_table(console, ("tool", "version", "schema", "permissions", "risks", ""), rows)
-    told = f"{safe_line(report.registry.registry_id)}  {report.registry.fingerprint}"
-    console.print(f"{told}  registered {minute_text(report.registered_at)}", soft_wrap=True)
+    line = f"{safe_line(report.registry.registry_id)}  {report.registry.fingerprint}"
+    console.print(f"{line}  registered {minute_text(report.registered_at)}", soft_wrap=True)
 
 
 def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> None:
@@ -147,8 +147,8 @@ def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /
     if not report.accepted:
         console.print(f"refused: {report.reason} ({report.fingerprint})", soft_wrap=True)
         return
-    told = "registered" if report.changed else "unchanged"
-    console.print(f"{told}  {safe_line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
+    outcome = "registered" if report.changed else "unchanged"
+    console.print(f"{outcome}  {safe_line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
 
 
 def show_registry_deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:

@@ -166,8 +166,8 @@ def _show_rules(console: "Console", learning: LearningRules) -> None:
 
 def show_stored_record(console: "Console", report: RecordPutReport, /) -> None:
     """Show what became of a put."""
-    told = "stored" if report.changed else "would be stored" if report.dry_run else "unchanged"
-    console.print(f"{told}  version {report.record.version}  {report.record.id}", soft_wrap=True)
+    outcome = "stored" if report.changed else "would be stored" if report.dry_run else "unchanged"
+    console.print(f"{outcome}  version {report.record.version}  {report.record.id}", soft_wrap=True)
 
 
 def record_details(console: "Console", report: RecordGetReport, /) -> None:
@@ -272,8 +272,8 @@ def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /
     elif report.skill is None:
         console.print(f"deleted {safe_line(report.name)}", soft_wrap=True)
     else:
-        told = f"revision {report.skill.revision}, {_skill_state(report.skill)}"
-        console.print(f"changed {safe_line(report.name)}: {told}", soft_wrap=True)
+        state_text = f"revision {report.skill.revision}, {_skill_state(report.skill)}"
+        console.print(f"changed {safe_line(report.name)}: {state_text}", soft_wrap=True)
 
 
 def show_reused_skills(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
@@ -379,8 +379,8 @@ def notes_shown(console: "Console", report: ContinuityReport, /) -> None:
 def snapshot_written(console: "Console", report: ContinuityExportReport, name: str, /) -> None:
     """Show the layers of a snapshot, and the name of its file."""
     layers = ", ".join(layer.value for layer in report.snapshot.manifest.includes) or "nothing"
-    left = f"{report.facts_left} facts and {report.private_left} private ones were not exported"
-    console.print(f"wrote {safe_line(name)}: {layers}; {left}", soft_wrap=True)
+    omissions = f"{report.facts_left} facts and {report.private_left} private ones were not exported"
+    console.print(f"wrote {safe_line(name)}: {layers}; {omissions}", soft_wrap=True)
 
 
 def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> None:

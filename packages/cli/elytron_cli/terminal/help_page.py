@@ -136,30 +136,30 @@ def command_page() -> str:
     for group, commands in GROUPS.items():
         lines += [
             f"{group}:",
-            *(line for name, (_, told) in commands.items() for line in table_rows(name, told, 14)),
+            *(line for name, (_, help_text) in commands.items() for line in table_rows(name, help_text, 14)),
             "",
         ]
-    options = [*((f"{name} {what}", told) for name, what, told in OPTIONS), *FLAGS]
-    lines += ["Options:", *(line for name, told in options for line in table_rows(name, told, _LEFT))]
+    options = [*((f"{name} {what}", help_text) for name, what, help_text in OPTIONS), *FLAGS]
+    lines += ["Options:", *(line for name, help_text in options for line in table_rows(name, help_text, _LEFT))]
     return "\n".join(lines)
 
 
-def table_rows(name: str, told: str, left: int, /) -> list[str]:
+def table_rows(name: str, help_text: str, indent: int, /) -> list[str]:
     """Return the lines of a table's row; a name that is too long for its column has a line of its own."""
-    first, *rest = wrap_text(told, left)
-    if len(name) + 3 > left:
+    first, *rest = wrap_text(help_text, indent)
+    if len(name) + 3 > indent:
         return [f"  {name}", first, *rest]
-    return [f"  {name}".ljust(left) + first.lstrip(), *rest]
+    return [f"  {name}".ljust(indent) + first.lstrip(), *rest]
 
 
-def wrap_text(text: str, left: int, /) -> list[str]:
-    """Return `text` in lines of the page's width, `left` spaces before each."""
+def wrap_text(text: str, indent: int, /) -> list[str]:
+    """Return `text` in lines of the page's width, `indent` spaces before each."""
     lines = [""]
     for word in text.split():
-        if len(lines[-1]) + len(word) + left >= _WIDTH - 1:
+        if len(lines[-1]) + len(word) + indent >= _WIDTH - 1:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
-    return [" " * left + line for line in lines]
+    return [" " * indent + line for line in lines]
 
 
 Page = tuple[str, str]
@@ -193,9 +193,13 @@ def page_of(context: "click.Context", /) -> str:
         lines += [*wrap_text(" ".join(paragraph.split()), 2), ""]
     own = [record for one in command.get_params(context) if (record := option_record(one, context)) is not None]
     parts = {"Commands": list(_listed_subcommands(command, context)), "Options": own}
-    for title, found in parts.items():
-        if found:
-            lines += [f"{title}:", *(line for name, told in found for line in table_rows(name, told, _OWN_LEFT)), ""]
+    for title, entries in parts.items():
+        if entries:
+            lines += [
+                f"{title}:",
+                *(line for name, help_text in entries for line in table_rows(name, help_text, _OWN_LEFT)),
+                "",
+            ]
     if any("--store" in one.opts for one in command.get_params(context)):
         lines += wrap_text(_EVERYWHERE, 0)
     return "\n".join(lines).rstrip()
@@ -216,12 +220,12 @@ def _listed_subcommands(command: "click.Command", context: "click.Context") -> I
 
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            if found is not None and not found.hidden:
-                yield name, found.get_short_help_str(limit=200)
+            subcommand = command.get_command(context, name)
+            if subcommand is not None and not subcommand.hidden:
+                yield name, subcommand.get_short_help_str(limit=200)
 
 
 def _parted_pages(text: str) -> Iterator[Page]:
     for page in text.split(PARTING):
-        words, _, told = page.partition("\n")
-        yield words, told.rstrip("\n")
+        words, _, body = page.partition("\n")
+        yield words, body.rstrip("\n")

@@ -67,12 +67,12 @@ def _with_iso(data: Any) -> Any:
         return [_with_iso(item) for item in cast("list[Any]", data)]
     if not isinstance(data, dict):
         return data
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", data).items():
-        found[name] = _with_iso(value)
+        fields[name] = _with_iso(value)
         if _is_time(name) and isinstance(value, int) and not isinstance(value, bool):
-            found[f"{name}_iso"] = format_instant(Instant(value))
-    return found
+            fields[f"{name}_iso"] = format_instant(Instant(value))
+    return fields
 
 
 def _is_time(name: str) -> bool:
@@ -119,9 +119,9 @@ class CommandOutput:
         """Print what went wrong on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         if as_json:
-            told = rejected.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
-            told["key"] = told.pop("error_key")
-            text = json.dumps({"error": dict(sorted(told.items()))})
+            fields = rejected.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
+            fields["key"] = fields.pop("error_key")
+            text = json.dumps({"error": dict(sorted(fields.items()))})
         else:
             text = _for_terminal(f"elytron: {rejected.reason}")
         print(text, file=sys.stderr)
@@ -154,12 +154,12 @@ class ProgressBar:
     """
 
     def __init__(
-        self, what: str, /, *, unit: Unit, shown: bool, first: str | None = None, unasked: bool = False
+        self, what: str, /, *, unit: Unit, is_visible: bool, first: str | None = None, unasked: bool = False
     ) -> None:
         self._what = what
         self._first = first or what
         self._unit: Unit = unit
-        self._shown = shown and sys.stderr.isatty()
+        self._shown = is_visible and sys.stderr.isatty()
         self._unasked = unasked
         self._running = False
         self._stack = ExitStack()
@@ -190,12 +190,12 @@ class ProgressBar:
         self._task = self._progress.add_task(self._first, total=None)
         self._running = True
 
-    def at(self, done: int, total: int, /) -> None:
-        """Say that `done` of `total` is done."""
+    def at(self, count: int, total: int, /) -> None:
+        """Say that `count` of `total` is done."""
         self._begin()
         if self._running:
-            self._progress.update(self._task, description=self._what, completed=done, total=total)
-        if self._unasked and done == total:
+            self._progress.update(self._task, description=self._what, completed=count, total=total)
+        if self._unasked and count == total:
             self._end()
 
     def _end(self) -> None:

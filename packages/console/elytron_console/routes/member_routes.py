@@ -242,27 +242,27 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
 def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
     """Return the surfaces of learned skills."""
 
-    async def call(request: Request, operation: str, asked: Value) -> Response:
+    async def call(request: Request, operation: str, payload: Value) -> Response:
         answer = await entrance.call(
             principal_of(request.scope),
             transport=CallTransport.CONSOLE,
             operation=operation,
             request_id=request_id_of(request.scope),
-            payload=asked,
+            payload=payload,
         )
         return render_answer(answer)
 
-    async def sent(request: Request, model: type[Value]) -> dict[str, object]:
+    async def body_fields(request: Request, model: type[Value]) -> dict[str, object]:
         require_json(request.headers)
         body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
-        given = envelope.decode_as(model, body)
-        return {name: value for name, value in given if value is not None}
+        body_value = envelope.decode_as(model, body)
+        return {name: value for name, value in body_value if value is not None}
 
     def place(request: Request) -> dict[str, object]:
         scope = query_scope(request.query_params)
         return {"scope": scope} if scope is not None else {}
 
-    def named(request: Request) -> dict[str, object]:
+    def fields(request: Request) -> dict[str, object]:
         return {"name": request.path_params["name"], **place(request)}
 
     async def listed(request: Request) -> Response:
@@ -272,18 +272,20 @@ def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[S
         )
 
     async def one(request: Request) -> Response:
-        return await call(request, "get_runtime_skill", _build_request(RuntimeSkillDetailRequest, named(request)))
+        return await call(request, "get_runtime_skill", _build_request(RuntimeSkillDetailRequest, fields(request)))
 
     async def edited(request: Request) -> Response:
-        asked = _build_request(RuntimeSkillEditRequest, named(request) | await sent(request, SkillEdit))
-        return await call(request, "edit_runtime_skill", asked)
+        payload = _build_request(RuntimeSkillEditRequest, fields(request) | await body_fields(request, SkillEdit))
+        return await call(request, "edit_runtime_skill", payload)
 
     async def switched(request: Request) -> Response:
-        asked = _build_request(RuntimeSkillSetEnabledRequest, named(request) | await sent(request, SkillSwitch))
-        return await call(request, "set_runtime_skill_enabled", asked)
+        payload = _build_request(
+            RuntimeSkillSetEnabledRequest, fields(request) | await body_fields(request, SkillSwitch)
+        )
+        return await call(request, "set_runtime_skill_enabled", payload)
 
     async def deleted(request: Request) -> Response:
-        return await call(request, "delete_runtime_skill", _build_request(RuntimeSkillDeleteRequest, named(request)))
+        return await call(request, "delete_runtime_skill", _build_request(RuntimeSkillDeleteRequest, fields(request)))
 
     at, change = "/skills/{name}", RuntimeSkillMutationReport
     enabling = _describe_skill("enable", "Enable or disable a skill.", change, SkillSwitch)
@@ -305,18 +307,18 @@ def _describe_route(name: str, summary: str, **more: object) -> SurfaceDescripti
 
 
 def _describe_skill(
-    name: str, summary: str, given: type[Value], taken: type[Value] | None = None
+    name: str, summary: str, answer: type[Value], accepts: type[Value] | None = None
 ) -> SurfaceDescription:
-    return SurfaceDescription(f"console_skill_{name}", summary, taken, given, (), ("space",), group=GROUP)
+    return SurfaceDescription(f"console_skill_{name}", summary, accepts, answer, (), ("space",), group=GROUP)
 
 
-def _whole_number(given: str | None, field: str, *, least: int, most: int) -> int | None:
-    if given is None:
+def _whole_number(text: str | None, field: str, *, least: int, most: int) -> int | None:
+    if text is None:
         return None
     # `int` would take digits of other scripts, and refuses very long numbers by an error of its own.
-    if not given.isascii() or not given.isdecimal() or len(given) > 16 or not least <= int(given) <= most:
+    if not text.isascii() or not text.isdecimal() or len(text) > 16 or not least <= int(text) <= most:
         raise InvalidInput(field=field, problem=f"must be a number from {least} to {most}")
-    return int(given)
+    return int(text)
 
 
 async def _session_report(
@@ -327,9 +329,9 @@ async def _session_report(
     spaces: list[str] = [principal.space] if principal.space is not None else []
     clipped = False
     if is_operator:
-        found = await context.store.spaces(limit=limits.SPACES_COUNTED)
-        spaces = [name for name in found if not is_reserved(name)]
-        clipped = len(found) == limits.SPACES_COUNTED
+        space_names = await context.store.spaces(limit=limits.SPACES_COUNTED)
+        spaces = [name for name in space_names if not is_reserved(name)]
+        clipped = len(space_names) == limits.SPACES_COUNTED
     scope = context.default_scope
     usual = scope.space if scope is not None and is_operator else None
     # The store lists the spaces that hold anything: where one alone does, it is the one to show.
@@ -393,9 +395,9 @@ _PRESENCE: Final = SurfaceDescription(
 def agent_page_surfaces(door: ConsoleDoor, journal: JournalReader, agents: Iterable[Surface], /) -> Iterable[Surface]:
     """Yield the surfaces of `agents` that the page asks, behind the console's door."""
     for surface in agents:
-        told, path = surface.told, surface.path.removeprefix(_ROOT)
-        if told is not None and any((method, path) in _SHOWN for method in surface.methods):
-            described = replace(told, name=f"console_{told.name}", query=("space", *told.query), group=GROUP)
+        about, path = surface.told, surface.path.removeprefix(_ROOT)
+        if about is not None and any((method, path) in _SHOWN for method in surface.methods):
+            described = replace(about, name=f"console_{about.name}", query=("space", *about.query), group=GROUP)
             (method,) = surface.methods
             handler = _AgentHandler(surface.app, journal)
             yield door.surface(method, f"/agent{path}", handler, described)

@@ -95,11 +95,11 @@ class _EgoReading:
         detail = await self._fact(name)
         if isinstance(own, RejectedAnswer) and detail is None:
             return own
-        told = MemoryHistoryRequest(id=name, include_private=True, scope=scope)
-        past = await self._report("history", told, MemoryHistoryReport)
+        history_request = MemoryHistoryRequest(id=name, include_private=True, scope=scope)
+        past = await self._report("history", history_request, MemoryHistoryReport)
         # A preview of an erasure names what rests on a memory; nothing is hidden or erased.
-        asked = MemoryForgetRequest(ids=(name,), dry_run=True, scope=scope)
-        preview = await self._report("forget", asked, MemoryControlReport)
+        preview_request = MemoryForgetRequest(ids=(name,), dry_run=True, scope=scope)
+        preview = await self._report("forget", preview_request, MemoryControlReport)
         evidence = detail.fact.evidence if detail is not None else ()
         derived = preview.derived if preview is not None else ()
         events = past.items if past is not None and detail is not None else ()
@@ -115,9 +115,9 @@ class _EgoReading:
 
     def _taken(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of `ids` that there is room for."""
-        taken = ids[: self._left]
-        self._left -= len(taken)
-        return taken
+        shown_ids = ids[: self._left]
+        self._left -= len(shown_ids)
+        return shown_ids
 
     async def _node(self, name: str) -> EgoNode:
         hit = await self._report("get", MemoryGetRequest(id=name, include_private=True, scope=self._scope), RecallHit)
@@ -131,18 +131,18 @@ class _EgoReading:
             return None
         return await self._report("get_fact", detail, FactDetailReport)
 
-    async def _report(self, operation: str, asked: ScopedRequest, kind: type[ReportT]) -> ReportT | None:
-        answer = await self._call(operation, asked)
+    async def _report(self, operation: str, request: ScopedRequest, kind: type[ReportT]) -> ReportT | None:
+        answer = await self._call(operation, request)
         report = None if isinstance(answer, RejectedAnswer) else answer.report
         return report if isinstance(report, kind) else None
 
-    async def _call(self, operation: str, asked: ScopedRequest) -> Answer:
+    async def _call(self, operation: str, request: ScopedRequest) -> Answer:
         return await self._entrance.call(
             principal_of(self._request.scope),
             transport=CallTransport.CONSOLE,
             operation=operation,
             request_id=request_id_of(self._request.scope),
-            payload=asked,
+            payload=request,
         )
 
 
@@ -186,8 +186,10 @@ def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
             return value_response(preview)
         if erasure.count != preview.count:
             raise InvalidInput(field="count", problem=f"is now {preview.count}: review the preview again")
-        done = await _erase_memories(entrance, request, erasure, dry_run=False)
-        return render_answer(done) if isinstance(done, RejectedAnswer) else value_response(_counted_report(done))
+        receipt = await _erase_memories(entrance, request, erasure, dry_run=False)
+        return (
+            render_answer(receipt) if isinstance(receipt, RejectedAnswer) else value_response(_counted_report(receipt))
+        )
 
     description = SurfaceDescription(
         "console_erasure",
@@ -200,10 +202,10 @@ def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
 
 
 async def _erase_memories(
-    entrance: CallerEntrance, request: Request, asked: CountedErasure, *, dry_run: bool
+    entrance: CallerEntrance, request: Request, counted: CountedErasure, *, dry_run: bool
 ) -> Answer:
     erasure = MemoryEraseRequest(
-        scope=asked.scope, ids=asked.ids, whole_space=asked.whole_space, reason=asked.reason, dry_run=dry_run
+        scope=counted.scope, ids=counted.ids, whole_space=counted.whole_space, reason=counted.reason, dry_run=dry_run
     )
     return await entrance.call(
         principal_of(request.scope),

@@ -126,7 +126,7 @@ def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
     async def by_space(_request: Request) -> Response:
         spaces = await context.store.spaces(limit=limits.SPACES_COUNTED)
         now = context.clock.now()
-        found: list[SpaceSpending] = []
+        spending: list[SpaceSpending] = []
         for space in spaces:
             book = await spent_on(context, space)
             if not book.days or is_reserved(space):
@@ -134,11 +134,11 @@ def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
             total = NOTHING
             for day in book.days:
                 total = total.plus(day.spent)
-            found.append(SpaceSpending(space=space, today=spent_today(book, now).spent, total=total))
-        found.sort(key=lambda each: (-each.total.tokens, each.space))
+            spending.append(SpaceSpending(space=space, today=spent_today(book, now).spent, total=total))
+        spending.sort(key=lambda each: (-each.total.tokens, each.space))
         clipped = len(spaces) == limits.SPACES_COUNTED
         counted = sum(not is_reserved(space) for space in spaces)
-        items = tuple(found[: limits.SPENDING_SPACES])
+        items = tuple(spending[: limits.SPENDING_SPACES])
         return value_response(StoreSpending(items=items, counted=counted, clipped=clipped))
 
     own = SurfaceDescription(
@@ -299,8 +299,8 @@ def server_surfaces(
             await entrance.transports.set_endpoint(name, change.endpoint)
         if change.enabled is not None:
             await entrance.transports.switch(name, on=change.enabled)
-        (found,) = (one for one in _transport_rows(entrance) if one.id == name)
-        return value_response(found)
+        (transport,) = (one for one in _transport_rows(entrance) if one.id == name)
+        return value_response(transport)
 
     async def models(_request: Request) -> Response:
         models = entrance.dispatcher.runtime.context.models
@@ -334,7 +334,7 @@ def server_surfaces(
 def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHost, /) -> Iterable[Surface]:
     """Return the surfaces of the ways in for models' programs, and of the smoke checks."""
     runner = SmokeRunner(host)
-    named = {"llm": "OpenAI, Anthropic and Ollama APIs with memory", "mcp": "MCP over HTTP", "a2a": "A2A"}
+    titles = {"llm": "OpenAI, Anthropic and Ollama APIs with memory", "mcp": "MCP over HTTP", "a2a": "A2A"}
 
     async def shown(_request: Request) -> Response:
         paths = entrance.transports.paths
@@ -345,7 +345,7 @@ def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHos
                 enabled=entrance.transports.is_on(name),
                 endpoint=entrance.transports.endpoints.get(name),
             )
-            for name, title in named.items()
+            for name, title in titles.items()
             for path in paths.get(name, ())
         ]
         checks = [
@@ -378,23 +378,23 @@ def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]
 
     async def added(request: Request) -> Response:
         draft = await _sent_value(request, DeviceDraft)
-        made = AccessAddRequest(kind=draft.kind, space=draft.space, label=draft.label)
-        return value_response(_issued_device(await keys.add(made)))
+        key_request = AccessAddRequest(kind=draft.kind, space=draft.space, label=draft.label)
+        return value_response(_issued_device(await keys.add(key_request)))
 
     async def changed(request: Request) -> Response:
         change = await _sent_value(request, DeviceChange)
         key_id = request.path_params["id"]
-        found = await keys.find(AccessKeyRequest(id=key_id))
+        access_key = await keys.find(AccessKeyRequest(id=key_id))
         # Refused before the label is changed.
         if change.state not in {None, "active", "revoked"}:
             raise InvalidInput(field="state", problem="must be active or revoked")
-        if change.state == "active" and found.revoked_at is not None:
+        if change.state == "active" and access_key.revoked_at is not None:
             raise InvalidInput(field="state", problem="stays revoked: create another key for this device")
         if change.label is not None:
-            found = await keys.set_label(AccessLabelRequest(id=key_id, label=change.label))
+            access_key = await keys.set_label(AccessLabelRequest(id=key_id, label=change.label))
         if change.state == "revoked":
-            found = await keys.revoke(AccessKeyRequest(id=key_id))
-        return value_response(_device_report(found))
+            access_key = await keys.revoke(AccessKeyRequest(id=key_id))
+        return value_response(_device_report(access_key))
 
     async def rotated(request: Request) -> Response:
         return value_response(_issued_device(await keys.rotate(AccessKeyRequest(id=request.path_params["id"]))))
@@ -427,9 +427,9 @@ def _operator_surface(
     method: str,
     path: str,
     handler: Handler,
-    told: SurfaceDescription,
+    description: SurfaceDescription,
 ) -> Surface:
-    return door.surface(method, path, handler, told, access=SurfaceAccess.OPERATOR)
+    return door.surface(method, path, handler, description, access=SurfaceAccess.OPERATOR)
 
 
 async def _sent_value(request: Request, model: type[ValueT]) -> ValueT:
@@ -479,9 +479,9 @@ def _device_report(key: AccessKeyReport) -> DeviceReport:
     )
 
 
-def _device_list(found: AccessKeyList) -> DeviceList:
-    return DeviceList(items=tuple(map(_device_report, found.items)), next_cursor=found.next_cursor)
+def _device_list(keys: AccessKeyList) -> DeviceList:
+    return DeviceList(items=tuple(map(_device_report, keys.items)), next_cursor=keys.next_cursor)
 
 
-def _issued_device(made: AccessKeyIssued) -> DeviceIssued:
-    return DeviceIssued(device=_device_report(made.access), app_key_once=made.key)
+def _issued_device(issued: AccessKeyIssued) -> DeviceIssued:
+    return DeviceIssued(device=_device_report(issued.access), app_key_once=issued.key)

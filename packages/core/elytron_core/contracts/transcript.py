@@ -270,13 +270,13 @@ class CanonicalTurnDelta(Value):
 
     @field_validator("assistant_message", mode="before")
     @classmethod
-    def _answering(cls, given: Any) -> Any:
+    def _answering(cls, value: Any) -> Any:
         """Return a message without a role as the assistant's: its field says whose it is."""
-        if isinstance(given, transcript.Message) and "role" not in given.model_fields_set:
-            return given.model_copy(update={"role": EvidenceRole.ASSISTANT})
-        if isinstance(given, dict) and "role" not in given:
-            return {**given, "role": EvidenceRole.ASSISTANT}  # pyright: ignore[reportUnknownVariableType]
-        return given  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, transcript.Message) and "role" not in value.model_fields_set:
+            return value.model_copy(update={"role": EvidenceRole.ASSISTANT})
+        if isinstance(value, dict) and "role" not in value:
+            return {**value, "role": EvidenceRole.ASSISTANT}  # pyright: ignore[reportUnknownVariableType]
+        return value  # pyright: ignore[reportUnknownVariableType]
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -296,8 +296,8 @@ class CanonicalTurnDelta(Value):
         """Return the ids of the messages that the turn of this id keeps; none without one, which leaves no evidence."""
         if turn is None:
             return ()
-        kept = transcript.evidence_of(self.messages, self.delivery)
-        return tuple(transcript.message_id(turn, part) for part in range(len(kept)))
+        messages = transcript.evidence_of(self.messages, self.delivery)
+        return tuple(transcript.message_id(turn, part) for part in range(len(messages)))
 
     def draft(self) -> TurnDraft:
         """Return the turn as every write takes it."""

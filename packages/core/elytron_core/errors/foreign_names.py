@@ -167,40 +167,40 @@ SCHEMES: Mapping[str, str] = {
 """Schemes of the URLs of stores."""
 
 
-def way_out(name: str, known: Collection[str], /) -> str:
-    """Return what to answer to an unknown keyword `name`: which of the `known` ones is meant, or which there are."""
+def way_out(name: str, names: Collection[str], /) -> str:
+    """Return what to answer to an unknown keyword `name`: which of the `names` ones is meant, or which there are."""
     if name in INSTEAD:
         return f": {INSTEAD[name]}"
-    if meant := _intended_name(name, KEYWORDS.get(name, ()), known):
-        return f": use {meant}="
-    return f": choose from {', '.join(sorted(known))}" if known else ""
+    if intended := _intended_name(name, KEYWORDS.get(name, ()), names):
+        return f": use {intended}="
+    return f": choose from {', '.join(sorted(names))}" if names else ""
 
 
-def call_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to answer to an unknown call `name` of a memory; empty if none of the `known` ones is near."""
-    meant = CALLS.get(name) or _intended_name(name, (), known)
-    return f": use {meant}" if meant else ""
+def call_instead(name: str, names: Collection[str], /) -> str:
+    """Return what to answer to an unknown call `name` of a memory; empty if none of the `names` ones is near."""
+    intended = CALLS.get(name) or _intended_name(name, (), names)
+    return f": use {intended}" if intended else ""
 
 
-def export_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to answer to an unknown name of the package; empty if none of the `known` ones is near."""
-    meant = EXPORTS.get(name) or _intended_name(name, (), known)
-    return f": use {meant}" if meant else ""
+def export_instead(name: str, names: Collection[str], /) -> str:
+    """Return what to answer to an unknown name of the package; empty if none of the `names` ones is near."""
+    intended = EXPORTS.get(name) or _intended_name(name, (), names)
+    return f": use {intended}" if intended else ""
 
 
-def field_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to answer to an unknown field `name` of a value; empty if none of the `known` ones is near."""
-    meant = _intended_name(name, FIELDS.get(name, ()), known)
-    return f": use .{meant}" if meant else ""
+def field_instead(name: str, names: Collection[str], /) -> str:
+    """Return what to answer to an unknown field `name` of a value; empty if none of the `names` ones is near."""
+    intended = _intended_name(name, FIELDS.get(name, ()), names)
+    return f": use .{intended}" if intended else ""
 
 
-def command_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to answer to an unknown command: the one of the `known` that is meant, or the list of them."""
+def command_instead(name: str, commands: Collection[str], /) -> str:
+    """Return what to answer to an unknown command: the one of the `commands` that is meant, or the list of them."""
     if name in COMMAND_HINTS:
         return COMMAND_HINTS[name]
-    near = get_close_matches(name, sorted(known), 1, _LIKE)
-    meant = COMMANDS[name].split(", ") if name in COMMANDS else near
-    return f"Did you mean {' or '.join(map(repr, meant))}?" if meant else "See `elytron --help` for the commands."
+    near = get_close_matches(name, sorted(commands), 1, _LIKE)
+    intended = COMMANDS[name].split(", ") if name in COMMANDS else near
+    return f"Did you mean {' or '.join(map(repr, intended))}?" if intended else "See `elytron --help` for the commands."
 
 
 def scheme_instead(scheme: str, /) -> str:
@@ -211,23 +211,23 @@ def scheme_instead(scheme: str, /) -> str:
 def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
     """Have `function` answer a keyword that it does not have with a TypeError that names the one that is meant."""
     code = cast("FunctionType", function).__code__
-    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    keywords = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> ResultT:
-        require_keywords(function.__name__, kwargs, known)
+        require_keywords(function.__name__, kwargs, keywords)
         return function(*args, **kwargs)
 
     return call
 
 
-def require_keywords(call: str, given: Mapping[str, Any], known: Collection[str], /) -> None:
-    """Raise TypeError for the first of the `given` keywords that is not `known`, with the one that is meant."""
-    unknown = next((name for name in given if name not in known), None)
+def require_keywords(call: str, keywords: Mapping[str, Any], names: Collection[str], /) -> None:
+    """Raise TypeError for the first of the `keywords` keywords that is not `names`, with the one that is meant."""
+    unknown = next((name for name in keywords if name not in names), None)
     if unknown is not None:
-        raise TypeError(f"{call}() has no parameter {unknown!r}{way_out(unknown, known)}")
+        raise TypeError(f"{call}() has no parameter {unknown!r}{way_out(unknown, names)}")
 
 
-def _intended_name(name: str, words: Collection[str], known: Collection[str]) -> str:
-    found = [word for word in words if word in known] or get_close_matches(name, sorted(known), 1, _LIKE)
-    return found[0] if found else ""
+def _intended_name(name: str, words: Collection[str], names: Collection[str]) -> str:
+    candidates = [word for word in words if word in names] or get_close_matches(name, sorted(names), 1, _LIKE)
+    return candidates[0] if candidates else ""

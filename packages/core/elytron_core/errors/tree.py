@@ -220,8 +220,8 @@ class LimitExceeded(ElytronError):
     told = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
-        seen = f", got {found}" if found is not None else ""
-        super().__init__(f"{what}: at most {limit}{seen}{way_out and f'; {way_out}'}")
+        amount = f", got {found}" if found is not None else ""
+        super().__init__(f"{what}: at most {limit}{amount}{way_out and f'; {way_out}'}")
         self.what, self.limit = what, limit
 
 
@@ -305,8 +305,8 @@ class MissingExtra(Unsupported):
 
     def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
         """Name the extra, with the `packages` of it that suffice, and how it is installed here."""
-        needed = f"{' and '.join(packages)} of the extra {extra!r}" if packages else f"the extra {extra!r}"
-        super().__init__(f"{purpose} needs {needed}: {install_hint(extra)}")
+        requirement = f"{' and '.join(packages)} of the extra {extra!r}" if packages else f"the extra {extra!r}"
+        super().__init__(f"{purpose} needs {requirement}: {install_hint(extra)}")
         self.extra = extra
 
 
@@ -561,8 +561,8 @@ def error_of(key: str, message: str, details: Details | None = None, /) -> Elytr
     for base in reversed(kind.__mro__):
         for name, otherwise in _CARRIED.get(base, {}).items():
             # A value of another type is not taken: the server may be of another version.
-            told = (details or {}).get(name, otherwise)
-            setattr(error, name, told if otherwise is None or isinstance(told, type(otherwise)) else otherwise)
+            detail = (details or {}).get(name, otherwise)
+            setattr(error, name, detail if otherwise is None or isinstance(detail, type(otherwise)) else otherwise)
     return error
 
 

@@ -125,16 +125,16 @@ def check_to_signed(check: str, /) -> int:
 
 
 def vector_set(
-    model: str, dimensions: int, made: Mapping[str, Sequence[float]], /, *, field: str = "vector"
+    model: str, dimensions: int, vectors: Mapping[str, Sequence[float]], /, *, field: str = "vector"
 ) -> VectorSet:
-    """Return `made`, vectors by the check of their text, scaled to length 1, as it is stored.
+    """Return `vectors`, vectors by the check of their text, scaled to length 1, as it is stored.
 
     Raises InvalidInput for a vector of another dimension, with a number that is not finite, or of length 0.
     """
     return VectorSet(
         model=model,
         dimensions=dimensions,
-        vectors={check: _pack_numbers(numbers, dimensions, field) for check, numbers in made.items()},
+        vectors={check: _pack_numbers(numbers, dimensions, field) for check, numbers in vectors.items()},
     )
 
 

@@ -248,8 +248,8 @@ def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
     """Return the forms under which earlier builds kept this topic, if they differ: one for each way of writing it."""
     if topic.isascii():
         return ()
-    written = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
-    keys = dict.fromkeys(" ".join(one.casefold().split()) for one in written)
+    spellings = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
+    keys = dict.fromkeys(" ".join(one.casefold().split()) for one in spellings)
     return tuple(key for key in keys if key != topic_key(topic))
 
 

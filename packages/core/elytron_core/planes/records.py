@@ -58,8 +58,10 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
     level: list[JsonValue] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
-        held = [outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)]
-        level = [inner for parts in held for inner in parts]
+        members = [
+            outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)
+        ]
+        level = [inner for parts in members for inner in parts]
         if not level:
             break
     else:
@@ -124,13 +126,13 @@ class Record(Value):
     @property
     def fields(self) -> dict[str, Scalar]:
         """Return what conditions of a filter compare: the scalars of the value, inner ones by dotted names."""
-        found: dict[str, Scalar] = {}
+        scalars: dict[str, Scalar] = {}
         for name, value in _scalar_leaves(self.value, ""):
-            if len(found) == limits.RECORD_FIELDS:
+            if len(scalars) == limits.RECORD_FIELDS:
                 break
             if len(name) <= limits.NAME_CHARS and (not isinstance(value, str) or len(value) <= limits.CONDITION_CHARS):
-                found[name] = value
-        return found
+                scalars[name] = value
+        return scalars
 
 
 def _scalar_leaves(value: JsonValue, prefix: str) -> Iterator[tuple[str, Scalar]]:
@@ -147,7 +149,7 @@ _MADE = VouchedMaker(Record, "namespace", "key", "value", "text", "privacy", "cr
 
 
 def put_record(
-    known: Record | None,
+    current: Record | None,
     /,
     *,
     namespace: Namespace,
@@ -159,12 +161,12 @@ def put_record(
     at: Instant,
     has_history: bool = True,
 ) -> Record:
-    """Return the record after this put, of what a request holds; `known` itself if it says the same already.
+    """Return the record after this put, of what a request holds; `current` itself if it says the same already.
 
     Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
     leaves nothing in the history, and without `has_history` nothing does.
     """
-    made = _MADE.make(
+    record = _MADE.make(
         namespace=namespace,
         key=key,
         value=value,
@@ -174,40 +176,40 @@ def put_record(
         updated_at=at,
         expires_at=expires_at,
     )
-    if known is None:
-        return made
-    if known.is_expired(at):
-        return made.model_copy(update={"version": known.version + 1})
-    if known.is_alive(at) and _says_same(known, made):
-        return known
-    followed = {"version": known.version + 1, "earlier": _extend_history(known) if has_history else ()}
-    return made.model_copy(update=followed | ({"created_at": known.created_at} if known.is_alive(at) else {}))
+    if current is None:
+        return record
+    if current.is_expired(at):
+        return record.model_copy(update={"version": current.version + 1})
+    if current.is_alive(at) and _says_same(current, record):
+        return current
+    followed = {"version": current.version + 1, "earlier": _extend_history(current) if has_history else ()}
+    return record.model_copy(update=followed | ({"created_at": current.created_at} if current.is_alive(at) else {}))
 
 
-def delete_record(known: Record, /, *, at: Instant) -> Record:
+def delete_record(record: Record, /, *, at: Instant) -> Record:
     """Return the record deleted at `at`; its value stays in the history until it is erased."""
-    return known.model_copy(
+    return record.model_copy(
         update={
-            "version": known.version + 1,
+            "version": record.version + 1,
             "updated_at": at,
             "forgotten_at": at,
             "deleted": True,
-            "earlier": _extend_history(known),
+            "earlier": _extend_history(record),
         }
     )
 
 
-def shown_again(known: Record, /) -> Record:
+def shown_again(record: Record, /) -> Record:
     """Return the record as `forget` with `undo` brings it back; after a deletion that is a version of its own."""
-    if not known.deleted:
-        return known.model_copy(update={"forgotten_at": None})
-    again = {"version": known.version + 1, "forgotten_at": None, "deleted": False, "earlier": _extend_history(known)}
-    return known.model_copy(update=again)
+    if not record.deleted:
+        return record.model_copy(update={"forgotten_at": None})
+    again = {"version": record.version + 1, "forgotten_at": None, "deleted": False, "earlier": _extend_history(record)}
+    return record.model_copy(update=again)
 
 
-def succeed_record(brought: Record, known: Record, /) -> Record:
-    """Return a record of an archive with a version after that of a `known` one of its name."""
-    return brought.model_copy(update={"version": max(brought.version, known.version + 1)})
+def succeed_record(record: Record, current: Record, /) -> Record:
+    """Return a record of an archive with a version after that of a `current` one of its name."""
+    return record.model_copy(update={"version": max(record.version, current.version + 1)})
 
 
 def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
@@ -215,12 +217,12 @@ def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
     return (*record.earlier, _record_version(record))
 
 
-def _says_same(known: Record, made: Record) -> bool:
-    if (known.text, known.privacy, known.expires_at) != (made.text, made.privacy, made.expires_at):
+def _says_same(current: Record, record: Record) -> bool:
+    if (current.text, current.privacy, current.expires_at) != (record.text, record.privacy, record.expires_at):
         return False
     # Compared as JSON too: in Python 1, 1.0 and True are equal.
     bytes_of = strict_json.canonical_bytes
-    return known.value == made.value and bytes_of(known.value) == bytes_of(made.value)
+    return current.value == record.value and bytes_of(current.value) == bytes_of(record.value)
 
 
 def _record_version(record: Record) -> RecordVersion:
@@ -231,12 +233,12 @@ def _record_version(record: Record) -> RecordVersion:
 
 def _extend_history(record: Record) -> tuple[RecordVersion, ...]:
     """Return the earlier versions with that of `record`; beyond the bounds the oldest go."""
-    kept: list[RecordVersion] = []
+    versions: list[RecordVersion] = []
     size = 0
     # From the newest back, so that the bound leaves out the oldest.
     for version in reversed(record_history(record)[-limits.RECORD_VERSIONS :]):
         size += len(version.to_bytes())
         if size > limits.RECORD_HISTORY_BYTES:
             break
-        kept.append(version)
-    return tuple(reversed(kept))
+        versions.append(version)
+    return tuple(reversed(versions))

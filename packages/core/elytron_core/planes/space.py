@@ -190,13 +190,13 @@ class SpaceRecord(Value):
         return {}
 
     def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
-        known = self._conversations.get(key)
-        if known is None:
+        tag = self._conversations.get(key)
+        if tag is None:
             # Cleared whole: that bounds memory, and a tag is cheap to make again.
             if len(self._conversations) >= TAGS_KEPT:
                 self._conversations.clear()
-            known = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
-        return known
+            tag = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
+        return tag
 
     @cached_property
     def _tags(self) -> dict[tuple[str, ...], str]:
@@ -204,12 +204,12 @@ class SpaceRecord(Value):
         return {}
 
     def _known_tag(self, purpose: str, /, *parts: str) -> str:
-        known = self._tags.get((purpose, *parts))
-        if known is None:
+        tag = self._tags.get((purpose, *parts))
+        if tag is None:
             if len(self._tags) >= TAGS_KEPT:
                 self._tags.clear()
-            known = self._tags[purpose, *parts] = self.tag(purpose, *parts)
-        return known
+            tag = self._tags[purpose, *parts] = self.tag(purpose, *parts)
+        return tag
 
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)

@@ -307,7 +307,7 @@ class Turn(Value):
     @property
     def uses_external_content(self) -> bool:
         """True if third parties' words went into the turn: a page, a document, a tool that reads these."""
-        return self.external_content_used or any(seen.external_content for seen in self.tool_observations)
+        return self.external_content_used or any(observation.external_content for observation in self.tool_observations)
 
     @property
     def is_emptied(self) -> bool:
@@ -394,8 +394,8 @@ def ordered_at(turn: Turn, message: Message, /) -> Instant:
 def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
     times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
-    spoken = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
-    speakers = dict.fromkeys((*head.speakers, *spoken))
+    turn_speakers = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    speakers = dict.fromkeys((*head.speakers, *turn_speakers))
     fields = {
         "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
         "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
@@ -563,8 +563,8 @@ class DerivedMemoryRef(Value):
 
         The name in the document is that of the space in which it was made, and a restore may give it another.
         """
-        found = cls.from_bytes(body)
-        return found.model_copy(update={"source": found.source.model_copy(update={"memory_space_id": space})})
+        link = cls.from_bytes(body)
+        return link.model_copy(update={"source": link.source.model_copy(update={"memory_space_id": space})})
 
 
 def derived_key(turn: TurnId, tag: str, /) -> str:
@@ -579,8 +579,8 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
     """
     rest = citation
     if citation.startswith(_SCHEME):
-        _, found, rest = citation.rpartition("#turn=")
-        if not found:
+        _, separator, rest = citation.rpartition("#turn=")
+        if not separator:
             return None
         turn, _, message = rest.partition("#message=")
         rest = message or turn

@@ -43,8 +43,8 @@ def select_capsules(
     Those that share words with `query` come first, then active ones, then the newer; without a shared word an active
     one still says where things stand.
     """
-    shown = [c for c in capsules if c.is_recallable and state_at(c, now) is not CapsuleState.STALE]
-    newest = sorted(shown, key=lambda c: (-c.updated_at, c.id))[: limits.CAPSULES_CONSIDERED]
+    recallable = [c for c in capsules if c.is_recallable and state_at(c, now) is not CapsuleState.STALE]
+    newest = sorted(recallable, key=lambda c: (-c.updated_at, c.id))[: limits.CAPSULES_CONSIDERED]
     words = similarity.words_of(similarity.normalise_text(query), limit=limits.QUERY_TERMS)
     ranked = sorted(newest, key=lambda c: (-_capsule_points(c, words), -c.updated_at, c.id))
     worthy = [c for c in ranked if _capsule_points(c, words) > 0]
@@ -54,14 +54,14 @@ def select_capsules(
 def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
     """Return the capsules as at most 900 characters, one after the other; what does not fit whole is left out."""
     lines: list[str] = []
-    left = limits.CAPSULE_BLOCK_CHARS
+    room = limits.CAPSULE_BLOCK_CHARS
     for capsule in capsules:
         line = f"[{capsule.kind.value}] {capsule.topic}: " + " ".join(capsule.text.split())
-        if len(line) > left:
+        if len(line) > room:
             # A shorter one behind it may still fit.
             continue
         lines.append(line)
-        left -= len(line) + 1
+        room -= len(line) + 1
     return "\n".join(lines)
 
 
@@ -70,9 +70,9 @@ def giving_way(
 ) -> tuple[ContinuityCapsule, ...]:
     """Return the capsules beyond 16 of a conversation and 96 of the space, least worth first; never `fresh` ones."""
     order = sorted(capsules, key=lambda c: (c.id in fresh, *_capsule_retention(c, now), c.updated_at, c.id))
-    held: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for capsule in capsules:
-        held[capsule.channel, capsule.conversation] = held.get((capsule.channel, capsule.conversation), 0) + 1
+        counts[capsule.channel, capsule.conversation] = counts.get((capsule.channel, capsule.conversation), 0) + 1
     total = len(capsules)
     leaving: list[ContinuityCapsule] = []
     for capsule in order:
@@ -80,9 +80,9 @@ def giving_way(
         # Fresh ones are last in this order, so that only fresh ones follow.
         if capsule.id in fresh:
             break
-        if held[place] > limits.CAPSULES_PER_CONVERSATION or total > limits.CAPSULES_PER_SPACE:
+        if counts[place] > limits.CAPSULES_PER_CONVERSATION or total > limits.CAPSULES_PER_SPACE:
             leaving.append(capsule)
-            held[place] -= 1
+            counts[place] -= 1
             total -= 1
     return tuple(leaving)
 
@@ -93,9 +93,9 @@ def _capsule_retention(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, 
 
 
 def _capsule_points(capsule: ContinuityCapsule, words: Sequence[str]) -> float:
-    told = similarity.normalise_text(f"{capsule.topic} {capsule.text}")
+    text = similarity.normalise_text(f"{capsule.topic} {capsule.text}")
     is_open = capsule.state is CapsuleState.ACTIVE
-    return TERM_POINTS * sum(similarity.has_term(told, word) for word in words) + OPEN_POINTS * is_open
+    return TERM_POINTS * sum(similarity.has_term(text, word) for word in words) + OPEN_POINTS * is_open
 
 
 KIND_ORDER: Final = (
@@ -180,15 +180,15 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
     if goes_on and len(days) > 1:
         days.pop()
     drafts: dict[str, NoteDraft] = {}
-    said: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
+    turns_by_day: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
     through = 0
-    for day, held in days:
+    for day, day_turns in days:
         # A day can come back, because hosts' clocks need not follow the order of turns.
         if len(drafts) == NOTES_PER_PASS and day not in drafts:
             break
-        through = held[-1][1].sequence
-        said.setdefault(day, []).extend(held)
-        draft = _day_note(day, said[day])
+        through = day_turns[-1][1].sequence
+        turns_by_day.setdefault(day, []).extend(day_turns)
+        draft = _day_note(day, turns_by_day[day])
         if draft is not None:
             drafts[day] = draft
     return DrawnNotes(tuple(drafts.values()), through)
@@ -196,8 +196,8 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
 
 def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
     """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
-    told = {turn_id: turn for turn_id, turn in turns if _turn_day(turn) == note.period}
-    draft = _day_note(note.period, sorted(told.items()))
+    day_turns = {turn_id: turn for turn_id, turn in turns if _turn_day(turn) == note.period}
+    draft = _day_note(note.period, sorted(day_turns.items()))
     if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
         return None
     return draft
@@ -214,20 +214,23 @@ def _turn_instant(turn: transcript.Turn) -> Instant:
 
 def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
     """Return the note of a day; None if no sentence of its turns is worth noting."""
-    told = _note_sentences(turns)
-    if not told:
+    sentences = _note_sentences(turns)
+    if not sentences:
         return None
     # Chosen by worth, then shown in the order in which they were said.
-    best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
-    speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
-    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
-    citations = tuple(dict.fromkeys(found.citation for found in best))
+    best = sorted(
+        sorted(sentences, key=lambda sentence: (-sentence.told, sentence.place))[:SENTENCES],
+        key=lambda sentence: sentence.place,
+    )
+    speakers = ", ".join(dict.fromkeys(sentence.speaker for sentence in best))
+    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {sentence.speaker}: {sentence.text}" for sentence in best)]
+    citations = tuple(dict.fromkeys(sentence.citation for sentence in best))
     return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
 
 
 def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_NoteSentence]:
     """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
-    found: dict[str, _NoteSentence] = {}
+    sentences: dict[str, _NoteSentence] = {}
     for turn_id, turn in turns:
         # The words of a page are not those of the people who talk.
         if turn.external_content_used:
@@ -239,8 +242,8 @@ def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_No
                 continue
             for text in rule_facts.own_sentences(scrub_secrets(own_words(message.text)).text):
                 worth = read_traits(text).told
-                if worth >= 0 and text not in found:
+                if worth >= 0 and text not in sentences:
                     citation = transcript.message_id(turn_id, part)
                     speaker = message.speaker or message.role.value
-                    found[text] = _NoteSentence(worth, len(found), speaker, text, citation)
-    return list(found.values())
+                    sentences[text] = _NoteSentence(worth, len(sentences), speaker, text, citation)
+    return list(sentences.values())

@@ -131,8 +131,8 @@ def named_profile(name: str | None, /) -> HostProfile:
     try:
         return profile_of(ProfileName(name))
     except ValueError:
-        known = ", ".join(member.value for member in ProfileName)
-        raise InvalidInput(field="profile", problem=f"must be one of {known}") from None
+        names = ", ".join(member.value for member in ProfileName)
+        raise InvalidInput(field="profile", problem=f"must be one of {names}") from None
 
 
 def _transcript_budget(scale: int) -> TranscriptGovernanceBudget:
@@ -342,7 +342,7 @@ def _make_group(kind: type[GroupT], make: Callable[[str], CapabilityState]) -> G
 def _closest_adapter(adapters: AdapterCapabilities) -> CapabilityState:
     """Return the adapter that is closest to available: if one is visible, so is communication."""
     every: list[CapabilityState] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
-    return max(every, key=lambda found: sum(found.model_dump().values()))
+    return max(every, key=lambda state: sum(state.model_dump().values()))
 
 
 BOOTING: Final = "booting"

@@ -109,21 +109,25 @@ class ConversationLinks:
         """Check an attribute; the turns are known by now."""
         turn_id = _turn_of(key)
         try:
-            found = TurnAttribute.model_validate_json(body)
+            turn_attribute = TurnAttribute.model_validate_json(body)
         except ValidationError:
             self._note(_what_is_wrong(body), TURN_ATTRIBUTES, key, turn_id)
             return
-        if (found.channel, found.conversation) != self.conversation or found.turn != turn_id:
+        if (turn_attribute.channel, turn_attribute.conversation) != self.conversation or turn_attribute.turn != turn_id:
             self._note(Kind.MISMATCHED_ATTR_SOURCE_KEY, TURN_ATTRIBUTES, key, turn_id)
             return
-        if found.value_bytes > found.max_value_bytes:
+        if turn_attribute.value_bytes > turn_attribute.max_value_bytes:
             self._note(Kind.OVERSIZED_ATTR_VALUE, TURN_ATTRIBUTES, key, turn_id)
-        missing = self._missing(turn_id, found.part)
+        missing = self._missing(turn_id, turn_attribute.part)
         if missing is _MissingTarget.TURN:
             self._note(Kind.MISSING_ATTR_TARGET_TURN, TURN_ATTRIBUTES, key, turn_id)
         elif missing is _MissingTarget.MESSAGE:
             self._note(
-                Kind.MISSING_ATTR_TARGET_MESSAGE, TURN_ATTRIBUTES, key, turn_id, message=f"{turn_id}#{found.part}"
+                Kind.MISSING_ATTR_TARGET_MESSAGE,
+                TURN_ATTRIBUTES,
+                key,
+                turn_id,
+                message=f"{turn_id}#{turn_attribute.part}",
             )
 
     def _missing(self, turn_id: TurnId, part: int | None) -> _MissingTarget | None:
@@ -201,7 +205,7 @@ def parts_through(turn: transcript.Turn, origin: OutsideOrigin, /) -> tuple[int,
 
 
 def _through_tool(turn: transcript.Turn, name: str) -> tuple[int, ...]:
-    is_used = any(seen.tool_name == name for seen in turn.tool_observations)
+    is_used = any(observation.tool_name == name for observation in turn.tool_observations)
     has_its_words = any(message.role is EvidenceRole.TOOL and message.speaker == name for message in turn.messages)
     if not is_used and not has_its_words:
         return ()
@@ -237,21 +241,21 @@ class JournalHead(NamedTuple):
     @classmethod
     def parse(cls, text: str, /) -> Self:
         """Return the head that `text` is. Raises InvalidInput."""
-        found = HEAD.fullmatch(text)
-        if found is None:
+        match = HEAD.fullmatch(text)
+        if match is None:
             raise InvalidInput(field="head", problem="is not a head as reported by an inspection")
-        return cls(int(found[1]), found[2], found[3])
+        return cls(int(match[1]), match[2], match[3])
 
     def __str__(self) -> str:
         return f"{self.sequence}.{self.order}.{self.content}"
 
 
 def standing_of(
-    kept: JournalHead, now: JournalHead | None, then: JournalHead | None, /, *, is_compacted: bool = False
+    recorded: JournalHead, now: JournalHead | None, then: JournalHead | None, /, *, is_compacted: bool = False
 ) -> HeadStanding:
-    """Return the relation of a space to its head that was `kept`.
+    """Return the relation of a space to its head that was `recorded`.
 
-    `now` is its head, None if there is no such space; `then` its head at the entry at which `kept` ends, None if it
+    `now` is its head, None if there is no such space; `then` its head at the entry at which `recorded` ends, None if it
     has none: it is shorter, or the entry is in a compacted run, which `is_compacted` proves.
     """
     if now is None:
@@ -260,10 +264,10 @@ def standing_of(
     if is_compacted:
         return HeadStanding.COMPACTED
     if then is None:
-        return HeadStanding.BEHIND if now.sequence < kept.sequence else HeadStanding.FORKED
-    if then.order != kept.order:
+        return HeadStanding.BEHIND if now.sequence < recorded.sequence else HeadStanding.FORKED
+    if then.order != recorded.order:
         return HeadStanding.FORKED
-    if then.content != kept.content:
+    if then.content != recorded.content:
         # Digests go only with an erasure, and that leaves an entry: without a later one, another program changed them.
-        return HeadStanding.SCRUBBED if now.sequence > kept.sequence else HeadStanding.FORKED
-    return HeadStanding.CURRENT if now.sequence == kept.sequence else HeadStanding.CONTAINED
+        return HeadStanding.SCRUBBED if now.sequence > recorded.sequence else HeadStanding.FORKED
+    return HeadStanding.CURRENT if now.sequence == recorded.sequence else HeadStanding.CONTAINED

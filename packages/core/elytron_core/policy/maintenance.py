@@ -53,7 +53,7 @@ STEPS_OF_A_SKILL: Final = 3
 
 def maintenance_refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
     """Return why maintenance may not run now, or None."""
-    admission = next(found for found in host.action_admissions(mode) if found.action is ModeAction.MAINTAIN)
+    admission = next(candidate for candidate in host.action_admissions(mode) if candidate.action is ModeAction.MAINTAIN)
     return None if admission.admitted else MaintenanceRefusal(admission.reason)
 
 
@@ -99,13 +99,13 @@ def fitting_days(
 ) -> tuple[continuity.DailyNote, ...]:
     """Return the days, oldest first, whose citations the month's note can take in; it rests on all of its content."""
     cited = frozenset(month.citations if month is not None else ())
-    found: list[continuity.DailyNote] = []
+    notes: list[continuity.DailyNote] = []
     for note in sorted(days, key=lambda note: note.period):
         more = cited | frozenset(note.citations)
         if len(more) <= limits.CITATIONS:
             cited = more
-            found.append(note)
-    return tuple(found)
+            notes.append(note)
+    return tuple(notes)
 
 
 def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /) -> str:
@@ -113,9 +113,9 @@ def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote 
 
     A day that it already had is replaced by the day's text of now.
     """
-    told = [line for line in month.text.splitlines() if not _tells_of(line, days)] if month is not None else []
-    told += [f"{note.period}: {' '.join(note.text.split())}" for note in sorted(days, key=lambda note: note.period)]
-    return "\n".join(told)[: limits.NOTE_CHARS]
+    lines = [line for line in month.text.splitlines() if not _tells_of(line, days)] if month is not None else []
+    lines += [f"{note.period}: {' '.join(note.text.split())}" for note in sorted(days, key=lambda note: note.period)]
+    return "\n".join(lines)[: limits.NOTE_CHARS]
 
 
 def is_rolled_up(day: continuity.DailyNote, month: continuity.DailyNote | None, /) -> bool:
@@ -212,7 +212,7 @@ def estimate_tokens(text: str, /) -> int:
 def spent_today(book: SpendingBook, at: Instant, /) -> DaySpent:
     """Return what the day of `at` has come to."""
     day = day_of(at)
-    return next((known for known in book.days if known.day == day), DaySpent(day=day))
+    return next((spent_day for spent_day in book.days if spent_day.day == day), DaySpent(day=day))
 
 
 def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool:
@@ -247,8 +247,8 @@ def settle_call(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Mod
 
 
 def _with_day(book: SpendingBook, day: DaySpent) -> SpendingBook:
-    others = (known for known in book.days if known.day != day.day)
-    days = sorted((*others, day), key=lambda known: known.day)
+    others = (spent_day for spent_day in book.days if spent_day.day != day.day)
+    days = sorted((*others, day), key=lambda spent_day: spent_day.day)
     return SpendingBook(days=tuple(days)[-limits.SPENDING_DAYS :])
 
 
@@ -351,13 +351,13 @@ def next_day(at: Instant, /) -> Instant:
 
 def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobId, ...]]:
     """Return `queue` with a job as `entry` has it, in its old place, and the ids of jobs long over that it lets go."""
-    others = [known for known in queue.active if known.id != entry.id]
-    over = tuple(known for known in queue.over if known != entry.id)
+    others = [listed for listed in queue.active if listed.id != entry.id]
+    over = tuple(listed for listed in queue.over if listed != entry.id)
     if not entry.state.is_active:
         over = (*over, entry.id)
         return JobQueue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
     # A job keeps its place, or each retry would move the oldest one back.
-    place = next((at for at, known in enumerate(queue.active) if known.id == entry.id), len(others))
+    place = next((at for at, listed in enumerate(queue.active) if listed.id == entry.id), len(others))
     return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
 
 

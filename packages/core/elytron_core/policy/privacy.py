@@ -233,13 +233,13 @@ def _token_places(small: str) -> list[int]:
 
 def _name_places(small: str) -> list[int]:
     """Return where one of `_NAMES` or "pwd" may begin; trying them at every character takes a hundred times longer."""
-    found = {place for head in _NAME_HEADS if head in small for place in _part_places(small, head)}
+    places = {place for head in _NAME_HEADS if head in small for place in _part_places(small, head)}
     for tail in _NAME_TAILS:
         for place in _part_places(small, tail) if tail in small else ():
             end = place - 1 if place and small[place - 1] in " _-" else place
             if small.endswith(_NAME_BEFORE, 0, end):
-                found |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}
-    return sorted(found)
+                places |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}
+    return sorted(places)
 
 
 def _places_of(small: str, /, *, part: str) -> list[int]:
@@ -363,15 +363,15 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
 
     Characters that are not seen go if they hide a secret, for a block would show it without them.
     """
-    found: dict[str, int] = {}
-    clean = _scrub_text(_without_words(text, found), found)
+    counts: dict[str, int] = {}
+    clean = _scrub_text(_without_words(text, counts), counts)
     visible = visible_text(clean)
-    if visible != clean and (scrubbed := _scrub_text(visible, found)) != visible:
+    if visible != clean and (scrubbed := _scrub_text(visible, counts)) != visible:
         clean = scrubbed
-    return _SCRUBBED.make(text=clean, found=found)
+    return _SCRUBBED.make(text=clean, found=counts)
 
 
-def _scrub_text(text: str, found: dict[str, int]) -> str:
+def _scrub_text(text: str, counts: dict[str, int]) -> str:
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
@@ -384,11 +384,11 @@ def _scrub_text(text: str, found: dict[str, int]) -> str:
             # Rules share their places, until a replacement moves the text.
             if rule.starts is not None and rule.starts not in starts:
                 starts[rule.starts] = rule.starts(small)
-            clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, found)
+            clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, counts)
             if clean != text:
                 text, small = clean, _lower_in_place(clean)
                 starts.clear()
-    return _without_ibans(text, found)
+    return _without_ibans(text, counts)
 
 
 def _secret_hints(small: str) -> Iterator[str]:
@@ -415,49 +415,49 @@ def _lower_in_place(text: str) -> str:
     return text.replace("İ", "i").replace("ſ", "s").lower()
 
 
-def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, found: dict[str, int]) -> str:
+def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, counts: dict[str, int]) -> str:
     """Return `text` with what one rule finds blacked out, looked for at `starts` alone if they are given."""
     if starts is None:
-        return rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
-    kept: list[str] = []
-    done = 0
+        return rule.pattern.sub(partial(_blacked_out, rule=rule, counts=counts), text)
+    pieces: list[str] = []
+    end = 0
     for start in starts:
         # A place inside what was blacked out belongs to that match.
-        if start >= done and (match := rule.pattern.match(text, start)) is not None:
-            kept += (text[done:start], _blacked_out(match, rule=rule, found=found))
-            done = match.end()
-    return "".join(kept) + text[done:]
+        if start >= end and (match := rule.pattern.match(text, start)) is not None:
+            pieces += (text[end:start], _blacked_out(match, rule=rule, counts=counts))
+            end = match.end()
+    return "".join(pieces) + text[end:]
 
 
-def _blacked_out(match: re.Match[str], *, rule: _SecretRule, found: dict[str, int]) -> str:
+def _blacked_out(match: re.Match[str], *, rule: _SecretRule, counts: dict[str, int]) -> str:
     if not rule.holds(match[rule.group]):
         return match[0]
-    found[rule.kind] = found.get(rule.kind, 0) + 1
+    counts[rule.kind] = counts.get(rule.kind, 0) + 1
     start, end = match.span(rule.group)
     return f"{match[0][: start - match.start()]}[redacted:{rule.kind}]{match[0][end - match.start() :]}"
 
 
-def _without_words(text: str, found: dict[str, int]) -> str:
+def _without_words(text: str, counts: dict[str, int]) -> str:
     """Cut the words of keys, which are ordinary words and show themselves by their checksum alone."""
     for start, end in reversed(recovery_spans(text)):
-        found[WORDS_KIND] = found.get(WORDS_KIND, 0) + 1
+        counts[WORDS_KIND] = counts.get(WORDS_KIND, 0) + 1
         text = f"{text[:start]}[redacted:{WORDS_KIND}]{text[end:]}"
     return text
 
 
-def _without_ibans(text: str, found: dict[str, int]) -> str:
+def _without_ibans(text: str, counts: dict[str, int]) -> str:
     """Cut each IBAN by its country's length, for the words after it may be capitals and digits too."""
-    kept: list[str] = []
-    done = 0
+    pieces: list[str] = []
+    end = 0
     for start in _IBAN_START.finditer(text):
         # Two capitals and two digits begin much else, so that the country decides first.
         size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
-        iban = _iban_form(size).match(text, start.start()) if size and start.start() >= done else None
+        iban = _iban_form(size).match(text, start.start()) if size and start.start() >= end else None
         if iban is not None and _is_iban(iban[0]):
-            found["iban"] = found.get("iban", 0) + 1
-            kept += (text[done : iban.start()], "[redacted:iban]")
-            done = iban.end()
-    return "".join(kept) + text[done:]
+            counts["iban"] = counts.get("iban", 0) + 1
+            pieces += (text[end : iban.start()], "[redacted:iban]")
+            end = iban.end()
+    return "".join(pieces) + text[end:]
 
 
 @cache
@@ -496,8 +496,8 @@ class PublicForm:
                 return fact.model_copy(update={"citations": (), "chat": None, "supersedes": None}).to_bytes()
             case facts.SLOTS:
                 slot = facts.FactSlot.from_bytes(body)
-                kept = tuple(fact for fact in slot.facts if fact in self._facts)
-                return slot.model_copy(update={"facts": kept}).to_bytes() if kept else None
+                public_facts = tuple(fact for fact in slot.facts if fact in self._facts)
+                return slot.model_copy(update={"facts": public_facts}).to_bytes() if public_facts else None
             case skills.SKILLS:
                 skill = skills.Skill.from_bytes(body)
                 if not skill.is_recallable:

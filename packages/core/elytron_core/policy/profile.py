@@ -33,15 +33,15 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
     "Ada is called Ada Lovelace" equates two names; "The user is called Ada" makes the speaker without a name Ada.
     """
     pairs = [pair for fact in facts if fact.kind is FactKind.PROFILE and (pair := _equated_names(fact)) is not None]
-    found = {similarity.normalise_text(person): person}
+    names = {similarity.normalise_text(person): person}
     # A chain of names needs one pass for each link in the worst case.
     for _ in pairs:
         for one, other in pairs:
-            known = [name for name in (one, other) if similarity.normalise_text(name) in found]
-            if len(known) == 1:
-                new = other if known[0] == one else one
-                found[similarity.normalise_text(new)] = new
-    return tuple(found.values())
+            matched = [name for name in (one, other) if similarity.normalise_text(name) in names]
+            if len(matched) == 1:
+                new = other if matched[0] == one else one
+                names[similarity.normalise_text(new)] = new
+    return tuple(names.values())
 
 
 def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | None:
@@ -51,12 +51,16 @@ def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | Non
     """
     if not names:
         return ProfileBearing.SUBJECT if fact.reach is not FactReach.WORLD else None
-    wanted = [similarity.normalise_text(name) for name in names]
-    told = [similarity.normalise_text(text) for text in (fact.topic, fact.content)]
+    normal_names = [similarity.normalise_text(name) for name in names]
+    texts = [similarity.normalise_text(text) for text in (fact.topic, fact.content)]
     entities = {similarity.normalise_text(entity) for entity in fact.entities}
-    if any(name in entities or any(_begins_with_name(text, name) for text in told) for name in wanted):
+    if any(name in entities or any(_begins_with_name(text, name) for text in texts) for name in normal_names):
         return ProfileBearing.SUBJECT
-    return ProfileBearing.NAMED if any(similarity.has_phrase(text, name) for text in told for name in wanted) else None
+    return (
+        ProfileBearing.NAMED
+        if any(similarity.has_phrase(text, name) for text in texts for name in normal_names)
+        else None
+    )
 
 
 def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
@@ -64,14 +68,14 @@ def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[Profile
     of: dict[FactKind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
     for kind, line in lines:
         of[kind].append(line)
-    for found in of.values():
-        found.sort(key=lambda line: (_BEARINGS.index(line.bearing), line.topic, line.id))
-    return tuple(ProfileGroup(kind=kind, lines=tuple(found)) for kind, found in of.items() if found)
+    for group in of.values():
+        group.sort(key=lambda line: (_BEARINGS.index(line.bearing), line.topic, line.id))
+    return tuple(ProfileGroup(kind=kind, lines=tuple(group)) for kind, group in of.items() if group)
 
 
-def fact_rank(fact: Fact, found: ProfileBearing, /) -> tuple[int, int, int, str]:
+def fact_rank(fact: Fact, bearing: ProfileBearing, /) -> tuple[int, int, int, str]:
     """Return by what facts are chosen if there are more than may be shown: the least first."""
-    return _BEARINGS.index(found), KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id
+    return _BEARINGS.index(bearing), KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id
 
 
 def _equated_names(fact: Fact) -> tuple[str, str] | None:
@@ -129,15 +133,15 @@ class CheckedProfile(NamedTuple):
 def list_facts(groups: Sequence[ProfileGroup], /) -> str:
     """Return the facts as text, a heading for each kind and a line for each fact, until `PROFILE_CHARS` are used."""
     lines: list[str] = []
-    left = limits.PROFILE_CHARS
+    room = limits.PROFILE_CHARS
     for group in groups:
         for number, line in enumerate(group.lines):
             heading = [f"{group.kind.value.capitalize()}:"] if number == 0 else []
-            told = [*heading, f"- {_line_text(line)}"]
-            left -= sum(len(each) + 1 for each in told)
-            if left < 0:
+            entry = [*heading, f"- {_line_text(line)}"]
+            room -= sum(len(each) + 1 for each in entry)
+            if room < 0:
                 return "\n".join(lines)
-            lines += told
+            lines += entry
     return "\n".join(lines)
 
 
@@ -153,16 +157,24 @@ def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: s
     Each cited fact has to be there and hold its quote, and each name and number of the sentence has to occur in one of
     them.
     """
-    kept: list[ProfileSentence] = []
-    left = limits.PROFILE_CHARS
-    for written in answer.sentences:
-        text = prompt_text(written.text, limits.PROFILE_SENTENCE_CHARS)
-        grounds = [_ground_line(ground, lines) for ground in written.rests_on]
-        found = [line for line in grounds if line is not None]
-        left -= len(text) + 1
-        if text and found and len(found) == len(grounds) and _is_borne(text, found, person) and left >= 0:
-            kept.append(ProfileSentence(text=text, citations=tuple(dict.fromkeys(line.id for line in found))))
-    return CheckedProfile(tuple(kept), len(answer.sentences) - len(kept))
+    sentences: list[ProfileSentence] = []
+    room = limits.PROFILE_CHARS
+    for draft in answer.sentences:
+        text = prompt_text(draft.text, limits.PROFILE_SENTENCE_CHARS)
+        grounds = [_ground_line(ground, lines) for ground in draft.rests_on]
+        ground_lines = [line for line in grounds if line is not None]
+        room -= len(text) + 1
+        if (
+            text
+            and ground_lines
+            and len(ground_lines) == len(grounds)
+            and _is_borne(text, ground_lines, person)
+            and room >= 0
+        ):
+            sentences.append(
+                ProfileSentence(text=text, citations=tuple(dict.fromkeys(line.id for line in ground_lines)))
+            )
+    return CheckedProfile(tuple(sentences), len(answer.sentences) - len(sentences))
 
 
 def _line_text(line: ProfileLine) -> str:
@@ -184,7 +196,7 @@ def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileL
 
 def _is_borne(text: str, lines: Sequence[ProfileLine], person: str) -> bool:
     source = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
-    names = [similarity.normalise_text(found) for found in _NAMES.findall(text)]
+    names = [similarity.normalise_text(match) for match in _NAMES.findall(text)]
     # Words that open a sentence have capitals too and are no names.
     return all(
         f" {part} " in source or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"

@@ -288,8 +288,8 @@ def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Sk
     )
 
 
-def merge_skills(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
-    """Return `kept` with the evidence of `given_up`, which it supersedes."""
+def merge_skills(target: Skill, given_up: Skill, *, digest: str) -> Skill:
+    """Return `target` with the evidence of `given_up`, which it supersedes."""
     node = LineageNode(
         name=given_up.name,
         revision=given_up.revision_count,
@@ -297,20 +297,20 @@ def merge_skills(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
         status=LineageStatus.SUPERSEDED,
         at=given_up.updated_at,
     )
-    predecessors = sorted((*given_up.predecessors, node, *kept.predecessors), key=lambda one: one.at)
-    return kept.model_copy(
+    predecessors = sorted((*given_up.predecessors, node, *target.predecessors), key=lambda one: one.at)
+    return target.model_copy(
         update={
-            "citations": join_unique(given_up.citations, kept.citations, most=limits.CITATIONS),
+            "citations": join_unique(given_up.citations, target.citations, most=limits.CITATIONS),
             "supersedes": join_unique(
-                kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
+                target.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
             ),
             "predecessors": tuple(predecessors[-(limits.LINEAGE_NODES - 1) :]),
-            "use_count": kept.use_count + given_up.use_count,
-            "validated_count": kept.validated_count + given_up.validated_count,
-            "mismatch_count": kept.mismatch_count + given_up.mismatch_count,
-            "last_used_at": max(kept.last_used_at or 0, given_up.last_used_at or 0) or None,
-            "source_chat_id": kept.source_chat_id or given_up.source_chat_id,
-            "enabled": kept.enabled and given_up.enabled,
+            "use_count": target.use_count + given_up.use_count,
+            "validated_count": target.validated_count + given_up.validated_count,
+            "mismatch_count": target.mismatch_count + given_up.mismatch_count,
+            "last_used_at": max(target.last_used_at or 0, given_up.last_used_at or 0) or None,
+            "source_chat_id": target.source_chat_id or given_up.source_chat_id,
+            "enabled": target.enabled and given_up.enabled,
         }
     )
 
@@ -357,14 +357,14 @@ def _lines_apart(old: str, new: str) -> tuple[str, str]:
     if old == new:
         return "", ""
     before, after = old.splitlines(), new.splitlines()
-    gone, come = _lines_without(before, after), _lines_without(after, before)
+    removed, come = _lines_without(before, after), _lines_without(after, before)
     # The same lines in another order: both texts are shown whole.
-    return (gone, come) if gone or come else (old, new)
+    return (removed, come) if removed or come else (old, new)
 
 
 def _lines_without(lines: list[str], others: list[str]) -> str:
-    left = set(others)
-    return "\n".join(line for line in lines if line not in left)
+    excluded = set(others)
+    return "\n".join(line for line in lines if line not in excluded)
 
 
 DUPLICATE: Final = 16
@@ -497,18 +497,18 @@ class GovernedSkills:
 
 def count_skills(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
     """Return how many of `skills` are where in their life at `at`."""
-    known = tuple(skills)
-    states = Counter(state_of(skill, at=at) for skill in known)
+    all_skills = tuple(skills)
+    states = Counter(state_of(skill, at=at) for skill in all_skills)
     return RuntimeSkillCounts(
-        total=len(known),
+        total=len(all_skills),
         active=states[SkillState.ACTIVE],
         stale=states[SkillState.STALE],
         low_value=states[SkillState.LOW_VALUE],
         retired=states[SkillState.RETIRED],
-        disabled=sum(not skill.enabled for skill in known),
-        forgotten=sum(skill.forgotten_at is not None for skill in known),
-        revision_pending=sum(skill.revision_pending for skill in known),
-        recallable=sum(skill.is_recallable for skill in known),
+        disabled=sum(not skill.enabled for skill in all_skills),
+        forgotten=sum(skill.forgotten_at is not None for skill in all_skills),
+        revision_pending=sum(skill.revision_pending for skill in all_skills),
+        recallable=sum(skill.is_recallable for skill in all_skills),
     )
 
 
@@ -533,9 +533,9 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
                 moved.append(now[name])
             case SkillFate.KEEP:
                 pass
-    gone = {skill.name for skill in pruned}
+    pruned_names = {skill.name for skill in pruned}
     # Compared with what was read, because a merge may have changed a skill as well.
-    changed = tuple(skill for name, skill in now.items() if name not in gone and skill != by_name[name])
+    changed = tuple(skill for name, skill in now.items() if name not in pruned_names and skill != by_name[name])
     return GovernedSkills(changed, tuple(moved), merged, tuple(pruned))
 
 

@@ -82,9 +82,9 @@ class TimeWords:
 
     def relative(self, text: str, /) -> Iterator[RelativeTime]:
         """Yield the times that `text` names by their distance from now, in order."""
-        for found in self._relative.finditer(_plain_text(text)):
-            phrase = " ".join(found[0].lower().split())
-            if found["span"]:
+        for match in self._relative.finditer(_plain_text(text)):
+            phrase = " ".join(match[0].lower().split())
+            if match["span"]:
                 yield RelativeTime(*self._spans[phrase])
                 continue
             number = self._number.search(phrase)
@@ -99,9 +99,9 @@ class TimeWords:
 
     def months(self, text: str, /) -> Iterator[MonthName]:
         """Yield the months that `text` names, in order."""
-        for found in self._named.finditer(_plain_text(text)):
-            day = int(found["before"] or found["after"] or 0)
-            yield MonthName(int(found["first"] or found["last"] or 0), self._months[found["month"]], day)
+        for match in self._named.finditer(_plain_text(text)):
+            day = int(match["before"] or match["after"] or 0)
+            yield MonthName(int(match["first"] or match["last"] or 0), self._months[match["month"]], day)
 
     def without_relative(self, text: str, /) -> str:
         """Return `text` without times that are named by their distance from now."""
@@ -161,7 +161,7 @@ class NamedDate(NamedTuple):
 
 def named_in(text: str, /) -> tuple[NamedDate, ...]:
     """Return the distinct dates that `text` names in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
-    written = [
+    worded = [
         NamedDate(
             int(match["year"]),
             MONTHS.index(match["name"][:3].lower()) + 1,
@@ -174,7 +174,7 @@ def named_in(text: str, /) -> tuple[NamedDate, ...]:
         # The year of a written date must not be found again as a year alone.
         for match in _NUMERIC.finditer(_WRITTEN.sub(" ", text))
     ]
-    return tuple(dict.fromkeys(written + numeric))
+    return tuple(dict.fromkeys(worded + numeric))
 
 
 def day_of(at: Instant, /) -> NamedDate:
@@ -241,8 +241,8 @@ def spans_in(text: str, now: Instant, language: str = "", /) -> tuple[TimeSpan, 
     """
     today = as_datetime(now).date()
     words = TimeWords.load(language) if language else None
-    found = _worded_spans(text, today, words) if words is not None else _english_spans(text, today)
-    return tuple(dict.fromkeys(span for span in found if span.start < span.end))
+    spans = _worded_spans(text, today, words) if words is not None else _english_spans(text, today)
+    return tuple(dict.fromkeys(span for span in spans if span.start < span.end))
 
 
 def _english_spans(text: str, today: date) -> list[TimeSpan]:
@@ -252,32 +252,32 @@ def _english_spans(text: str, today: date) -> list[TimeSpan]:
     full = named_in(text) if _YEAR_WORD.search(text) else ()
     if not (full or has_month or is_relative):
         return []
-    found: list[TimeSpan] = []
-    for named in full:
-        found += _of_named(named, None)
-    for named in _without_year(text) if has_month else ():
+    spans: list[TimeSpan] = []
+    for date_named in full:
+        spans += _of_named(date_named, None)
+    for date_named in _without_year(text) if has_month else ():
         # A month that is named with its year is not meant in all other years too.
-        if not any(other.month == named.month and other.day == named.day for other in full):
-            found += (span for year in _plausible_years(today) for span in _of_named(named, year))
-    found += _relative_spans(text, today) if is_relative else ()
-    return found
+        if not any(other.month == date_named.month and other.day == date_named.day for other in full):
+            spans += (span for year in _plausible_years(today) for span in _of_named(date_named, year))
+    spans += _relative_spans(text, today) if is_relative else ()
+    return spans
 
 
 def _worded_spans(text: str, today: date, words: TimeWords) -> list[TimeSpan]:
     """Return the times of a text by the words of another language."""
     full = list(named_in(text)) if _YEAR_WORD.search(text) else []
     bare: list[NamedDate] = []
-    for named in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
-        (full if named.year else bare).append(named)
-    exact = {named.year for named in full if named.month}
-    found: list[TimeSpan] = []
-    for named in dict.fromkeys(full):
-        if named.month or named.year not in exact:
-            found += _of_named(named, None)
-    for named in dict.fromkeys(bare):
-        if not any(other.month == named.month and named.day in {0, other.day} for other in full):
-            found += (span for year in _plausible_years(today) for span in _of_named(named, year))
-    return [*found, *(_of_distance(each, today) for each in words.relative(text))]
+    for date_named in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
+        (full if date_named.year else bare).append(date_named)
+    exact = {date_named.year for date_named in full if date_named.month}
+    spans: list[TimeSpan] = []
+    for date_named in dict.fromkeys(full):
+        if date_named.month or date_named.year not in exact:
+            spans += _of_named(date_named, None)
+    for date_named in dict.fromkeys(bare):
+        if not any(other.month == date_named.month and date_named.day in {0, other.day} for other in full):
+            spans += (span for year in _plausible_years(today) for span in _of_named(date_named, year))
+    return [*spans, *(_of_distance(each, today) for each in words.relative(text))]
 
 
 def without_relative(text: str, language: str = "", /) -> str:
@@ -311,14 +311,19 @@ def _numbered_months(text: str) -> Iterator[NamedDate]:
         yield NamedDate(0, int(match["month"]), int(match["day"] or 0))
 
 
-def _of_named(named: NamedDate, year: int | None) -> list[TimeSpan]:
-    year = named.year if year is None else year
+def _of_named(date_named: NamedDate, year: int | None) -> list[TimeSpan]:
+    year = date_named.year if year is None else year
     try:
-        if not named.month:
+        if not date_named.month:
             return [_make_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
-        if named.day:
-            return [_make_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY_WORD)]
-        return [_make_span(date(year, named.month, 1), _next_month(date(year, named.month, 1)))]
+        if date_named.day:
+            return [
+                _make_span(
+                    date(year, date_named.month, date_named.day),
+                    date(year, date_named.month, date_named.day) + _DAY_WORD,
+                )
+            ]
+        return [_make_span(date(year, date_named.month, 1), _next_month(date(year, date_named.month, 1)))]
     except ValueError:  # 30 February, or a year beyond the calendar
         return []
 
@@ -344,18 +349,18 @@ def _counted_span(unit: str, count: int, today: date) -> TimeSpan:
     return _make_span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
 
 
-def _of_distance(told: RelativeTime, today: date) -> TimeSpan:
-    if told.is_counted:
-        return _counted_span(told.unit, -told.distance, today)
-    if told.unit == "day":
-        return _make_span(today + told.distance * _DAY_WORD, today + (told.distance + 1) * _DAY_WORD)
-    if told.unit in _WEEKDAYS and told.distance != -1:
-        day = today + (_WEEKDAYS.index(told.unit) - today.weekday() + told.distance) * _DAY_WORD
+def _of_distance(time: RelativeTime, today: date) -> TimeSpan:
+    if time.is_counted:
+        return _counted_span(time.unit, -time.distance, today)
+    if time.unit == "day":
+        return _make_span(today + time.distance * _DAY_WORD, today + (time.distance + 1) * _DAY_WORD)
+    if time.unit in _WEEKDAYS and time.distance != -1:
+        day = today + (_WEEKDAYS.index(time.unit) - today.weekday() + time.distance) * _DAY_WORD
         return _make_span(day, day + _DAY_WORD)
-    if told.distance >= -1:
-        return _of_unit(told.unit, today, is_this=told.distance == 0)
+    if time.distance >= -1:
+        return _of_unit(time.unit, today, is_this=time.distance == 0)
     # "the week before last" is one week earlier than the last one.
-    return _of_unit(told.unit, today + (told.distance + 1) * _DAYS_OF[told.unit] * _DAY_WORD, is_this=False)
+    return _of_unit(time.unit, today + (time.distance + 1) * _DAYS_OF[time.unit] * _DAY_WORD, is_this=False)
 
 
 def _of_unit(unit: str, today: date, *, is_this: bool) -> TimeSpan:
@@ -451,11 +456,11 @@ def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
     """Return the event by which `text`, `lowered` in small letters, names a time; None if it names none so."""
     if not any(sign in lowered for sign in _SIGNS):
         return None
-    found = _ANCHOR.search(text)
-    if found is None:
+    match = _ANCHOR.search(text)
+    if match is None:
         return None
-    side = AnchorSide.BEFORE if found["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
-    return TimeAnchor(found["what"], side, max(_REACH_MS, _anchor_distance(found["count"], found["unit"])))
+    side = AnchorSide.BEFORE if match["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
+    return TimeAnchor(match["what"], side, max(_REACH_MS, _anchor_distance(match["count"], match["unit"])))
 
 
 def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:

@@ -156,11 +156,11 @@ def registry_refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal 
 def judge_feedback(
     feedback: AgentToolUsageFeedback,
     registry: AgentToolRegistrySnapshot | None,
-    known: ToolExperience | None,
+    experience: ToolExperience | None,
     *,
     at: Instant,
 ) -> FeedbackJudgement:
-    """Return what becomes of `feedback` beside the `known` experience of its tool, schema and task.
+    """Return what becomes of `feedback` beside the `experience` experience of its tool, schema and task.
 
     Feedback that did not fit makes a known experience unsure, and is no experience itself.
     """
@@ -168,8 +168,8 @@ def judge_feedback(
     if feedback.reuse_outcome is ReuseOutcome.MISMATCH:
         # Drifted feedback is about another contract and casts no doubt on this one.
         doubted = (
-            _doubt_experience(known, at=at)
-            if known is not None and _feedback_drift(feedback, registry) is None
+            _doubt_experience(experience, at=at)
+            if experience is not None and _feedback_drift(feedback, registry) is None
             else None
         )
         return FeedbackJudgement(decision=low, reason=MISMATCH, experience=doubted)
@@ -181,7 +181,7 @@ def judge_feedback(
     outcomes = [observation.outcome for observation in feedback.observations]
     if ToolOutcome.SUCCEEDED not in outcomes:
         return FeedbackJudgement(decision=low, reason=NO_SUCCESS)
-    return _learn_feedback(feedback, known, outcomes, at=at)
+    return _learn_feedback(feedback, experience, outcomes, at=at)
 
 
 def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot | None) -> str | None:
@@ -203,42 +203,42 @@ def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistr
 
 
 def _same_place(ref: AgentToolRegistryRef, registry: AgentToolRegistrySnapshot) -> bool:
-    named = (ref.registry_id, ref.scope, ref.scope_id)
-    return named == (registry.registry_id, registry.scope, registry.scope_id)
+    place = (ref.registry_id, ref.scope, ref.scope_id)
+    return place == (registry.registry_id, registry.scope, registry.scope_id)
 
 
-def _doubt_experience(known: ToolExperience, *, at: Instant) -> ToolExperience:
-    update = {"mismatch_count": known.mismatch_count + 1, "confidence": ExperienceConfidence.LOW, "updated_at": at}
-    return known.model_copy(update=update)
+def _doubt_experience(experience: ToolExperience, *, at: Instant) -> ToolExperience:
+    update = {"mismatch_count": experience.mismatch_count + 1, "confidence": ExperienceConfidence.LOW, "updated_at": at}
+    return experience.model_copy(update=update)
 
 
 def _learn_feedback(
-    feedback: AgentToolUsageFeedback, known: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
+    feedback: AgentToolUsageFeedback, earlier: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
 ) -> FeedbackJudgement:
     first = feedback.observations[0]
     succeeded = outcomes.count(ToolOutcome.SUCCEEDED)
-    successes = succeeded + (known.success_count if known is not None else 0)
+    successes = succeeded + (earlier.success_count if earlier is not None else 0)
     noted = not similarity.is_blank(feedback.operator_note or "")
     accepted = noted or successes >= REPEATED
     confidence = ExperienceConfidence.LOW
     if accepted:
         confidence = ExperienceConfidence.HIGH if noted or successes >= SURE else ExperienceConfidence.MEDIUM
-    told = kept_words(feedback.user_visible_result_summary or "") or kept_words(first.summary)
+    summary = kept_words(feedback.user_visible_result_summary or "") or kept_words(first.summary)
     experience = ToolExperience(
         registry_id=feedback.registry_ref.registry_id,
         tool_id=first.tool_id,
         schema_fingerprint=first.schema_fingerprint,
         task_signature=first.task_signature,
-        reason=told or (known.reason if known is not None else ""),
-        guidance=kept_words(feedback.operator_note or "") or (known.guidance if known is not None else ""),
+        reason=summary or (earlier.reason if earlier is not None else ""),
+        guidance=kept_words(feedback.operator_note or "") or (earlier.guidance if earlier is not None else ""),
         success_count=successes,
-        failure_count=len(outcomes) - succeeded + (known.failure_count if known is not None else 0),
-        mismatch_count=known.mismatch_count if known is not None else 0,
+        failure_count=len(outcomes) - succeeded + (earlier.failure_count if earlier is not None else 0),
+        mismatch_count=earlier.mismatch_count if earlier is not None else 0,
         confidence=confidence,
         status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
-        created_at=known.created_at if known is not None else at,
+        created_at=earlier.created_at if earlier is not None else at,
         # Feedback does not bring back what was forgotten.
-        forgotten_at=known.forgotten_at if known is not None else None,
+        forgotten_at=earlier.forgotten_at if earlier is not None else None,
         updated_at=at,
     )
     if not accepted:
@@ -274,10 +274,10 @@ def select_hints(
     Certain ones come first, then those with more successes, then newer ones. Uncertain ones are left
     out, with the reason.
     """
-    asked = {ref.registry_id: ref for ref in refs} or {name: one.ref for name, one in registries.items()}
+    wanted_refs = {ref.registry_id: ref for ref in refs} or {name: one.ref for name, one in registries.items()}
     rejected: list[AgentToolRejection] = []
     standing: dict[str, AgentToolRegistrySnapshot] = {}
-    for registry_id, ref in asked.items():
+    for registry_id, ref in wanted_refs.items():
         registry = registries.get(registry_id)
         if registry is None or not _same_place(ref, registry):
             rejected.append(AgentToolRejection(registry_id=registry_id, reason=HintRejection.REGISTRY_NOT_FOUND))
@@ -286,29 +286,29 @@ def select_hints(
             rejected.append(AgentToolRejection(registry_id=registry_id, reason=drifted))
         else:
             standing[registry_id] = registry
-    found: list[AgentToolHint] = []
+    hints: list[AgentToolHint] = []
     for experience_id, experience in experiences.items():
         if not experience.is_governed or experience.registry_id not in standing:
             continue
         hint = _make_hint(experience_id, experience, standing[experience.registry_id])
         if isinstance(hint, AgentToolHint):
-            found.append(hint)
+            hints.append(hint)
         else:
             rejected.append(hint)
-    found.sort(
+    hints.sort(
         key=lambda hint: (-_SURENESS[hint.confidence], -hint.success_count, -hint.updated_at, hint.experience_id)
     )
-    best = tuple(found[:limit])
+    best = tuple(hints[:limit])
     status = ToolExperienceStatus(
         reason=ExperienceReason.GOVERNED_TOOL_EXPERIENCE_AVAILABLE
         if best
         else ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE,
         available=bool(best),
         host_fallback_required=not best,
-        registry_refs_checked=len(asked),
-        governed_experience_candidates=len(found),
+        registry_refs_checked=len(wanted_refs),
+        governed_experience_candidates=len(hints),
         rejected=tuple(rejected[: limits.TOOL_REJECTIONS]),
-        budget_limited=len(found) > limit,
+        budget_limited=len(hints) > limit,
     )
     return ToolHints(best, status)
 

@@ -54,9 +54,9 @@ INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
     """Return why `view` does not see a message's text, or None if it does."""
     # Text that is gone is gone for each view, the owner's too.
-    gone = _gone_reason(turn, part)
-    if gone is not None:
-        return gone
+    removal = _gone_reason(turn, part)
+    if removal is not None:
+        return removal
     authority = turn.messages[part].stands_on
     match view:
         case View.RAW_OWNER_ONLY:
@@ -156,14 +156,14 @@ def cut_transcript(
 ) -> TranscriptCut:
     """Return `turns` as `view` may see them. Every text that is left out is counted, and named within the budget."""
     cutter = _TranscriptCutter(view, budget)
-    shown = tuple(cutter.turn(turn_id, turn, attributes.get(turn_id, ())) for turn_id, turn in turns)
+    visible_turns = tuple(cutter.turn(turn_id, turn, attributes.get(turn_id, ())) for turn_id, turn in turns)
     items = cutter.items[: budget.redaction_items]
     if len(items) < len(cutter.items):
         cutter.clip("redactions", budget.redaction_items, len(cutter.items) - len(items))
     audit = TranscriptReplayAudit(
         view=view,
         source_turns=len(turns),
-        returned_turns=len(shown),
+        returned_turns=len(visible_turns),
         redacted_messages=sum(1 for item in cutter.items if _is_message(item)),
         redacted_host_refs=sum(
             1
@@ -182,7 +182,7 @@ def cut_transcript(
             channel=key.channel,
             conversation=key.conversation,
             view=view,
-            turns=shown,
+            turns=visible_turns,
             redactions=tuple(items),
             audit=audit,
         ),
@@ -214,7 +214,7 @@ class _TranscriptCutter:
     def turn(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> RedactedTranscriptTurn:
         is_inward = self.view in INWARD
         actor = turn.actor or ActorAttribution()
-        kept = self._attributes(turn_id, turn, attributes)
+        visible_attributes = self._attributes(turn_id, turn, attributes)
         is_cut = turn.redaction is not TextRedaction.RAW_AVAILABLE
         return RedactedTranscriptTurn(
             id=turn_id,
@@ -227,11 +227,13 @@ class _TranscriptCutter:
             actor=actor if is_inward else actor.outward,
             source=turn.source if is_inward else None,
             external_content_used=turn.external_content_used,
-            messages=tuple(self._message(turn_id, turn, part, actor, kept) for part in range(len(turn.messages))),
+            messages=tuple(
+                self._message(turn_id, turn, part, actor, visible_attributes) for part in range(len(turn.messages))
+            ),
             tool_observations=self._observations(turn_id, turn),
             host_refs=self.refs(turn_id, turn),
             items=turn.items if self.view is TranscriptReplayView.RAW_OWNER_ONLY and not is_cut else (),
-            attributes=tuple(_plain_attribute(item) for item in kept if item.part is None),
+            attributes=tuple(_plain_attribute(item) for item in visible_attributes if item.part is None),
             candidate_ids=turn.candidate_ids if is_inward else (),
             tags=turn.tags if is_inward else (),
             metadata=turn.metadata if self._sees_metadata(turn) else {},
@@ -239,11 +241,11 @@ class _TranscriptCutter:
 
     def refs(self, turn_id: TurnId, turn: Turn) -> tuple[HostOpaqueRef, ...]:
         """Return the references that the view sees; labels only where the host itself looks."""
-        shown: list[HostOpaqueRef] = []
+        visible_refs: list[HostOpaqueRef] = []
         is_cut = turn.redaction is not TextRedaction.RAW_AVAILABLE
         for index, ref in enumerate(turn.host_refs):
             reason = ref_redaction(ref, self.view)
-            if reason is None and len(shown) >= self.budget.host_refs_per_turn:
+            if reason is None and len(visible_refs) >= self.budget.host_refs_per_turn:
                 reason = OmissionReason.PROFILE_BUDGET
                 self.clip("host_refs", self.budget.host_refs_per_turn, 1)
             if reason is not None:
@@ -252,20 +254,20 @@ class _TranscriptCutter:
             if ref.label is not None and (self.view not in LABELLED or is_cut):
                 self._leave(turn_id, OmissionReason.HOST_REF_LABEL, host_ref_index=index)
                 ref = ref.model_copy(update={"label": None})  # noqa: PLW2901 - the reference as this view has it
-            shown.append(ref)
-        return tuple(shown)
+            visible_refs.append(ref)
+        return tuple(visible_refs)
 
     def clip(self, what: str, limit: int, dropped: int) -> None:
         """Note that the budget cut something."""
-        known = self.clips.get(what)
-        already = known.dropped if known is not None else 0
+        earlier = self.clips.get(what)
+        already = earlier.dropped if earlier is not None else 0
         self.clips[what] = ReportClip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
 
     def _sees_metadata(self, turn: Turn) -> bool:
         return self.view is TranscriptReplayView.RAW_OWNER_ONLY and turn.redaction is TextRedaction.RAW_AVAILABLE
 
     def _message(
-        self, turn_id: TurnId, turn: Turn, part: int, actor: ActorAttribution, kept: Sequence[TurnAttribute]
+        self, turn_id: TurnId, turn: Turn, part: int, actor: ActorAttribution, attributes: Sequence[TurnAttribute]
     ) -> RedactedTranscriptMessage:
         message = turn.messages[part]
         place = message_id(turn_id, part)
@@ -281,7 +283,7 @@ class _TranscriptCutter:
             text=message.text if reason is None else None,
             at=said_at(turn, message),
             actor=speaking if self.view in INWARD else speaking.outward,
-            attributes=tuple(_plain_attribute(item) for item in kept if item.part == part),
+            attributes=tuple(_plain_attribute(item) for item in attributes if item.part == part),
         )
 
     def _observations(self, turn_id: TurnId, turn: Turn) -> tuple[ToolObservation, ...]:
@@ -299,21 +301,21 @@ class _TranscriptCutter:
         return ()
 
     def _attributes(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> list[TurnAttribute]:
-        shown: list[TurnAttribute] = []
+        visible_attributes: list[TurnAttribute] = []
         for item in attributes:
             # Visibility is decided before the budget, which only cuts what may be seen.
             reason = attribute_redaction(item, turn, self.view, value_bytes=self.budget.attribute_value_bytes)
-            if reason is None and len(shown) >= self.budget.attributes_per_turn:
+            if reason is None and len(visible_attributes) >= self.budget.attributes_per_turn:
                 reason = OmissionReason.PROFILE_BUDGET
                 self.clip("attributes", self.budget.attributes_per_turn, 1)
             if reason is OmissionReason.ATTR_VALUE_BUDGET:
                 self.clip("attribute_values", self.budget.attribute_value_bytes, 1)
             if reason is None:
-                shown.append(item)
+                visible_attributes.append(item)
                 continue
             place = message_id(turn_id, item.part) if item.part is not None else None
             self._leave(turn_id, reason, message=place, attr_key=item.key)
-        return shown
+        return visible_attributes
 
     def _leave(
         self,

@@ -379,27 +379,27 @@ def validate_batch(batch: Batch, /) -> None:
     require_space(batch.space)
     _require_entries(batch.entries)
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
-    bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
-    if changes > bound + 2 * batch.sealed:
-        raise LimitExceeded(what="changes in a batch", limit=bound, found=changes)
-    seen: set[DocumentRef] = set()
+    change_limit = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
+    if changes > change_limit + 2 * batch.sealed:
+        raise LimitExceeded(what="changes in a batch", limit=change_limit, found=changes)
+    refs: set[DocumentRef] = set()
     most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
-    for put in batch.puts:
-        if len(put.body) > most:
-            raise LimitExceeded(what="bytes in a document", limit=most, found=len(put.body))
-        if put.expects < 0:
+    for change in batch.puts:
+        if len(change.body) > most:
+            raise LimitExceeded(what="bytes in a document", limit=most, found=len(change.body))
+        if change.expects < 0:
             raise InvalidInput(field="expects", problem="is below 0")
-        seen.add(put.ref)
+        refs.add(change.ref)
     for delete in batch.deletes:
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
-        seen.add(delete.ref)
+        refs.add(delete.ref)
     # The order of two changes of one document is not defined within a batch.
-    if len(seen) != len(batch.puts) + len(batch.deletes):
+    if len(refs) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes the same document twice")
     # An entry mostly names what is changed.
-    seen.update([require.ref for require in batch.requires], [entry.ref for entry in batch.entries])
-    require_refs(seen)
+    refs.update([require.ref for require in batch.requires], [entry.ref for entry in batch.entries])
+    require_refs(refs)
     if batch.idempotency is not None:
         require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
 
@@ -480,13 +480,13 @@ async def scan_documents(
     """
     steps = WorkSteps()
     while True:
-        found = await store.scan(space, collection, prefix=prefix, after=after, limit=page)
-        for document in found:
+        documents = await store.scan(space, collection, prefix=prefix, after=after, limit=page)
+        for document in documents:
             yield document
             await steps.step()
-        if len(found) < page:
+        if len(documents) < page:
             return
-        after = found[-1].ref.key
+        after = documents[-1].ref.key
 
 
 async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int:

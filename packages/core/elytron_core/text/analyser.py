@@ -150,12 +150,12 @@ class TextAnalyser:
 
     def terms(self, text: str, /) -> list[str]:
         """Return the terms of a text to store, in order, with repeats; stop words only if it has nothing else."""
-        found: list[str] = []
-        kept = self._kept
+        all_terms: list[str] = []
+        cache = self._kept
         for token in _text_tokens(text):
-            terms = kept.get(token)
-            found += self._learn(token) if terms is None else terms
-        return found or self._bare(text)
+            terms = cache.get(token)
+            all_terms += self._learn(token) if terms is None else terms
+        return all_terms or self._bare(text)
 
     def forget(self) -> None:
         """Let go of the tokens seen so far."""
@@ -177,21 +177,23 @@ class TextAnalyser:
         As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone, or between words
         that ask, by itself. Emoji are looked for only if there is nothing else.
         """
-        found: list[str] = []
+        all_terms: list[str] = []
         runs: list[str] = []
-        kept, is_plain = self._kept, text.isascii()
+        cache, is_plain = self._kept, text.isascii()
         for token in _text_tokens(text):
             if is_plain or not _PAIRED_RUN.fullmatch(token):
-                terms = kept.get(token)
-                found += self._learn(token) if terms is None else terms
+                terms = cache.get(token)
+                all_terms += self._learn(token) if terms is None else terms
             else:
                 runs.append(token)
-                found += chain.from_iterable(map(_character_pairs, filter(None, CHINESE_ASKING.split(token))))
-        if is_plain and found:
-            return list(dict.fromkeys(found))[: limits.QUERY_TERMS]
-        asked = [term for term in found if term not in CHINESE and not _PICTURE.fullmatch(term)]
-        asked = asked or found or list(chain.from_iterable(map(_character_pairs, runs))) or self._bare(text)
-        return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
+                all_terms += chain.from_iterable(map(_character_pairs, filter(None, CHINESE_ASKING.split(token))))
+        if is_plain and all_terms:
+            return list(dict.fromkeys(all_terms))[: limits.QUERY_TERMS]
+        content_terms = [term for term in all_terms if term not in CHINESE and not _PICTURE.fullmatch(term)]
+        content_terms = (
+            content_terms or all_terms or list(chain.from_iterable(map(_character_pairs, runs))) or self._bare(text)
+        )
+        return list(dict.fromkeys(content_terms))[: limits.QUERY_TERMS]
 
     def _bare(self, text: str) -> list[str]:
         return list(chain.from_iterable(map(_token_pieces, _text_tokens(text))))
@@ -207,10 +209,10 @@ class TextAnalyser:
     def _learn(self, token: str) -> tuple[str, ...]:
         if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
             # Most words are plain ones, and have nothing to be taken apart.
-            found: Iterable[str] = self._simple(token.lower())
+            parts: Iterable[str] = self._simple(token.lower())
         else:
-            found = self._take_apart(token)
-        terms = tuple(term[:_TERM_CHARS] for term in found)
+            parts = self._take_apart(token)
+        terms = tuple(term[:_TERM_CHARS] for term in parts)
         if len(token) <= _CACHED_CHARS:
             # Cleared whole: to keep an order of use would burden each look-up.
             if len(self._kept) >= _CACHE_WORDS:
@@ -299,7 +301,7 @@ def _text_tokens(text: str) -> list[str]:
 
 def _tokens_of(text: str) -> Iterator[str]:
     form, text = _cutting_pattern(text)
-    return (found[0] for found in form.finditer(text))
+    return (match[0] for match in form.finditer(text))
 
 
 def _cutting_pattern(text: str) -> tuple[re.Pattern[str], str]:
@@ -319,7 +321,7 @@ def _fold_token(token: str) -> str:
     if token.isascii():
         return token.lower()
     base = ""
-    kept: list[str] = []
+    letters: list[str] = []
     for char in unicodedata.normalize("NFD", token.casefold().translate(_LETTERS)):
         if unicodedata.combining(char):
             # On Latin letters marks are accents and go. In other scripts they are part of the word.
@@ -327,8 +329,8 @@ def _fold_token(token: str) -> str:
                 continue
         else:
             base = char
-        kept.append(char)
-    return unicodedata.normalize("NFC", "".join(kept))
+        letters.append(char)
+    return unicodedata.normalize("NFC", "".join(letters))
 
 
 def _join_name(names: list[str]) -> str:

@@ -79,17 +79,17 @@ def words_of(entropy: bytes, /) -> str:
 
 def entropy_of(words: str, /) -> bytes:
     """Return the entropy in `words`, which may be in any case. Raises WordsInvalid, which names no word."""
-    given = normal_text(words).lower().split()
-    if len(given) not in _COUNTS:
+    word_list = normal_text(words).lower().split()
+    if len(word_list) not in _COUNTS:
         raise WordsInvalid(problem=f"must be exactly {WORD_COUNT}")
     value = 0
-    for word in given:
+    for word in word_list:
         if (number := _word_numbers().get(word)) is None:
             raise WordsInvalid(problem="are not all in the English word list of BIP-39")
         value = value << _WORD_BITS | number
-    if not _has_checksum(value, len(given)):
+    if not _has_checksum(value, len(word_list)):
         raise WordsInvalid(problem="have a wrong checksum: one word is wrong, or two were swapped")
-    size = _COUNTS[len(given)]
+    size = _COUNTS[len(word_list)]
     return (value >> size // 4).to_bytes(size, "big")
 
 

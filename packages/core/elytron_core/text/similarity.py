@@ -185,9 +185,9 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
     """Yield the places of those of `texts` that repeat none before them."""
-    kept: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
+    grams_by_numbers: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
     for place, text in enumerate(map(normalise_text, texts)):
-        grams, beside = text_trigrams(text), kept[tuple(_NUMBERS.findall(text))]
+        grams, beside = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
         # Sets of very different size cannot be that alike, so they are not compared.
         near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
         if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
@@ -197,13 +197,13 @@ def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
     """Return up to `limit` distinct terms of a normalised text: words of four and more characters, else pairs."""
-    found: list[str] = []
+    terms: list[str] = []
     for word in text.split():
         if _UNSPACED.search(word):
-            found += [word[at : at + 2] for at in range(len(word) - 1)]
+            terms += [word[at : at + 2] for at in range(len(word) - 1)]
         elif len(word) >= 4:
-            found.append(word)
-    return tuple(dict.fromkeys(found))[:limit]
+            terms.append(word)
+    return tuple(dict.fromkeys(terms))[:limit]
 
 
 _WIDE = re.compile(

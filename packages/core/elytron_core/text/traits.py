@@ -29,10 +29,10 @@ class PatternTable:
 
     def __getitem__(self, name: str, /) -> re.Pattern[str]:
         """Return a pattern, which is compiled at its first use."""
-        found = self._compiled.get(name)
-        if found is None:
-            found = self._compiled[name] = self._compile(self._tables["patterns"][name])
-        return found
+        pattern = self._compiled.get(name)
+        if pattern is None:
+            pattern = self._compiled[name] = self._compile(self._tables["patterns"][name])
+        return pattern
 
     @property
     def names(self) -> Sequence[str]:
@@ -50,17 +50,17 @@ class PatternTable:
         text = files("elytron_core.text").joinpath("data", f"{self._name}.toml").read_text("utf-8")
         return tomllib.loads(text)
 
-    def _compile(self, told: Mapping[str, Any]) -> re.Pattern[str]:
-        alternatives = "|".join(cast("Sequence[str]", told["any"]))
-        flags = re.IGNORECASE if told.get("ignores_case") else re.NOFLAG
+    def _compile(self, row: Mapping[str, Any]) -> re.Pattern[str]:
+        alternatives = "|".join(cast("Sequence[str]", row["any"]))
+        flags = re.IGNORECASE if row.get("ignores_case") else re.NOFLAG
         return re.compile(self._filled(alternatives), flags)
 
     def _filled(self, text: str) -> str:
         parts = cast("Mapping[str, str | Sequence[str]]", self._tables.get("parts", {}))
 
-        def part(met: re.Match[str]) -> str:
-            given = parts[met[1]]
-            return self._filled(given if isinstance(given, str) else f"(?:{'|'.join(given)})")
+        def part(match: re.Match[str]) -> str:
+            value = parts[match[1]]
+            return self._filled(value if isinstance(value, str) else f"(?:{'|'.join(value)})")
 
         return _PART.sub(part, text)
 
@@ -114,15 +114,15 @@ class StandingPhrases:
     """The phrases of a data file, and what they say of texts."""
 
     def __init__(self, data: bytes, /) -> None:
-        told = json.loads(data)
+        tables = json.loads(data)
         self.version: Final = f"phrases-{sha256(data).hexdigest()[:12]}"
-        self._once: Final = PhrasePattern(told["once"])
-        self._polite: Final = PhrasePattern(told["polite"])
-        self._chinese: Final = PhrasePattern(told["chinese"])
-        self._leads: Final = PhrasePattern(rf"(?:(?:{told['leads']})[\s,]+)+([a-z'-]+) ?")
-        self._led: Final = frozenset(_WORD.findall(told["leads"]))
-        self._phrased: Final = _by_phrase(told["tables"])
-        self._opened: Final = _by_opening(told["tables"])
+        self._once: Final = PhrasePattern(tables["once"])
+        self._polite: Final = PhrasePattern(tables["polite"])
+        self._chinese: Final = PhrasePattern(tables["chinese"])
+        self._leads: Final = PhrasePattern(rf"(?:(?:{tables['leads']})[\s,]+)+([a-z'-]+) ?")
+        self._led: Final = frozenset(_WORD.findall(tables["leads"]))
+        self._phrased: Final = _by_phrase(tables["tables"])
+        self._opened: Final = _by_opening(tables["tables"])
         self._signs: Final = frozenset(self._phrased).union(*map(_WORD.findall, self._opened))
         """A text in ASCII without any of these words says nothing of the kind."""
 
@@ -135,20 +135,20 @@ class StandingPhrases:
     def lasting(self, text: str, /) -> LastingTime:
         """Return how long what `text` says is to hold."""
         lowered = (text if text.isascii() else text.replace("’", "'")).lower()
-        known = self._signs.intersection(_WORD.findall(lowered))
-        found = LastingTime.NOT
+        signs = self._signs.intersection(_WORD.findall(lowered))
+        longest = LastingTime.NOT
         # Phrases are found by a word that each contains, since few texts have any.
-        for word in known & self._phrased.keys():
+        for word in signs & self._phrased.keys():
             for rule in self._phrased[word]:
-                if rule.phrase not in lowered or rule.lasting <= found:
+                if rule.phrase not in lowered or rule.lasting <= longest:
                     continue
                 if (hit := rule.pattern.compiled.search(lowered)) and self._holds(rule, lowered, hit):
-                    found = rule.lasting
-        if found:
-            return found
+                    longest = rule.lasting
+        if longest:
+            return longest
         if not lowered.isascii() and self._chinese.compiled.search(lowered):
             return LastingTime.FROM_NOW_ON
-        return self._clauses(f".{lowered}") if known else LastingTime.NOT
+        return self._clauses(f".{lowered}") if signs else LastingTime.NOT
 
     def _holds(self, rule: _PhraseRule, text: str, hit: re.Match[str]) -> bool:
         """Return whether the hit is neither for once nor a question, other than a polite one."""
@@ -165,15 +165,15 @@ class StandingPhrases:
         """Return what the clauses of `marked` say; each of them begins with a mark."""
         for opening in _OPENING.finditer(marked):
             word = opening[1]
-            if word in self._opened and (found := self._begins(marked, opening)):
-                return found
+            if word in self._opened and (lasting := self._begins(marked, opening)):
+                return lasting
             # After words that may lead: "please", "could you".
             if (
                 word in self._led
                 and (led := self._leads.compiled.match(marked, opening.start(1)))
-                and (found := self._begins(marked, led))
+                and (lasting := self._begins(marked, led))
             ):
-                return found
+                return lasting
         return LastingTime.NOT
 
     def _begins(self, marked: str, opening: re.Match[str]) -> LastingTime:
@@ -292,9 +292,9 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
 @cache
 def _told_by(traits: int) -> tuple[TextTrait, float]:
     """Return the traits of which `traits` is the sum, and the amount that they add to what a text states."""
-    told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
-    told += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
-    return TextTrait(traits), told
+    amount = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
+    amount += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
+    return TextTrait(traits), amount
 
 
 def read_traits(text: str, /) -> TextTraits:
@@ -303,7 +303,7 @@ def read_traits(text: str, /) -> TextTraits:
     is_ascii = head.isascii()
     lowered = (head if is_ascii else head.replace("’", "'")).lower()
     words = _WORD.findall(lowered)
-    known = _SIGNS.intersection(words)
+    signs = _SIGNS.intersection(words)
     traits = 0
     if "?" in head or "？" in head:
         traits |= _ASKS
@@ -313,10 +313,10 @@ def read_traits(text: str, /) -> TextTraits:
     has_digit = _DIGIT.search(head) is not None
     if has_digit:
         traits |= _NUMBER | (_TIME if _YEAR.search(head) else 0)
-    if known:
-        traits |= _NUMBER * (not known.isdisjoint(_NUMBER_WORDS))
-        traits |= _TIME * (not known.isdisjoint(_TIME_WORDS))
-        traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
+    if signs:
+        traits |= _NUMBER * (not signs.isdisjoint(_NUMBER_WORDS))
+        traits |= _TIME * (not signs.isdisjoint(_TIME_WORDS))
+        traits |= _CHANGE * (not signs.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
     # Of these marks only one is in ASCII, so that most texts need no search.
@@ -326,15 +326,15 @@ def read_traits(text: str, /) -> TextTraits:
         traits |= _TIME if _CHINESE_TIME.search(head) else 0
         traits |= _NUMBER if _CHINESE_NUMBER.search(head) else 0
         traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
-    trait, told = _told_by(traits)
-    if known:
-        told += TOLD_BY_SELF * _word_share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
-            words, known, _YOU_WORDS
+    trait, amount = _told_by(traits)
+    if signs:
+        amount += TOLD_BY_SELF * _word_share(words, signs, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
+            words, signs, _YOU_WORDS
         )
-        told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
-    return TextTraits(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
+        amount += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
+    return TextTraits(trait, amount * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
-def _word_share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:
-    """Return how often `words`, whose signs are `known`, has one of `wanted`; four times count as much as it can."""
-    return 0.0 if known.isdisjoint(wanted) else min(sum(map(wanted.__contains__, words)), 4) / 4
+def _word_share(words: list[str], signs: frozenset[str], sought: frozenset[str]) -> float:
+    """Return how often `words`, whose signs are `signs`, has one of `sought`; four times count as much as it can."""
+    return 0.0 if signs.isdisjoint(sought) else min(sum(map(sought.__contains__, words)), 4) / 4

@@ -152,33 +152,33 @@ class _BaseClient:
         else:
             # A request without a body has them in headers: addresses are logged on the way.
             headers |= {"Authorization": f"Bearer {account.user_key}", USER_ID: account.user_id}
-        sent: dict[str, Any] = {"method": call.method, "url": account.base_url + call.path, "headers": headers}
+        arguments: dict[str, Any] = {"method": call.method, "url": account.base_url + call.path, "headers": headers}
         if call.method != "POST":
-            sent["params"] = fields
+            arguments["params"] = fields
         elif call.files is not None:
-            sent |= {"data": fields, "files": dict(call.files)}
+            arguments |= {"data": fields, "files": dict(call.files)}
         else:
-            sent["json"] = fields
-        return sent
+            arguments["json"] = fields
+        return arguments
 
     def _answer(self, call: GatewayCall[AnswerT], response: "httpx.Response") -> AnswerT:
         """Return what the gateway answered. Raises GatewayRefused, Unreachable."""
         if not response.is_success:
-            told = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
+            message = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
             if response.status_code in _RETRYABLE:
-                raise NoAnswer(told, failure=CallFailure.HTTP_STATUS, status=response.status_code)
-            raise GatewayRefused(told, status=response.status_code)
+                raise NoAnswer(message, failure=CallFailure.HTTP_STATUS, status=response.status_code)
+            raise GatewayRefused(message, status=response.status_code)
         try:
             body = _answer_object(response) if response.content or call.answer.model_fields else {}
             body = _within_bounds(call, body)
             # Fields that this version does not know are left out, so that a newer gateway can be read.
-            known = {name: value for name, value in body.items() if name in call.answer.model_fields}
-            found = call.answer.model_validate(known)
+            fields = {name: value for name, value in body.items() if name in call.answer.model_fields}
+            answer = call.answer.model_validate(fields)
         except (ValidationError, ValueError) as error:
             is_json = isinstance(error, ValidationError | _NoObject)
             failure = CallFailure.INVALID_SHAPE if is_json else CallFailure.INVALID_JSON
             raise NoAnswer("Memory Gateway returned an unreadable answer", failure=failure) from None
-        return found if call.keeps_raw else _without_raw(found)
+        return answer if call.keeps_raw else _without_raw(answer)
 
     def _detail(self, response: "httpx.Response") -> str:
         """Return what the gateway said was wrong, without any key that it might repeat."""
@@ -186,8 +186,8 @@ class _BaseClient:
             body = _answer_object(response)
         except ValueError:
             body = {}
-        told = body.get("detail") or body.get("error") or ""
-        text = told if isinstance(told, str) else json.dumps(told)
+        detail = body.get("detail") or body.get("error") or ""
+        text = detail if isinstance(detail, str) else json.dumps(detail)
         for secret in (self.account.user_key, self.account.provisioning_key):
             text = text.replace(secret, "********") if secret else text
         return text[:_DETAIL_CHARS] or "no reason given"
@@ -314,11 +314,11 @@ def _result_size(result: Any) -> int:
 
 def _clip_result(result: Any, chars: int) -> Any:
     """Return a result whose texts are clipped to `chars` in sum, the longest field first to be cut."""
-    clipped, left = dict(cast("dict[str, Any]", result)), chars
+    clipped, remaining_chars = dict(cast("dict[str, Any]", result)), chars
     texts = sorted((len(value), name) for name, value in clipped.items() if isinstance(value, str))
     for _, name in texts:
-        clipped[name] = clipped[name][:left]
-        left -= len(clipped[name])
+        clipped[name] = clipped[name][:remaining_chars]
+        remaining_chars -= len(clipped[name])
     return clipped
 
 

@@ -112,6 +112,6 @@ sys.exit(main(sys.argv[end + 1:]))
 def _require_extra(media_type: str) -> None:
     from importlib.util import find_spec
 
-    needed = {"application/pdf": ("pypdf",), "text/plain": (), "text/markdown": (), "application/json": ()}
-    if any(find_spec(name) is None for name in needed.get(media_type, ("kreuzberg",))):
+    required_modules = {"application/pdf": ("pypdf",), "text/plain": (), "text/markdown": (), "application/json": ()}
+    if any(find_spec(name) is None for name in required_modules.get(media_type, ("kreuzberg",))):
         raise MissingExtra(extra="documents", purpose="reading documents")

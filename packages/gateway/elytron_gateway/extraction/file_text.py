@@ -69,9 +69,9 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     text = _decode_text(data, "utf-8", is_whole=is_whole)
     if text is not None:
         return text
-    said = _SAID.search(data[:_SAID_WITHIN])
-    if said is not None:
-        encoding = CHARSETS.get(said[1].decode().lower())
+    declaration = _SAID.search(data[:_SAID_WITHIN])
+    if declaration is not None:
+        encoding = CHARSETS.get(declaration[1].decode().lower())
         return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
     # Before Western, since a few Chinese characters may pass for Western letters.
     if _is_chinese(data[:_SEEN]):
@@ -181,26 +181,22 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
     # Its beginning decides the type; the rest is decoded when it is read, in a child process.
     text = text_of(data[:_HEAD], is_whole=len(data) <= _HEAD)
     is_text = text is not None and not data.startswith(_SIGNATURES)
-    found = _kind_of_text(text or "", name, declared) if is_text else _file_signature(data)
-    if found not in allowed:
+    kind = _kind_of_text(text or "", name, declared) if is_text else _file_signature(data)
+    if kind not in allowed:
         kinds = tuple(sorted(allowed))
-        if (
-            not found
-            and text is None
-            and not _CONTROLS.search(data[:_HEAD].decode("latin-1").translate(_HIGH_CONTROLS))
-        ):
+        if not kind and text is None and not _CONTROLS.search(data[:_HEAD].decode("latin-1").translate(_HIGH_CONTROLS)):
             raise UnsupportedMedia(allowed=kinds, problem=_UNKNOWN_ENCODING)
         raise UnsupportedMedia(allowed=kinds)
-    return found
+    return kind
 
 
 def _kind_of_text(text: str, name: str, declared: str) -> str:
     """Return the kind of text, empty if it is a picture or a sound."""
     ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
-    said = declared.partition(";")[0].strip().lower()
-    if said.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
+    declared_type = declared.partition(";")[0].strip().lower()
+    if declared_type.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
         return ""
-    return ending or (said if said in _TEXTS.values() else "text/plain")
+    return ending or (declared_type if declared_type in _TEXTS.values() else "text/plain")
 
 
 def _file_signature(data: bytes) -> str:
@@ -232,15 +228,15 @@ def main(arguments: list[str]) -> int:
 def print_chunks(data: bytes, media_type: str, /, *, chunk_chars: int, max_chunks: int, max_chars: int) -> int:
     """Print the chunks of a file; return 0, 3 where it cannot be read, 4 where it holds too much text."""
     try:
-        left = max_chunks
+        remaining_chunks = max_chunks
         spent = 0
         for page, text in _file_texts(data, media_type):
             spent += len(text)
             if spent > max_chars:
                 return 4
             for chunk, heading in _text_chunks(text, chunk_chars):
-                left -= 1
-                if left < 0:
+                remaining_chunks -= 1
+                if remaining_chunks < 0:
                     return 4
                 line = {"text": chunk, "page": page, "heading": heading}
                 sys.stdout.write(json.dumps({name: value for name, value in line.items() if value is not None}) + "\n")
@@ -349,7 +345,7 @@ def _text_parts(text: str, size: int) -> Iterator[tuple[int, str]]:
         last = start + size
         # Not before the middle, so that no part becomes very short.
         ends = (text.rfind(between, start + size // 2, last) + len(between) for between in ("\n\n", "\n", " "))
-        end = next((found for found in ends if found > start + size // 2), last)
+        end = next((candidate for candidate in ends if candidate > start + size // 2), last)
         yield start, text[start:end]
         start = end
     yield start, text[start:]

@@ -35,8 +35,8 @@ _ROOM = 1024 * 1024
 
 def form_kind(headers: Headers, /) -> str:
     """Return the media type of a form. Raises HTTPException for what is none, or is in another charset than UTF-8."""
-    kind, _, told = headers.get("content-type", "").lower().partition(";")
-    charset = next((part for part in told.split(";") if part.strip().startswith("charset")), "")
+    kind, _, parameters = headers.get("content-type", "").lower().partition(";")
+    charset = next((part for part in parameters.split(";") if part.strip().startswith("charset")), "")
     if kind.strip() not in {_FORM, WITHOUT_FILES} or charset.partition("=")[2].strip(' "') not in _CHARSETS:
         raise HTTPException(415, headers={"Accept": _FORM})
     return kind.strip()
@@ -79,17 +79,17 @@ class UploadForm:
         assert self._form is not None
         await self._form.close()
 
-    def fields(self, *known: str) -> dict[str, str]:
-        """Return the text fields. Raises InvalidInput for one that is not `known`, or occurs twice."""
+    def fields(self, *names: str) -> dict[str, str]:
+        """Return the text fields. Raises InvalidInput for one that is not `names`, or occurs twice."""
         assert self._form is not None
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for name, value in self._form.multi_items():
             if isinstance(value, UploadFile):
                 continue
-            if name not in known or name in found:
-                raise InvalidInput(field="body", problem=f"may have {', '.join(known)} once each, and no other field")
-            found[name] = value
-        return found
+            if name not in names or name in values:
+                raise InvalidInput(field="body", problem=f"may have {', '.join(names)} once each, and no other field")
+            values[name] = value
+        return values
 
     def file(self, name: str, /) -> UploadFile:
         """Return the one file of the form. Raises InvalidInput if it is missing or not alone."""
@@ -102,18 +102,20 @@ class UploadForm:
     async def uploads(self) -> dict[str, MessageUpload]:
         """Return the files by the names of their fields. Raises InvalidInput for a name that is there twice."""
         assert self._form is not None
-        found: dict[str, MessageUpload] = {}
+        uploads_by_name: dict[str, MessageUpload] = {}
         for name, value in self._form.multi_items():
             if isinstance(value, UploadFile):
-                if name in found:
+                if name in uploads_by_name:
                     raise InvalidInput(field="files", problem="has two files with the same name")
-                found[name] = MessageUpload((value.filename or "")[:128], value.content_type or "", await value.read())
-        return found
+                uploads_by_name[name] = MessageUpload(
+                    (value.filename or "")[:128], value.content_type or "", await value.read()
+                )
+        return uploads_by_name
 
     async def _without_files(self) -> FormData:
-        sent = await read_body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
+        body = await read_body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
         try:
-            fields = parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
+            fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
         except ValueError:
             raise InvalidInput(field="body", problem="is not a text form, or has too many fields") from None
         return FormData([*fields])
@@ -199,17 +201,17 @@ async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[Calle
 
     A user's key in the headers is taken first. Raises Unauthorized if there is no credential.
     """
-    known = _of_headers(request.headers)
-    if known is not None:
-        return known, request
+    header_claim = _of_headers(request.headers)
+    if header_claim is not None:
+        return header_claim, request
     if not has_body:
         return _form_claim({name: request.query_params.get(name, "") for name in _NAMES}), request
     beginning = BodyBeginning(request.receive)
     head, is_whole = await beginning.read()
-    found = await _of_body(request.headers, head, is_whole=is_whole)
-    if not found.get("user_key") and not is_whole:
+    credentials = await _of_body(request.headers, head, is_whole=is_whole)
+    if not credentials.get("user_key") and not is_whole:
         raise UnnamedCaller(NOT_AMONG_FIRST)
-    return _form_claim(found), Request(request.scope, beginning)
+    return _form_claim(credentials), Request(request.scope, beginning)
 
 
 def is_long(headers: Headers, /) -> bool:
@@ -233,8 +235,8 @@ def _of_headers(headers: Headers) -> CallerClaim | None:
     return CallerClaim(headers.get(USER_ID, ""), key)
 
 
-def _form_claim(found: dict[str, str]) -> CallerClaim:
-    user_id, user_key = (found.get(name, "") for name in _NAMES)
+def _form_claim(credentials: dict[str, str]) -> CallerClaim:
+    user_id, user_key = (credentials.get(name, "") for name in _NAMES)
     if not user_id or not user_key:
         raise Unauthorized
     return CallerClaim(user_id, user_key)

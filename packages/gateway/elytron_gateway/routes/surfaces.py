@@ -50,11 +50,11 @@ Call = Callable[[MemoryGateway, Any], Awaitable[Value]]
 """A request of the gateway's API, for a caller that was let in."""
 
 
-def gateway_surfaces(given: MemoryGateway | None = None, /) -> Callable[[CallerEntrance], Iterable[Surface]]:
+def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerEntrance], Iterable[Surface]]:
     """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
-        gateway = given or MemoryGateway(entrance.dispatcher.runtime)
+        gateway = shared_gateway or MemoryGateway(entrance.dispatcher.runtime)
         places = CallPlaces(gateway, entrance)
         surfaces = (*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places))
         return [replace(surface, transport=TRANSPORT) for surface in surfaces]
@@ -105,14 +105,16 @@ class GatewayGuest:
 
     async def decoded(self, model: type[PlacedT], /) -> PlacedT:
         """Return the request in the body, with the user's credentials."""
-        sent = await read_body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
-        return self.signed(await envelope.read_aside(len(sent), partial(envelope.decode_as, model, sent)))
+        body = await read_body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
+        return self.signed(await envelope.read_aside(len(body), partial(envelope.decode_as, model, body)))
 
     def placed(self) -> wire.PlacedRequest:
         """Return where the user asks, from the address."""
-        told = self.request.query_params
+        parameters = self.request.query_params
         return self.signed(
-            wire.PlacedRequest(**{name: told[name] for name in wire.PlacedRequest.model_fields if name in told})
+            wire.PlacedRequest(
+                **{name: parameters[name] for name in wire.PlacedRequest.model_fields if name in parameters}
+            )
         )
 
     def signed(self, placed: PlacedT, /) -> PlacedT:
@@ -130,14 +132,14 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
     async def users(request: Request) -> Value:
         async with places.of_operator(request):
             require_json(request.headers)
-            sent = await read_body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
-            return await gateway.create_user(envelope.decode_as(wire.UserRequest, sent))
+            body = await read_body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
+            return await gateway.create_user(envelope.decode_as(wire.UserRequest, body))
 
     async def add(request: Request) -> Value:
         require_json(request.headers)
         async with places.of_user(request) as guest:
-            sent = await guest.decoded(wire.GatewayAddRequest)
-            return await guest.gateway.add(sent, idempotency_key=idempotency_key(request.headers))
+            body = await guest.decoded(wire.GatewayAddRequest)
+            return await guest.gateway.add(body, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
@@ -165,9 +167,9 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
         ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, MemoryGateway.register, "register_resource",
          "Register a resource by its address."),
     )  # fmt: skip
-    for path, taken, given, call, name, summary in rows:
+    for path, accepts, answer, call, name, summary in rows:
         yield _route_surface(
-            "POST", path, _body_handler(call, taken, places), SurfaceDescription(name, summary, taken, given)
+            "POST", path, _body_handler(call, accepts, places), SurfaceDescription(name, summary, accepts, answer)
         )
 
 
@@ -251,15 +253,15 @@ def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Sur
         ("POST", "/backlog/drain", drain,
          SurfaceDescription("drain_backlog", "Send queued additions to the upstream.", given=wire.DrainAnswer)),
     )  # fmt: skip
-    for method, path, handler, told in rows:
-        yield _route_surface(method, path, _placed_handler(handler, places), told, access=SurfaceAccess.OPERATOR)
+    for method, path, handler, description in rows:
+        yield _route_surface(method, path, _placed_handler(handler, places), description, access=SurfaceAccess.OPERATOR)
 
 
 def _route_surface(
     method: str,
     path: str,
     handler: Handler,
-    told: SurfaceDescription,
+    description: SurfaceDescription,
     *,
     access: SurfaceAccess = SurfaceAccess.CREDENTIALS,
     unknown: str = _NO_USER,
@@ -271,20 +273,24 @@ def _route_surface(
             return Response(envelope.encode_value(await handler(request)), media_type="application/json")
         except Unauthorized as error:
             reason = error.message if isinstance(error, UnnamedCaller) else unknown
-            told = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
-            return refused_response(told, headers=CUT if is_long(request.headers) else None)
+            description = RejectedAnswer(
+                request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason
+            )
+            return refused_response(description, headers=CUT if is_long(request.headers) else None)
         except InvalidJson as error:
             # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
             raise InvalidInput(field=error.field, problem=error.problem) from None
 
-    return shown_surface(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
+    return shown_surface(
+        path, answered, access=access, methods=(method,), description=replace(description, group="gateway")
+    )
 
 
-def _body_handler(call: Call, taken: type[wire.PlacedRequest], places: CallPlaces) -> Handler:
+def _body_handler(call: Call, accepts: type[wire.PlacedRequest], places: CallPlaces) -> Handler:
     async def handler(request: Request) -> Value:
         require_json(request.headers)
         async with places.of_user(request) as guest:
-            return await call(guest.gateway, await guest.decoded(taken))
+            return await call(guest.gateway, await guest.decoded(accepts))
 
     return handler
 
@@ -303,14 +309,14 @@ async def _read_upload(request: Request, places: CallPlaces) -> Value:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
-        given = GivenFile(
+        upload = GivenFile(
             await file.read(),
             file_name=_base_name(file.filename or ""),
             declared=file.content_type or "",
             title=titles["title"][: limits.TOPIC_CHARS],
             description=titles["description"][: limits.FACT_CHARS],
         )
-        return await guest.gateway.upload(guest.signed(wire.PlacedRequest(**fields)), given)
+        return await guest.gateway.upload(guest.signed(wire.PlacedRequest(**fields)), upload)
 
 
 def _base_name(name: str) -> str:
@@ -322,17 +328,17 @@ async def _add_form(request: Request, places: CallPlaces) -> Value:
     form_kind(request.headers)
     async with places.of_user(request) as guest, UploadForm(guest.request) as form:
         fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        sent = guest.signed(await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields)))
+        add_request = guest.signed(await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields)))
         return await guest.gateway.add(
-            sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
+            add_request, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
         )
 
 
 def _add_of(fields: dict[str, str]) -> wire.GatewayAddRequest:
-    told: dict[str, Any] = {**fields}
+    values: dict[str, Any] = {**fields}
     if "messages" in fields:
-        told["messages"] = _json_of("messages", fields["messages"])
-    return wire.GatewayAddRequest.model_validate(told)
+        values["messages"] = _json_of("messages", fields["messages"])
+    return wire.GatewayAddRequest.model_validate(values)
 
 
 def _json_of(name: str, text: str) -> Json:

@@ -54,20 +54,20 @@ class UpstreamBacklog:
         self._waiting = CollectionShelf(ctx, BACKLOG, WaitingAddition)
         self._behind = CollectionShelf(ctx, BEHIND, UpstreamLag)
 
-    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+    async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
         """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
         # Each message has a key before it is first sent: one that is sent again after a lost answer is the same.
-        left = list(_message_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in told]))
+        batches = list(_message_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in messages]))
         try:
             if (await self.drain(owner)).is_clear:
-                while left:
+                while batches:
                     # Taken off only when it was sent, so that a failure keeps exactly the rest.
-                    await self._upstream.add(owner, session, left[0])
-                    left.pop(0)
+                    await self._upstream.add(owner, session, batches[0])
+                    batches.pop(0)
                 return AddedMessages()
         except Unreachable as error:
             logger.info("messages are queued for the upstream: %s", error.message)
-        await self._keep(owner, session, left)
+        await self._keep(owner, session, batches)
         return AddedMessages(is_queued=True)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
@@ -81,29 +81,29 @@ class UpstreamBacklog:
 
         What it refuses for good is set aside, so that it holds nothing up.
         """
-        told = 0
+        sent_count = 0
         waiting, before = (await self._counting.of(owner.space)).waiting, 0
         # Without progress it ends: another server may have taken over.
         while waiting and waiting != before:
-            held = await self._hold(owner)
-            if held is None:
-                return DrainedAdditions(told, is_clear=False)
+            lag = await self._hold(owner)
+            if lag is None:
+                return DrainedAdditions(sent_count, is_clear=False)
             try:
-                told += await self._tell_all(owner, held)
+                sent_count += await self._tell_all(owner, lag)
             finally:
-                await self._let_go(owner, held.value.holder)
+                await self._let_go(owner, lag.value.holder)
             waiting, before = (await self._counting.of(owner.space)).waiting, waiting
-        return DrainedAdditions(told, is_clear=not waiting)
+        return DrainedAdditions(sent_count, is_clear=not waiting)
 
     async def drain_all(self) -> int:
         """Send the upstream all users' waiting additions; return how many. Raises Unreachable."""
-        told = 0
+        sent_count = 0
         async for owner in self._owners():
             async with self._opened(owner):
-                told += (await self.drain(owner)).told
+                sent_count += (await self.drain(owner)).told
                 # A mark whose space has caught up meanwhile goes too.
                 await self._let_go(owner, "")
-        return told
+        return sent_count
 
     async def try_again(self) -> None:
         """Let what the upstream refused wait again."""
@@ -113,12 +113,12 @@ class UpstreamBacklog:
 
     async def count(self) -> int:
         """Return how many additions of all users wait or were refused."""
-        found = 0
+        count = 0
         async for owner in self._owners():
             async with self._opened(owner):
                 counts = await self._counting.of(owner.space)
-                found += counts.waiting + counts.refused
-        return found
+                count += counts.waiting + counts.refused
+        return count
 
     @asynccontextmanager
     async def _opened(self, owner: MemoryOwner) -> AsyncGenerator[None]:
@@ -128,8 +128,8 @@ class UpstreamBacklog:
                 yield
 
     async def _owners(self) -> AsyncIterator[MemoryOwner]:
-        async for kept in self._behind.all(SPACE):
-            yield MemoryOwner(kept.value.user, kept.value.app, kept.value.project)
+        async for document in self._behind.all(SPACE):
+            yield MemoryOwner(document.value.user, document.value.app, document.value.project)
 
     async def mark_of(self, owner: MemoryOwner, /) -> DocumentRef:
         """Return the reference of the mark that an owner's space is behind."""
@@ -151,24 +151,24 @@ class UpstreamBacklog:
         await self._counting.change(owner.space, plan)
         await self._mark(owner)
 
-    async def _tell_all(self, owner: MemoryOwner, held: ShelvedDocument[UpstreamLag]) -> int:
-        told = 0
-        async for kept in self._waiting.all(owner.space):
-            if kept.value.problem:
+    async def _tell_all(self, owner: MemoryOwner, lag: ShelvedDocument[UpstreamLag]) -> int:
+        sent_count = 0
+        async for addition in self._waiting.all(owner.space):
+            if addition.value.problem:
                 continue
             # Read again before each addition, for another server may take a mark that has run out.
-            if not await self._still_held(owner, held.value.holder):
-                return told
+            if not await self._still_held(owner, lag.value.holder):
+                return sent_count
             try:
-                await self._tell(kept.value)
+                await self._tell(addition.value)
             except GatewayRefused as error:
                 logger.warning("the upstream refused a queued addition: %s", error.message)
-                await self._settle(owner, kept, problem=error.message[: limits.REASON_CHARS])
+                await self._settle(owner, addition, problem=error.message[: limits.REASON_CHARS])
                 continue
             # Only when it was sent: after a crash it goes once more, under the same keys.
-            await self._settle(owner, kept)
-            told += 1
-        return told
+            await self._settle(owner, addition)
+            sent_count += 1
+        return sent_count
 
     async def _tell(self, value: WaitingAddition) -> None:
         owner = MemoryOwner(value.user, value.app, value.project)
@@ -197,18 +197,22 @@ class UpstreamBacklog:
         except NotFound:
             return ()
 
-    async def _settle(self, owner: MemoryOwner, told: ShelvedDocument[WaitingAddition], *, problem: str = "") -> None:
+    async def _settle(
+        self, owner: MemoryOwner, addition: ShelvedDocument[WaitingAddition], *, problem: str = ""
+    ) -> None:
         """Remove an addition that was sent, or set it aside for its `problem`."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            kept = await self._waiting.get(owner.space, told.key)
+            document = await self._waiting.get(owner.space, addition.key)
             # Another server may have settled it since.
-            if kept is None or kept.value.problem:
+            if document is None or document.value.problem:
                 return PlannedChange(None, counts)
             fewer = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
-            aside = kept.value.model_copy(update={"problem": problem})
+            aside = document.value.model_copy(update={"problem": problem})
             change = (
-                self._waiting.put(kept.key, aside, expects=kept.revision) if problem else self._waiting.remove(kept)
+                self._waiting.put(document.key, aside, expects=document.revision)
+                if problem
+                else self._waiting.remove(document)
             )
             return PlannedChange(None, counts.model_copy(update=fewer), (change,))
 
@@ -218,12 +222,14 @@ class UpstreamBacklog:
         """Return what lets additions that were set aside wait again, as many as go into a batch."""
         if not counts.refused:
             return PlannedChange(None, counts)
-        aside = [kept async for kept in self._waiting.all(owner.space) if kept.value.problem]
+        aside = [addition async for addition in self._waiting.all(owner.space) if addition.value.problem]
         aside = aside[: limits.BATCH_CHANGES // 2]
         more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
         puts = [
-            self._waiting.put(kept.key, kept.value.model_copy(update={"problem": ""}), expects=kept.revision)
-            for kept in aside
+            self._waiting.put(
+                addition.key, addition.value.model_copy(update={"problem": ""}), expects=addition.revision
+            )
+            for addition in aside
         ]
         return PlannedChange(None, counts.model_copy(update=more), tuple(puts))
 
@@ -240,57 +246,57 @@ class UpstreamBacklog:
     async def _hold(self, owner: MemoryOwner) -> ShelvedDocument[UpstreamLag] | None:
         """Take the mark of a space for a while; None where another has it."""
         await self._mark(owner)
-        kept = await self._behind.get(SPACE, await self._place(owner))
+        lag = await self._behind.get(SPACE, await self._place(owner))
         now = self._ctx.clock.now()
-        if kept is None or (kept.value.holder and kept.value.held_until > now):
+        if lag is None or (lag.value.holder and lag.value.held_until > now):
             return None
-        return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
+        return await self._put(lag, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
 
     async def _still_held(self, owner: MemoryOwner, holder: str) -> bool:
         """Return whether the mark is still held, for long enough to send one addition; hold it longer if it is not."""
-        kept = await self._behind.get(SPACE, await self._place(owner))
-        if kept is None or kept.value.holder != holder:
+        lag = await self._behind.get(SPACE, await self._place(owner))
+        if lag is None or lag.value.holder != holder:
             return False
         now = self._ctx.clock.now()
-        if kept.value.held_until - now > gateway_limits.TELL_S * 1_000:
+        if lag.value.held_until - now > gateway_limits.TELL_S * 1_000:
             return True
-        return await self._put(kept, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
+        return await self._put(lag, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
 
     async def _put(
-        self, kept: ShelvedDocument[UpstreamLag], *, holder: str, until: Instant
+        self, lag: ShelvedDocument[UpstreamLag], *, holder: str, until: Instant
     ) -> ShelvedDocument[UpstreamLag] | None:
-        behind = kept.value.model_copy(update={"holder": holder, "held_until": until})
+        behind = lag.value.model_copy(update={"holder": holder, "held_until": until})
         try:
-            await commit_changes(self._ctx, SPACE, self._behind.put(kept.key, behind, expects=kept.revision))
+            await commit_changes(self._ctx, SPACE, self._behind.put(lag.key, behind, expects=lag.revision))
         except Conflict:
             return None
-        return ShelvedDocument(kept.key, behind, kept.revision + 1)
+        return ShelvedDocument(lag.key, behind, lag.revision + 1)
 
     async def _let_go(self, owner: MemoryOwner, holder: str) -> None:
         """Release the mark; remove it if nothing waits."""
         for _ in range(RACES):
-            kept = await self._behind.get(SPACE, await self._place(owner))
-            if kept is None or kept.value.holder != holder:
+            lag = await self._behind.get(SPACE, await self._place(owner))
+            if lag is None or lag.value.holder != holder:
                 return
             counts = await self._counting.of(owner.space)
             if not counts.waiting and not counts.refused:
                 try:
-                    await commit_changes(self._ctx, SPACE, self._behind.remove(kept))
+                    await commit_changes(self._ctx, SPACE, self._behind.remove(lag))
                 except Conflict:
                     continue
                 return
-            if not holder or await self._put(kept, holder="", until=Instant(0)) is not None:
+            if not holder or await self._put(lag, holder="", until=Instant(0)) is not None:
                 return
 
     async def _place(self, owner: MemoryOwner) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway behind", owner.space)
 
 
-def _message_parts(told: Sequence[UpstreamMessage], /) -> Iterator[list[UpstreamMessage]]:
+def _message_parts(messages: Sequence[UpstreamMessage], /) -> Iterator[list[UpstreamMessage]]:
     """Yield the messages in parts that an upstream takes, and a document holds, at once."""
     part: list[UpstreamMessage] = []
     size = 0
-    for one in told:
+    for one in messages:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
         # A message that is longer than the bound makes a part by itself.
         if part and (len(part) == gateway_limits.TELL_MESSAGES or size + length > gateway_limits.TELL_BYTES):
@@ -303,7 +309,7 @@ def _message_parts(told: Sequence[UpstreamMessage], /) -> Iterator[list[Upstream
 
 
 def _waiting_addition(
-    owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], at: Instant
+    owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], at: Instant
 ) -> WaitingAddition:
     return WaitingAddition(
         user=owner.user,
@@ -318,7 +324,7 @@ def _waiting_addition(
                 tags=one.tags,
                 metadata=one.metadata,
             )
-            for one in told
+            for one in messages
         ),
         at=at,
     )

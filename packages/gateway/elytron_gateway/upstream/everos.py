@@ -84,10 +84,10 @@ class EverOsUpstream:
     def reads_media(self) -> bool:
         return True
 
-    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+    async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
         place = _place_fields(owner, session)
-        for start in range(0, len(told), MESSAGES):
-            part = told[start : start + MESSAGES]
+        for start in range(0, len(messages), MESSAGES):
+            part = messages[start : start + MESSAGES]
             has_files = any(one.items for one in part)
             try:
                 await self._add(place, [_encode_message(owner, one) for one in part], _repeat_key(part))
@@ -106,13 +106,13 @@ class EverOsUpstream:
         await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
-        told = await self._post("/flush", _place_fields(owner, session), is_repeatable=True)
-        return FlushedSession(told.get("status") == "extracted")
+        answer = await self._post("/flush", _place_fields(owner, session), is_repeatable=True)
+        return FlushedSession(answer.get("status") == "extracted")
 
     async def search(
         self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
     ) -> Sequence[FoundMemory]:
-        asked: Json = {
+        search_request: Json = {
             "user_id": owner.user,
             "app_id": owner.app,
             "project_id": owner.project,
@@ -120,15 +120,17 @@ class EverOsUpstream:
             "top_k": min(limit, gateway_limits.TOP_K),
         }
         if where.session is not None:
-            asked["filters"] = {"session_id": _upstream_session(owner, where.session)}
+            search_request["filters"] = {"session_id": _upstream_session(owner, where.session)}
         elif where.tag is not None:
-            asked["filters"] = {"session_id": {"in": [_upstream_session(owner, session) for session in where.sessions]}}
-        told = await self._post("/search", asked, is_repeatable=True)
-        episodes = [_found_episode(owner, item) for item in _json_objects(told, "episodes")]
-        waiting = [_found_waiting(owner, item) for item in _json_objects(told, "unprocessed_messages")]
-        found = [memory for memory in (*episodes, *waiting) if memory is not None]
+            search_request["filters"] = {
+                "session_id": {"in": [_upstream_session(owner, session) for session in where.sessions]}
+            }
+        answer = await self._post("/search", search_request, is_repeatable=True)
+        episodes = [_found_episode(owner, item) for item in _json_objects(answer, "episodes")]
+        waiting = [_found_waiting(owner, item) for item in _json_objects(answer, "unprocessed_messages")]
+        memories = [memory for memory in (*episodes, *waiting) if memory is not None]
         bounds = AnswerBounds(limit, core_limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
-        return bound_items(found, bounds, size=lambda memory: len(memory.text), clip=_clip_memory).items
+        return bound_items(memories, bounds, size=lambda memory: len(memory.text), clip=_clip_memory).items
 
     async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
         return None
@@ -165,7 +167,7 @@ class EverOsUpstream:
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
-                told = await self._once(path, body, key)
+                answer = await self._once(path, body, key)
             except _FailedCall as failed:
                 if last or not (is_repeatable or failed.was_refused):
                     self._count_failure()
@@ -173,7 +175,7 @@ class EverOsUpstream:
                 await self._wait(self._patience.first_wait_s * 4 ** (attempt - 1))
                 continue
             self._failed = 0
-            return told
+            return answer
         raise AssertionError("unreachable")
 
     async def _once(self, path: str, body: Json, key: str | None) -> Json:
@@ -190,14 +192,14 @@ class EverOsUpstream:
             raise _FailedCall("the upstream cannot be reached", was_refused=True) from None
         except httpx.HTTPError as error:
             raise _FailedCall(f"the upstream does not respond: {type(error).__name__}", was_refused=False) from None
-        told = _parse_response(response)
+        answer = _parse_response(response)
         if response.status_code == OK:
-            data = told.get("data")
+            data = answer.get("data")
             if not isinstance(data, dict):
                 # Something else answers in its place, so that nothing is known to have been done.
                 raise _FailedCall("the upstream does not answer like an EverOS server", was_refused=False)
             return cast("Json", data)
-        code = str(_json_object(told.get("error")).get("code", ""))
+        code = str(_json_object(answer.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:
             raise _FailedCall(f"the upstream returned HTTP {response.status_code}", was_refused=True)
         # Its message may repeat what was sent, so that only its code is reported.
@@ -236,9 +238,9 @@ def _our_session(owner: MemoryOwner, session: object) -> str | None:
     return name if between and user == owner.user else None
 
 
-def _repeat_key(told: Sequence[UpstreamMessage]) -> str | None:
+def _repeat_key(messages: Sequence[UpstreamMessage]) -> str | None:
     """Return a key by which these messages are recognised if sent again; None if they have none."""
-    keys = [one.key for one in told]
+    keys = [one.key for one in messages]
     return strict_json.sha256_digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
 
 
@@ -246,26 +248,35 @@ def _place_fields(owner: MemoryOwner, session: str) -> Json:
     return {"session_id": _upstream_session(owner, session), "app_id": owner.app, "project_id": owner.project}
 
 
-def _encode_message(owner: MemoryOwner, told: UpstreamMessage) -> Json:
-    said = told.message
-    sender = owner.user if said.role is EvidenceRole.USER else str(told.metadata.get("sender_id") or said.role.value)
+def _encode_message(owner: MemoryOwner, upstream_message: UpstreamMessage) -> Json:
+    words = upstream_message.message
+    sender = (
+        owner.user
+        if words.role is EvidenceRole.USER
+        else str(upstream_message.metadata.get("sender_id") or words.role.value)
+    )
     message: Json = {
         "sender_id": sender,
-        "sender_name": said.speaker,
-        "role": said.role.value,
-        "timestamp": max(1, said.at or 1),
-        "content": [_encode_content(item) for item in told.items] or said.text,
+        "sender_name": words.speaker,
+        "role": words.role.value,
+        "timestamp": max(1, words.at or 1),
+        "content": [_encode_content(item) for item in upstream_message.items] or words.text,
     }
-    call = told.metadata.get("tool_call_id")
+    call = upstream_message.metadata.get("tool_call_id")
     return message | ({"tool_call_id": call} if call else {})
 
 
 def _encode_content(item: UpstreamItem) -> Json:
-    said = item.said
+    message_item = item.said
     if not item.data:
-        return {"type": said.type, "text": said.text}
-    named = {"name": said.name} if said.name else {}
-    return {"type": said.type, "base64": base64.b64encode(item.data).decode(), "ext": said.ext, **named}
+        return {"type": message_item.type, "text": message_item.text}
+    name_field = {"name": message_item.name} if message_item.name else {}
+    return {
+        "type": message_item.type,
+        "base64": base64.b64encode(item.data).decode(),
+        "ext": message_item.ext,
+        **name_field,
+    }
 
 
 def _clip_memory(memory: FoundMemory, chars: int) -> FoundMemory:
@@ -306,5 +317,5 @@ def _json_object(value: object) -> Json:
 
 
 def _json_objects(value: Json, name: str) -> list[Json]:
-    found = value.get(name)
-    return [_json_object(item) for item in cast("list[object]", found)] if isinstance(found, list) else []
+    values = value.get(name)
+    return [_json_object(item) for item in cast("list[object]", values)] if isinstance(values, list) else []

@@ -103,7 +103,7 @@ class UpstreamMemory(Protocol):
         """True if it may read pictures and sounds; it refuses one that it does not read."""
         ...
 
-    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+    async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
         """Keep the messages, in their order."""
         ...
 
@@ -148,7 +148,7 @@ class EmbeddedUpstream:
     def reads_media(self) -> bool:
         return False
 
-    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+    async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
         scope = _session_scope(owner, session)
         turns = [
             TurnDraft(
@@ -158,7 +158,7 @@ class EmbeddedUpstream:
                 metadata=item.metadata,
                 external_content_used=item.is_outside or session.startswith(RESOURCE),
             )
-            for item in told
+            for item in messages
         ]
         ids: list[str] = []
         for start in range(0, len(turns), limits.TURNS_PER_COMMIT):

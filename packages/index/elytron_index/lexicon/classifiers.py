@@ -119,5 +119,5 @@ def _statement_labels(text: str) -> frozenset[StatementLabel]:
     from elytron_index.lexicon.linear_model import LinearModel
 
     model = LinearModel.load(STATEMENT_MODEL)
-    found = _LABELS[LastingTime.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
-    return found | {StatementLabel.STANDING} if StatementLabel.OCCASION in found else found
+    labels = _LABELS[LastingTime.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
+    return labels | {StatementLabel.STANDING} if StatementLabel.OCCASION in labels else labels

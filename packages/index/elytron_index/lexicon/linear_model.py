@@ -68,8 +68,8 @@ class TextFeatures(NamedTuple):
 
 def tokens_of(text: str, /) -> list[str]:
     """Return the tokens of `text`, `TOKENS_MAX` at most."""
-    found = _TOKEN.findall(text.translate(_MARKS).casefold())
-    return ["0" if token.isdigit() else token for token in found[:TOKENS_MAX]]
+    tokens = _TOKEN.findall(text.translate(_MARKS).casefold())
+    return ["0" if token.isdigit() else token for token in tokens[:TOKENS_MAX]]
 
 
 def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozenset(), /) -> TextFeatures:
@@ -104,21 +104,21 @@ class LinearModel:
 
     def __init__(self, data: bytes, /) -> None:
         start = data.index(b"\n") + 1
-        told = json.loads(data[:start])
+        header = json.loads(data[:start])
         arrays = np.frombuffer(decompress(data[start:]), np.int8)
-        self.labels: Final[tuple[str, ...]] = tuple(told["labels"])
-        self.version: Final[str] = told["version"]
+        self.labels: Final[tuple[str, ...]] = tuple(header["labels"])
+        self.version: Final[str] = header["version"]
         """Changes with the weights, and with the table that they were fitted beside."""
-        self._table: Final = WordTable(told["table"])
+        self._table: Final = WordTable(header["table"])
         # The weights were fitted beside one version of the table and mislead beside another.
-        assert told["table_version"] == self._table.version
-        self._frequent: Final = frozenset(map(str, told.get("frequent", ())))
+        assert header["table_version"] == self._table.version
+        self._frequent: Final = frozenset(map(str, header.get("frequent", ())))
         count = len(self.labels)
-        split = told["buckets"] * count
+        split = header["buckets"] * count
         self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
         self._known: Final[NDArray[np.int64]] = arrays[split:].reshape(DIMENSIONS, count).astype(np.int64)
-        self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in told["scales"]]
-        self._biases: Final = tuple(map(float, told["biases"]))
+        self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in header["scales"]]
+        self._biases: Final = tuple(map(float, header["biases"]))
 
     @staticmethod
     @cache
@@ -132,9 +132,9 @@ class LinearModel:
         if not read.tokens:
             return (-math.inf,) * len(self.labels)
         hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)
-        known = read.vector @ self._known
+        table_sums = read.vector @ self._known
         root = math.sqrt(read.tokens)
-        each = zip(hashed.tolist(), known.tolist(), self._scales, self._biases, strict=True)
+        each = zip(hashed.tolist(), table_sums.tolist(), self._scales, self._biases, strict=True)
         return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)
 
     def holding(self, text: str, /) -> frozenset[str]:

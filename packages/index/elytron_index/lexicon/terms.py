@@ -88,20 +88,20 @@ def kept_terms(terms: Sequence[str], /) -> KeptTerms:
 class TermVocabulary:
     """The number of every term, ascending from 0 in the order in which they came."""
 
-    def __init__(self, kept: KeptTerms | None = None, /) -> None:
-        self._kept = kept
+    def __init__(self, stored_terms: KeptTerms | None = None, /) -> None:
+        self._kept = stored_terms
         self._fresh: list[str] = []
-        self._first = kept.size if kept is not None else 0
+        self._first = stored_terms.size if stored_terms is not None else 0
         """The number of the first of the fresh terms."""
         self.known: dict[str, int] = {}
         """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
         self._missed: set[str] = set()
-        if kept is not None:
+        if stored_terms is not None:
             # Memory views give plain Python numbers, which a bisection compares faster than NumPy's.
-            self._text = kept.text.data
-            self._bounds = kept.bounds.data
-            self._checks = kept.checks.data
-            self._order = kept.order.data
+            self._text = stored_terms.text.data
+            self._bounds = stored_terms.bounds.data
+            self._checks = stored_terms.checks.data
+            self._order = stored_terms.order.data
 
     def __len__(self) -> int:
         return self._first + len(self._fresh)
@@ -129,16 +129,16 @@ class TermVocabulary:
     def among(self, terms: Iterable[str], /) -> list[str]:
         """Return those of `terms` that have a number, in their order."""
         if self._kept is None:
-            known = self.known
-            return [term for term in terms if term in known]
-        asked = list(terms)
-        if len(asked) <= _FEW:
-            return [term for term in asked if term in self]
-        checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in asked), np.uint32, len(asked))
+            numbers = self.known
+            return [term for term in terms if term in numbers]
+        candidates = list(terms)
+        if len(candidates) <= _FEW:
+            return [term for term in candidates if term in self]
+        checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in candidates), np.uint32, len(candidates))
         places = self._kept.checks.searchsorted(checks)
         # The place may be behind the last check, where a 0 is appended. The bytes decide in the end.
         likely = np.append(self._kept.checks, 0).take(places) == checks
-        return [term for term, is_likely in zip(asked, likely.tolist(), strict=True)
+        return [term for term, is_likely in zip(candidates, likely.tolist(), strict=True)
                 if term in self.known or (is_likely and term in self)]  # fmt: skip
 
     def number_of(self, term: str, /) -> int:

@@ -59,25 +59,25 @@ class PieceVocabulary:
         if not text.isascii():
             text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
         places = self.places
-        found: list[int] = []
+        rows: list[int] = []
         for token in _TOKEN.findall(text.casefold()):
             place = places.get(token)
             if place is None:
-                found += self._pieces(token)
+                rows += self._pieces(token)
             else:
-                found.append(place)
-        return found
+                rows.append(place)
+        return rows
 
     def share(self, text: str, /) -> float:
         """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
-        known = sum(map(len, filter(self.rows, _WORD.findall(text.casefold()))))
-        return known / max(sum(map(str.isalnum, text)), 1)
+        covered_chars = sum(map(len, filter(self.rows, _WORD.findall(text.casefold()))))
+        return covered_chars / max(sum(map(str.isalnum, text)), 1)
 
     def _cut(self, word: str) -> tuple[int, ...]:
         """Return the places of the pieces of `word`; none if it cannot be put together from pieces."""
         if len(word) > WORD_CHARS:
             return ()
-        found: list[int] = []
+        pieces: list[int] = []
         start = 0
         while start < len(word):
             head = CONTINUATION if start else ""
@@ -85,9 +85,9 @@ class PieceVocabulary:
             end = next(ends, None)
             if end is None:
                 return ()
-            found.append(self.places[head + word[start:end]])
+            pieces.append(self.places[head + word[start:end]])
             start = end
-        return tuple(found)
+        return tuple(pieces)
 
 
 class TextVectors:
@@ -95,9 +95,9 @@ class TextVectors:
 
     def __init__(self, data: bytes, /) -> None:
         start = data.index(b"\n") + 1
-        told = json.loads(data[:start])
-        end = start + told["vocabulary_bytes"]
-        self.version: Final[str] = told["version"]
+        header = json.loads(data[:start])
+        end = start + header["vocabulary_bytes"]
+        self.version: Final[str] = header["version"]
         self.vocabulary: Final = PieceVocabulary(data[start:end].decode("ascii").split("\n"))
         self.matrix: Final[NDArray[np.int8]] = np.frombuffer(data, np.int8, offset=end).reshape(-1, DIMENSIONS)
         assert len(self.vocabulary.tokens) == len(self.matrix)
@@ -135,12 +135,12 @@ def vector_length(vector: NDArray[np.int8], /) -> float:
     return math.sqrt(int(whole @ whole))
 
 
-def encoded_cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArray[np.float64]:
-    """Return the cosine of an encoded vector to each of `kept`; 0 if either is zero.
+def encoded_cosines(query_code: NDArray[np.int8], codes: NDArray[np.int8], /) -> NDArray[np.float64]:
+    """Return the cosine of an encoded vector to each of `codes`; 0 if either is zero.
 
     Products of 8-bit numbers and their sums are whole numbers below 2**24, which float32 holds exactly in any order.
     """
-    query, rows = asked.astype(np.float32), kept.astype(np.float32)
+    query, rows = query_code.astype(np.float32), codes.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
     lengths *= np.sqrt(np.float64(query @ query))
     return np.divide(rows @ query, lengths, out=np.zeros(len(rows)), where=lengths > 0.0)
@@ -229,33 +229,33 @@ class LanguageVocabulary:
 
     def rows(self, text: str, /) -> list[int]:
         """Return the place of each token of `text`, in order."""
-        found: list[int] = []
+        rows: list[int] = []
         for word in _LANGUAGE_TOKEN.findall(plain_form(text)):
-            found += self._pieces(word)[0]
-        return found
+            rows += self._pieces(word)[0]
+        return rows
 
     def share(self, text: str, /) -> float:
         """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
         plain = plain_form(text)
-        known = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain)])
-        return known / max(sum(map(str.isalnum, plain)), known, 1)
+        covered_chars = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain)])
+        return covered_chars / max(sum(map(str.isalnum, plain)), covered_chars, 1)
 
     def _cut(self, word: str) -> tuple[tuple[int, ...], int]:
         """Return the places of the pieces of `word`, and how many letters and figures they have."""
         size = len(word)
         is_unspaced = _UNSPACED.match(word) is not None
-        found: list[int] = []
-        start = known = 0
+        pieces: list[int] = []
+        start = covered_chars = 0
         while start < size:
             head = CONTINUATION if start and not is_unspaced else ""
             places = self._places(head + _letter_key(word[start]))
             ends = range(min(size, start + PIECE_CHARS), start, -1) if places else ()
             end = next((end for end in ends if word[start:end] in places), None)
             if end is not None:
-                found.append(places[word[start:end]])
-                known += sum(map(str.isalnum, word[start:end]))
+                pieces.append(places[word[start:end]])
+                covered_chars += sum(map(str.isalnum, word[start:end]))
             start = end or start + 1
-        return tuple(found), known
+        return tuple(pieces), covered_chars
 
     def _places(self, key: str) -> Mapping[str, int]:
         """Return the place of each token of a bucket."""
@@ -273,11 +273,11 @@ class LanguageVectors:
 
     def __init__(self, data: bytes, /) -> None:
         start = data.index(b"\n") + 1
-        told = json.loads(data[:start])
-        self.version: Final[str] = told["version"]
+        header = json.loads(data[:start])
+        self.version: Final[str] = header["version"]
         buckets: dict[str, TokenBucket] = {}
         many, end = 0, start
-        for key, tokens, size in told["buckets"]:
+        for key, tokens, size in header["buckets"]:
             buckets[key] = TokenBucket(many, data[end : end + size])
             many, end = many + tokens, end + size
         self.vocabulary: Final = LanguageVocabulary(buckets)

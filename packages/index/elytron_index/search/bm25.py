@@ -96,20 +96,20 @@ class TextScores:
         """No unit has a term in another field, so that the best by their body are the best by all."""
         return self.title is None and self.name is None
 
-    def speaking(self, seen: Mask, wanted: int, /) -> Rows:
-        """Return the rows of `seen` best by their body, with all that equal the last of them."""
+    def speaking(self, visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `visible` best by their body, with all that equal the last of them."""
         if self.body is None:
             return np.zeros(0, np.int64)
-        rows = ((self.body > 0.0) & seen).nonzero()[0]
-        return rows[highest_values(self.body.take(rows), wanted)] if len(rows) > wanted else rows
+        rows = ((self.body > 0.0) & visible).nonzero()[0]
+        return rows[highest_values(self.body.take(rows), count)] if len(rows) > count else rows
 
-    def telling(self, asked: Mask, wanted: int, /) -> Rows:
-        """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
+    def telling(self, eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `eligible` best by all fields together, with all that equal the last of them."""
         hit = np.zeros(self.state.columns.size, np.bool_)
         hit[self.held.rows] = True
         hit[self.others] = True
-        rows = (hit & asked).nonzero()[0]
-        return rows[highest_values(self._total(rows), wanted)] if len(rows) > wanted else rows
+        rows = (hit & eligible).nonzero()[0]
+        return rows[highest_values(self._total(rows), count)] if len(rows) > count else rows
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
         """Return what there is in `around` for its first line."""
@@ -127,22 +127,22 @@ class TextScores:
 
     def _spread(self, around: RowNeighbours) -> TermSpread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
-        held, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
+        postings, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
         window, context = np.zeros((2, lines.shape[1]))
-        if not len(held.rows) or not lines.shape[1]:
+        if not len(postings.rows) or not lines.shape[1]:
             return TermSpread(window, context, window, context)
-        rare = held.idf.take(held.terms)
+        rare = postings.idf.take(postings.terms)
         # Related words find a row, but only the word itself counts as matched.
-        itself = held.rows if held.exact is None else held.rows[held.exact]
-        share = rare if held.exact is None else rare * np.minimum(held.counts, 1.0)
+        itself = postings.rows if postings.exact is None else postings.rows[postings.exact]
+        share = rare if postings.exact is None else rare * np.minimum(postings.counts, 1.0)
         matched = scores_at(_as_floats(np.bincount(itself, minlength=size)), lines[0])
-        coverage = scores_at(_as_floats(np.bincount(held.rows, share, size)), lines[0])
-        table, lines = _term_table(size, held, words, lines)
+        coverage = scores_at(_as_floats(np.bincount(postings.rows, share, size)), lines[0])
+        table, lines = _term_table(size, postings, words, lines)
         together = table.take(lines, axis=1)
         total = np.add.reduce(together, axis=1)
         # If nothing is counted in part, one of them has a term as soon as all together do.
-        most = total if held.exact is None else np.maximum.reduce(together, axis=1)
-        k1, rarity = self.query.bm25.k1, held.idf[:words, None]
+        most = total if postings.exact is None else np.maximum.reduce(together, axis=1)
+        k1, rarity = self.query.bm25.k1, postings.idf[:words, None]
         # A window is one text: the counts of its lines are summed before they saturate.
         gains = total / (total + window_norm(self.state, self.query, around))
         gains *= rarity * (k1 + 1.0)
@@ -151,7 +151,7 @@ class TextScores:
         for gain, part in zip(gains, shares, strict=True):
             window += gain
             context += part
-        idf: list[float] = held.idf.tolist()
+        idf: list[float] = postings.idf.tolist()
         of_words = sum(idf[:words])
         return TermSpread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
 
@@ -171,24 +171,26 @@ def terms_of(state: IndexState, text: str, /) -> QueryTerms:
 def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> TextScores:
     """Return what `terms` say of every row."""
     related = [kin_of(state, word, query.weights.kin) for word in terms.words]
-    found = _find_postings(state, terms, related)
-    likely = likely_slips(state, terms, related, found.counts_of) if query.weights.kin else {}
+    postings = _find_postings(state, terms, related)
+    likely = likely_slips(state, terms, related, postings.counts_of) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
         # Read again only for slips, which are rare: most queries pay for one look-up.
-        found = _find_postings(state, terms, related)
+        postings = _find_postings(state, terms, related)
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
-    ends = list(accumulate(found.counts_of, initial=0))
+    ends = list(accumulate(postings.counts_of, initial=0))
     body_end, title_end = ends[in_body], ends[-1]
-    held = _with_kin(state, _part_found(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
-    held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
-    body, name = _body_scores(state, query, held, words)
+    body_terms = _with_kin(
+        state, _part_found(postings, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names))
+    )
+    body_terms.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
+    body, name = _body_scores(state, query, body_terms, words)
     title = None
     if title_end > body_end:
-        in_title = _part_found(found, in_body, every, body_end, title_end)
+        in_title = _part_found(postings, in_body, every, body_end, title_end)
         title = _field_scores(state, in_title, TextField.TITLE, query.bm25)
-    return TextScores(state, query, body, title, name, words, held, found.rows[body_end:], related)
+    return TextScores(state, query, body, title, name, words, body_terms, postings.rows[body_end:], related)
 
 
 def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) -> Floats:
@@ -219,16 +221,16 @@ def likely_slips(
 
     `counts` says of each word, and of its kin behind it, how many rows hold it.
     """
-    found: dict[str, dict[str, float]] = {}
+    slips: dict[str, dict[str, float]] = {}
     start = 0
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not lexicon_terms.is_known_stem(word):
             near = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
             if near:
-                found[word] = dict.fromkeys(near, 1.0)
+                slips[word] = dict.fromkeys(near, 1.0)
         start = end
-    return found
+    return slips
 
 
 def _is_name(state: IndexState, term: str) -> bool:
@@ -239,31 +241,31 @@ def _is_name(state: IndexState, term: str) -> bool:
 def _find_postings(state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]) -> FoundPostings:
     """Return the postings of the words, each before its kin, and of the names, in texts; then of all in titles."""
     number, units = state.postings.vocabulary.get, state.field_units
-    spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
-    codes = [code_of(number(term, -1), TextField.BODY) for term in chain(spoken, terms.names)]
+    word_terms = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
+    codes = [code_of(number(term, -1), TextField.BODY) for term in chain(word_terms, terms.names)]
     has_titles = units[TextField.TITLE]
     codes += [code_of(number(term, -1), TextField.TITLE) if has_titles else -1 for term in terms.every]
     return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
 
 
-def _part_found(found: FoundPostings, first: int, terms: int, start: int, end: int) -> FoundPostings:
+def _part_found(postings: FoundPostings, first: int, terms: int, start: int, end: int) -> FoundPostings:
     """Return the matches of `terms` terms from the `first` on, from `start` to `end`."""
-    if not first and end == len(found.rows):
-        return FoundPostings(found.terms, found.rows, found.counts, found.counts_of[:terms])
+    if not first and end == len(postings.rows):
+        return FoundPostings(postings.terms, postings.rows, postings.counts, postings.counts_of[:terms])
     return FoundPostings(
-        found.terms[start:end] - first,
-        found.rows[start:end],
-        found.counts[start:end],
-        found.counts_of[first : first + terms],
+        postings.terms[start:end] - first,
+        postings.rows[start:end],
+        postings.counts[start:end],
+        postings.counts_of[first : first + terms],
     )
 
 
-def _with_kin(state: IndexState, found: FoundPostings, related: Sequence[Mapping[str, float]]) -> HeldTerms:
+def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> HeldTerms:
     """Join each term's rows with those of its kin."""
-    units, holders = state.columns.count, found.counts_of
+    units, holders = state.columns.count, postings.counts_of
     if not any(related):
         rare = np.array([inverse_frequency(units, some) for some in holders])
-        return HeldTerms(found.terms, found.rows, found.counts.astype(np.float64), None, rare)
+        return HeldTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rare)
     words: list[int] = []
     counted: list[float] = []
     rarity: list[float] = []
@@ -273,7 +275,7 @@ def _with_kin(state: IndexState, found: FoundPostings, related: Sequence[Mapping
         counted += related_shares([own, *theirs], others.values())
         # One unit may hold several related words, so that their sum can exceed the number of units.
         rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
-    return _join_rows(state, found, np.array(words), np.array(counted), np.array(rarity))
+    return _join_rows(state, postings, np.array(words), np.array(counted), np.array(rarity))
 
 
 def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
@@ -298,21 +300,23 @@ def inverse_frequency(units: int, df: int, /) -> float:
 
 
 def _join_rows(
-    state: IndexState, found: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
+    state: IndexState, postings: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
 ) -> HeldTerms:
     """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
     if not counted.all():
-        wanted = counted.take(found.terms) != 0.0
-        found = FoundPostings(found.terms[wanted], found.rows[wanted], found.counts[wanted], found.counts_of)
-    many = len(found.rows)
+        is_counted = counted.take(postings.terms) != 0.0
+        postings = FoundPostings(
+            postings.terms[is_counted], postings.rows[is_counted], postings.counts[is_counted], postings.counts_of
+        )
+    many = len(postings.rows)
     if not many:
-        return HeldTerms(found.terms, found.rows, np.zeros(0), None, rarity)
-    terms, share = words.take(found.terms), counted.take(found.terms)
+        return HeldTerms(postings.terms, postings.rows, np.zeros(0), None, rarity)
+    terms, share = words.take(postings.terms), counted.take(postings.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
-    places = terms * size + found.rows
+    places = terms * size + postings.rows
     # A small table is summed in place. A large one would be mostly zeros, so its places are sorted instead.
     if every <= _TABLE:
-        summed = _as_floats(np.bincount(places, share * found.counts, every))
+        summed = _as_floats(np.bincount(places, share * postings.counts, every))
         is_exact = np.zeros(every, np.bool_)
         is_exact[places[share == 1.0]] = True
         places = summed.nonzero()[0]
@@ -326,20 +330,20 @@ def _join_rows(
     heads = np.ones(many, np.bool_)
     np.not_equal(places[1:], places[:-1], out=heads[1:])
     groups = heads.cumsum() - 1
-    counts = np.bincount(groups, (share * found.counts).take(order))
+    counts = np.bincount(groups, (share * postings.counts).take(order))
     exact = np.zeros(len(counts), np.bool_)
     exact[groups[(share == 1.0).take(order)]] = True
     firsts = order[heads]
-    return HeldTerms(terms.take(firsts), found.rows.take(firsts), _as_floats(counts), exact, rarity)
+    return HeldTerms(terms.take(firsts), postings.rows.take(firsts), _as_floats(counts), exact, rarity)
 
 
-def _term_table(size: int, held: HeldTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
+def _term_table(size: int, postings: HeldTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
     """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
 
     Where it would be too large only the rows of `lines` have a place in it.
     """
-    terms, rows, counts = held.terms, held.rows, held.counts
-    if words < len(held.idf):
+    terms, rows, counts = postings.terms, postings.rows, postings.counts
+    if words < len(postings.idf):
         end = int(terms.searchsorted(words))
         terms, rows, counts = terms[:end], rows[:end], counts[:end]
     if words * size > _TABLE:
@@ -347,9 +351,9 @@ def _term_table(size: int, held: HeldTerms, words: int, lines: Lines) -> tuple[F
         numbers[lines] = 1
         # Row 0 means an absent neighbour and must stay without terms.
         numbers[0] = 0
-        used = numbers.nonzero()[0]
-        numbers[used] = np.arange(1, len(used) + 1, dtype=np.int32)
-        rows, lines, size = numbers.take(rows), numbers.take(lines), len(used) + 1
+        table_rows = numbers.nonzero()[0]
+        numbers[table_rows] = np.arange(1, len(table_rows) + 1, dtype=np.int32)
+        rows, lines, size = numbers.take(rows), numbers.take(lines), len(table_rows) + 1
         within = rows.nonzero()[0]
         terms, rows, counts = terms.take(within), rows.take(within), counts.take(within)
     table = np.zeros((words, size))
@@ -358,30 +362,30 @@ def _term_table(size: int, held: HeldTerms, words: int, lines: Lines) -> tuple[F
 
 
 def _body_scores(
-    state: IndexState, query: IndexQuery, held: HeldTerms, words: int
+    state: IndexState, query: IndexQuery, postings: HeldTerms, words: int
 ) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
-    gains = _term_gains(state, held, TextField.BODY, query.bm25)
-    if words == len(held.idf):
-        return _sum_by_row(state, held.rows, gains), None
-    end = int(held.terms.searchsorted(words))
-    return _sum_by_row(state, held.rows[:end], gains[:end]), _sum_by_row(state, held.rows[end:], gains[end:])
+    gains = _term_gains(state, postings, TextField.BODY, query.bm25)
+    if words == len(postings.idf):
+        return _sum_by_row(state, postings.rows, gains), None
+    end = int(postings.terms.searchsorted(words))
+    return _sum_by_row(state, postings.rows[:end], gains[:end]), _sum_by_row(state, postings.rows[end:], gains[end:])
 
 
 def _field_scores(
-    state: IndexState, found: FoundPostings, field: TextField, parameters: Bm25Parameters
+    state: IndexState, postings: FoundPostings, field: TextField, parameters: Bm25Parameters
 ) -> Floats | None:
     """Return each row's score for the terms found in a field, without kin."""
-    held = _with_kin(state, found, ())
-    return _sum_by_row(state, found.rows, _term_gains(state, held, field, parameters))
+    field_terms = _with_kin(state, postings, ())
+    return _sum_by_row(state, postings.rows, _term_gains(state, field_terms, field, parameters))
 
 
-def _term_gains(state: IndexState, held: HeldTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
+def _term_gains(state: IndexState, postings: HeldTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
     """Return what each row takes from each term that it holds."""
     average = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b
-    norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(held.rows)
-    return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
+    norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(postings.rows)
+    return (postings.idf * (k1 + 1.0)).take(postings.terms) * (postings.counts / (postings.counts + norm))
 
 
 def _sum_by_row(state: IndexState, rows: Integers, gains: Floats) -> Floats | None:

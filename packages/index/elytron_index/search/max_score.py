@@ -76,29 +76,29 @@ class QueryWord:
 
     def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
         """Return the count of it in each of `rows` (ascending), and 1 if that is the word itself."""
-        found, exact = np.zeros((2, len(rows)))
-        known = 0
+        counts, exact = np.zeros((2, len(rows)))
+        table_end = 0
         if self.table is not None:
             # The table answers by row number. Only postings behind its end have to be searched.
-            known = int(rows.searchsorted(len(self.table.counts)))
-            found[:known] = self.table.counts[rows[:known]]
-            exact[:known] = found[:known] > 0.0
+            table_end = int(rows.searchsorted(len(self.table.counts)))
+            counts[:table_end] = self.table.counts[rows[:table_end]]
+            exact[:table_end] = counts[:table_end] > 0.0
         for run in self._behind():
             first, last = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
-            first = max(first, known)
-            asked = rows[first:last]
+            first = max(first, table_end)
+            candidates = rows[first:last]
             # The shorter list is searched for in the longer one.
-            if len(asked) <= len(run.rows):
-                within = run.rows.searchsorted(asked)
-                places = np.flatnonzero(run.rows[within] == asked)
+            if len(candidates) <= len(run.rows):
+                within = run.rows.searchsorted(candidates)
+                places = np.flatnonzero(run.rows[within] == candidates)
                 within = within[places]
             else:
-                places = asked.searchsorted(run.rows)
-                within = np.flatnonzero(asked.take(places, mode="clip") == run.rows)
+                places = candidates.searchsorted(run.rows)
+                within = np.flatnonzero(candidates.take(places, mode="clip") == run.rows)
                 places = places[within]
-            found[first + places] = run.counts[within]
+            counts[first + places] = run.counts[within]
             exact[first + places] = 1.0 if run.exact is None else run.exact[within]
-        return found, exact
+        return counts, exact
 
     def _behind(self) -> Sequence[WordHolders]:
         """Return the runs that reach beyond the table."""
@@ -122,52 +122,52 @@ class SkippingScores:
         """No unit has a term in another field, so that the best by their body are the best by all."""
         return not any(word.runs for word in (*self.name, *self.title))
 
-    def speaking(self, seen: Mask, wanted: int, /) -> Rows:
-        """Return the rows of `seen` best by their body, with all that equal the last of them."""
-        rows = self._likely(self.body, seen, wanted)
-        return rows[highest_values(_sum_words(self.body, rows), wanted)].astype(np.int64)
+    def speaking(self, visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `visible` best by their body, with all that equal the last of them."""
+        rows = self._likely(self.body, visible, count)
+        return rows[highest_values(_sum_words(self.body, rows), count)].astype(np.int64)
 
-    def telling(self, asked: Mask, wanted: int, /) -> Rows:
-        """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
-        rows = self._likely((*self.body, *self.name, *self.title), asked, wanted)
-        return rows[highest_values(self._total(rows), wanted)].astype(np.int64)
+    def telling(self, eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `eligible` best by all fields together, with all that equal the last of them."""
+        rows = self._likely((*self.body, *self.name, *self.title), eligible, count)
+        return rows[highest_values(self._total(rows), count)].astype(np.int64)
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
         """Return what there is in `around` for its first line, whose rows ascend."""
         rows, inverse = np.unique(around.lines, return_inverse=True)
         inverse = inverse.reshape(around.lines.shape)
-        held = [(word, word.at(rows)) for word in self.body]
+        body_counts = [(word, word.at(rows)) for word in self.body]
         body = np.zeros(len(rows))
-        for word, (counts, _) in held:
+        for word, (counts, _) in body_counts:
             _add_counts(body, word, rows, counts)
-        named = [(word, word.at(rows)) for word in self.name]
+        name_counts = [(word, word.at(rows)) for word in self.name]
         name = np.zeros(len(rows))
-        for word, (counts, _) in named:
+        for word, (counts, _) in name_counts:
             _add_counts(name, word, rows, counts)
         pool = around.lines[0]
         title = _sum_words(self.title, pool)
         body, name = body[inverse], name[inverse[0]]
-        return PoolScores(body, title, name, self._spread(around, inverse, held, named))
+        return PoolScores(body, title, name, self._spread(around, inverse, body_counts, name_counts))
 
     def _spread(
         self,
         around: RowNeighbours,
         inverse: NDArray[np.intp],
-        held: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
-        named: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
+        body_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
+        name_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
     ) -> TermSpread:
         window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
         if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
             return TermSpread(window, matched, coverage, context)
         norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
-        for word, (counts, exact) in held:
+        for word, (counts, exact) in body_counts:
             if word.runs:
                 together = counts[inverse]
                 context += word.idf * np.minimum(together.max(axis=0), 1.0)
                 window += (word.idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
                 coverage += word.idf * np.minimum(together[0], 1.0)
                 matched += exact[inverse[0]]
-        for word, (counts, exact) in named:
+        for word, (counts, exact) in name_counts:
             if word.runs:
                 coverage += word.idf * np.minimum(counts[inverse[0]], 1.0)
                 matched += exact[inverse[0]]
@@ -183,18 +183,18 @@ class SkippingScores:
                 total = total + weight * _sum_words(words, rows)
         return total
 
-    def _likely(self, words: Sequence[QueryWord], eligible: Mask, wanted: int) -> NDArray[np.int32]:
-        """Return, ascending, all `eligible` rows that can be among the `wanted` best by `words`, and few others."""
+    def _likely(self, words: Sequence[QueryWord], eligible: Mask, limit: int) -> NDArray[np.int32]:
+        """Return, ascending, all `eligible` rows that can be among the `limit` best by `words`, and few others."""
         # The rarest words come first: they raise the floor fastest, and the longest postings may never be read.
         ordered = sorted(((word.most, word) for word in words if word.runs), key=lambda pair: -pair[0])
-        left = sum(most for most, _ in ordered)
+        remaining = sum(most for most, _ in ordered)
         floor, count = 0.0, 0
         fresh: list[NDArray[np.int32]] = []
         sums = self.state.sums()
         try:
             for most, word in ordered:
-                # A row without any of the words read so far gains at most `left`, which is below the floor.
-                if count >= wanted and left * (1.0 + _SAFE) < floor:
+                # A row without any of the words read so far gains at most `remaining`, which is below the floor.
+                if count >= limit and remaining * (1.0 + _SAFE) < floor:
                     break
                 for run in word.runs:
                     within = eligible[run.rows]
@@ -205,18 +205,18 @@ class SkippingScores:
                     fresh.append(rows[before == 0.0])
                     count += len(fresh[-1])
                     sums[rows] = before + word.gains.weight * word.gains.of(word.idf, rows, counts)
-                left -= most
-                if count > wanted:
-                    floor = edge_value(np.concatenate([sums[rows] for rows in fresh]), wanted)
-            found = np.concatenate([np.zeros(0, np.int32), *fresh])
+                remaining -= most
+                if count > limit:
+                    floor = edge_value(np.concatenate([sums[rows] for rows in fresh]), limit)
+            rows_above = np.concatenate([np.zeros(0, np.int32), *fresh])
             # Rows that all remaining words together could not lift to the floor are dropped. `_SAFE` covers rounding.
-            if count > wanted:
-                found = found[sums[found] + left >= floor * (1.0 - _SAFE)]
+            if count > limit:
+                rows_above = rows_above[sums[rows_above] + remaining >= floor * (1.0 - _SAFE)]
         finally:
             # The array is shared by all searches of this state. Clearing it whole would touch every row.
             for rows in fresh:
                 sums[rows] = 0.0
-        return np.sort(found)
+        return np.sort(rows_above)
 
 
 def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
@@ -224,7 +224,7 @@ def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) ->
     weights = query.weights
     related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
     groups = _word_groups(state, terms, related)
-    counts = [held.living for group in groups for held in group]
+    counts = [postings.living for group in groups for postings in group]
     slips = bm25.likely_slips(state, terms, related, counts) if weights.kin else {}
     if slips:
         related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
@@ -259,13 +259,13 @@ class _TermPostings(NamedTuple):
 def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) -> list[_TermPostings]:
     vocabulary, alive = state.postings.vocabulary, state.columns.alive
     codes = [code_of(number, field) if (number := vocabulary.get(term)) is not None else -1 for term in terms]
-    found = state.postings.runs(codes)
+    runs_by_code = state.postings.runs(codes)
     # Dead rows stay in postings until a merge, but do not make a word more frequent.
     if state.columns.dead:
-        living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in found]
+        living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in runs_by_code]
     else:
-        living = [sum(len(run.rows) for run in runs) for runs in found]
-    return list(map(_TermPostings, codes, found, living))
+        living = [sum(len(run.rows) for run in runs) for runs in runs_by_code]
+    return list(map(_TermPostings, codes, runs_by_code, living))
 
 
 def _word_groups(
@@ -273,8 +273,8 @@ def _word_groups(
 ) -> list[list[_TermPostings]]:
     """Return the postings of each word, before those of its kin."""
     groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
-    found = iter(_living_postings(state, [term for group in groups for term in group], TextField.BODY))
-    return [[next(found) for _ in group] for group in groups]
+    postings = iter(_living_postings(state, [term for group in groups for term in group], TextField.BODY))
+    return [[next(postings) for _ in group] for group in groups]
 
 
 def _field_gain(state: IndexState, field: TextField, parameters: Bm25Parameters, weight: float) -> _FieldGain:
@@ -285,20 +285,20 @@ def _field_gain(state: IndexState, field: TextField, parameters: Bm25Parameters,
 def _query_words(state: IndexState, terms: Sequence[str], field: TextField, gains: _FieldGain) -> list[QueryWord]:
     units = state.columns.count
     return [
-        _query_word(state, held, bm25.inverse_frequency(units, held.living), gains)
-        for held in _living_postings(state, terms, field)
+        _query_word(state, postings, bm25.inverse_frequency(units, postings.living), gains)
+        for postings in _living_postings(state, terms, field)
     ]
 
 
-def _query_word(state: IndexState, held: _TermPostings, idf: float, gains: _FieldGain) -> QueryWord:
-    if not held.living:
+def _query_word(state: IndexState, postings: _TermPostings, idf: float, gains: _FieldGain) -> QueryWord:
+    if not postings.living:
         return QueryWord([], idf, gains)
-    table = state.postings.frequent.table(held.code, held.runs, state.columns.size)
-    if table is not None or len(held.runs) == 1:
-        return QueryWord([WordHolders(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
+    table = state.postings.frequent.table(postings.code, postings.runs, state.columns.size)
+    if table is not None or len(postings.runs) == 1:
+        return QueryWord([WordHolders(run.rows, run.counts, None) for run in postings.runs], idf, gains, table)
     # Joined, so that `at` searches one array and not one a segment.
-    rows = np.concatenate([run.rows for run in held.runs])
-    return QueryWord([WordHolders(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
+    rows = np.concatenate([run.rows for run in postings.runs])
+    return QueryWord([WordHolders(rows, np.concatenate([run.counts for run in postings.runs]), None)], idf, gains)
 
 
 def _join_kin(
@@ -306,17 +306,17 @@ def _join_kin(
 ) -> QueryWord:
     """Return a word with its kin as one."""
     own, *kin = group
-    shares = bm25.related_shares([held.living for held in group], others.values())
-    counted = [(held, share) for held, share in zip(kin, shares[1:], strict=True) if share and held.living]
-    theirs = sum(held.living for held in kin)
+    shares = bm25.related_shares([postings.living for postings in group], others.values())
+    counted = [(postings, share) for postings, share in zip(kin, shares[1:], strict=True) if share and postings.living]
+    theirs = sum(postings.living for postings in kin)
     idf = weight * bm25.inverse_frequency(state.columns.count, own.living or min(theirs, state.columns.count))
     if not counted:
         return _query_word(state, own, idf, gains)
     sure = np.zeros(state.columns.size, np.bool_)
     fresh: list[NDArray[np.int32]] = []
     sums = state.sums()
-    for held, share in ((own, 1.0), *counted):
-        for run in held.runs:
+    for postings, share in ((own, 1.0), *counted):
+        for run in postings.runs:
             before = sums[run.rows]
             fresh.append(run.rows[before == 0.0])
             sums[run.rows] = before + share * run.counts
@@ -336,5 +336,5 @@ def _sum_words(words: Sequence[QueryWord], rows: Integers) -> Floats:
 
 
 def _add_counts(total: Floats, word: QueryWord, rows: Integers, counts: Floats) -> None:
-    held = np.flatnonzero(counts)
-    total[held] += word.gains.of(word.idf, rows[held], counts[held])
+    places = np.flatnonzero(counts)
+    total[places] += word.gains.of(word.idf, rows[places], counts[places])

@@ -47,8 +47,8 @@ class SignalTrust(NamedTuple):
         covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
         return cls(is_encoded, trusted, trusted * covered, share)
 
-    def among_few(self, state: IndexState, query: IndexQuery, seen: Mask, units: int, /) -> "SignalTrust":
-        """Return it with how far `seen` are few statements and no talk, where words hardly count.
+    def among_few(self, state: IndexState, query: IndexQuery, visible: Mask, units: int, /) -> "SignalTrust":
+        """Return it with how far `visible` are few statements and no talk, where words hardly count.
 
         Among these every word looks rare, and nothing is said in answer to what stands beside it; so likeness decides,
         as far as it knows the query. A talk of as few turns has questions, by which it is told apart. If the query
@@ -58,7 +58,7 @@ class SignalTrust(NamedTuple):
         few = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
         if few <= 0.0:
             return self
-        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, seen.nonzero()[0])) / max(units, 1)
+        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, visible.nonzero()[0])) / max(units, 1)
         return self._replace(few=few * self.alike * max(0.0, 1.0 - asking / _TALK))
 
     def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "SignalTrust":
@@ -66,9 +66,9 @@ class SignalTrust(NamedTuple):
         highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
         if highest <= 0.0 or nearest <= 0.0:
             return self
-        chosen = (text / highest) ** _CHOSEN
+        text_weights = (text / highest) ** _CHOSEN
         # Rounded, for the order of sums is that of the pool's rows.
-        agreement = round(float(chosen @ np.maximum(likeness, 0.0)) / (float(chosen.sum()) * nearest), 9)
+        agreement = round(float(text_weights @ np.maximum(likeness, 0.0)) / (float(text_weights.sum()) * nearest), 9)
         likeness_share = 1.0 if self.is_encoded else self.alike
         return self._replace(worded=self.worded * (1.0 - weights.misled * likeness_share * (1.0 - agreement)))
 

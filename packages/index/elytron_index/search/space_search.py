@@ -103,10 +103,10 @@ def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: 
     return np.where(wished & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
 
 
-def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:
-    """Return for the units of `threads` whether one of the `named` takes part in their talk."""
+def in_talks_of(members: Mask, threads: NDArray[np.int32], /) -> Mask:
+    """Return for the units of `threads` whether one of the `members` takes part in their talk."""
     talks = np.zeros(int(threads.max()) + 1, np.bool_)
-    talks[threads[named]] = True
+    talks[threads[members]] = True
     return talks.take(threads)
 
 
@@ -165,8 +165,8 @@ class ReadQuery:
 
     def worths(self) -> list[float]:
         """Return what each of the words is worth by its rarity here."""
-        said = self.said
-        worths = [word.idf for word in said.body] if isinstance(said, SkippingScores) else said.held.idf.tolist()
+        scores = self.said
+        worths = [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.held.idf.tolist()
         return worths[: len(self.terms.words)]
 
 
@@ -183,13 +183,13 @@ class ReadingCache:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
         is_large = _is_skipping_valid(state, query)
         # Filters are no part of the key, because these scores are of every row.
-        asked = (is_large, query.text, query.weights, query.bm25)
-        kept = self._kept
-        if kept is None or kept.asked != asked:
+        key = (is_large, query.text, query.weights, query.bm25)
+        cached_query = self._kept
+        if cached_query is None or cached_query.asked != key:
             terms = bm25.terms_of(state, query.text)
-            said = max_score.read_skipping(state, query, terms) if is_large else bm25.read_terms(state, query, terms)
-            kept = self._kept = ReadQuery(asked, terms, said)
-        return kept
+            scores = max_score.read_skipping(state, query, terms) if is_large else bm25.read_terms(state, query, terms)
+            cached_query = self._kept = ReadQuery(key, terms, scores)
+        return cached_query
 
     def forget(self) -> None:
         """Keep nothing."""
@@ -229,13 +229,13 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
     sight = state.sights.of(query.filters)
     excluded = visibility.excluded_rows(query.filters.exclude, state.refs)
-    asked = visibility.asked_rows(query.filters, sight.mask, state.columns, state.names, excluded)
+    eligible = visibility.asked_rows(query.filters, sight.mask, state.columns, state.names, excluded)
     read = reading.of(state, query)
     terms = read.terms
     near = query_nearness(state, query, sight)
     like = TextLikeness(state.columns, query.text)
-    pool = _weighed_pool(state, query, read.said, near, like, seen=sight.mask, asked=asked)
-    shares, named = _speaker_shares(state, terms)
+    pool = _weighed_pool(state, query, read.said, near, like, visible=sight.mask, eligible=eligible)
+    shares, speakers = _speaker_shares(state, terms)
     around = sight.around(pool)
     local = read.said.local(around)
     table = np.zeros((len(UnitSignals._fields), len(pool)))
@@ -252,19 +252,19 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     sums = _score_pool(state, query, pool, signals, text, trust=trust)
     score = _chosen_scores(state, query, pool, terms, sums=sums, few=trust.few, is_assisted=bool(signals.owner.any()))
     highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
-    chosen = best_rows(state, pool, score, query.limit)
-    rows = pool.take(chosen)
+    best = best_rows(state, pool, score, query.limit)
+    rows = pool.take(best)
     most = _highest_sum(query, highs, trust)
-    if trust.few and len(chosen) and (whole := float(sums[0][chosen[0]])) > 0.0:
+    if trust.few and len(best) and (whole := float(sums[0][best[0]])) > 0.0:
         # The best as a share of the highest sum says how far all signals agree, whatever chose it.
-        most *= float(score[chosen[0]]) / whole
+        most *= float(score[best[0]]) / whole
     places = state.places(rows)
-    weighed = map(_one, table.take(chosen, axis=1).T.tolist())
+    weighed = map(_one, table.take(best, axis=1).T.tolist())
     return FoundCandidates(
-        found=tuple(map(_candidate, zip(places, weighed, score.take(chosen).tolist(), strict=True))),
+        found=tuple(map(_candidate, zip(places, weighed, score.take(best).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
-        named=named,
+        named=speakers,
         highs=highs,
         lows=lows,
         most=most,
@@ -272,7 +272,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         few=trust.few,
         is_foreign=like.is_foreign or bool(state.columns.is_foreign(rows[:1]).any()),
         pool=len(pool),
-        searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
+        searched=sight.count if eligible is sight.mask else int(np.count_nonzero(eligible)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
         is_english=query.is_english,
     )
@@ -303,53 +303,53 @@ def latest_rows(
 def _weighed_pool(
     state: IndexState,
     query: IndexQuery,
-    said: TextScores | SkippingScores,
+    scores: TextScores | SkippingScores,
     near: Nearness | None,
     like: TextLikeness,
     /,
     *,
-    seen: Mask,
-    asked: Mask,
+    visible: Mask,
+    eligible: Mask,
 ) -> Rows:
     """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector, and the
     latest of the days or months that the query names.
 
     If these are fewer than the limit, the latest rows are added.
     """
-    wanted = max(_POOL, _POOL_TIMES * query.limit)
-    rows = asked.nonzero()[0]
-    if len(rows) <= wanted or (query.vector is None and not query.text.strip()):
+    pool_size = max(_POOL, _POOL_TIMES * query.limit)
+    rows = eligible.nonzero()[0]
+    if len(rows) <= pool_size or (query.vector is None and not query.text.strip()):
         return rows
     mark = np.zeros(state.columns.size, np.bool_)
-    speaking = said.speaking(seen, wanted)
+    speaking = scores.speaking(visible, pool_size)
     if len(speaking):
         # A turn beside one of the best may answer without a word of the query.
         before, after = state.columns.before, state.columns.after
         previous, following = before.take(speaking), after.take(speaking)
         mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
     # Then a choice by all fields would give the same rows again.
-    is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
-    mark[speaking if is_one else said.telling(asked, wanted)] = True
+    is_one = scores.is_body_alone and (eligible is visible or np.array_equal(eligible, visible))
+    mark[speaking if is_one else scores.telling(eligible, pool_size)] = True
     if query.weights.text_vectors:
-        mark[like.nearest(asked, wanted)] = True
+        mark[like.nearest(eligible, pool_size)] = True
     if near is not None:
-        mark[near.nearest(asked, wanted)] = True
+        mark[near.nearest(eligible, pool_size)] = True
     if query.spans:
         dated = rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0]
-        mark[_latest_rows(state, dated, wanted)] = True
+        mark[_latest_rows(state, dated, pool_size)] = True
     if TextTrait.STANDING in query.heeds:
         mark[_latest_rows(state, rows[fitting_rows(state.columns, query.heeds, rows)], _STANDING)] = True
-    mark &= asked
+    mark &= eligible
     if np.count_nonzero(mark) < query.limit:
-        mark[_latest_rows(state, rows, wanted)] = True
+        mark[_latest_rows(state, rows, pool_size)] = True
     return mark.nonzero()[0]
 
 
-def _latest_rows(state: IndexState, rows: Rows, wanted: int) -> Rows:
-    """Return the `wanted` latest of `rows`, which are not the last ones: a compaction puts rows in another order."""
-    if len(rows) <= wanted:
+def _latest_rows(state: IndexState, rows: Rows, count: int) -> Rows:
+    """Return the `count` latest of `rows`, which are not the last ones: a compaction puts rows in another order."""
+    if len(rows) <= count:
         return rows
-    return rows.take(best_rows(state, rows, state.columns.times(rows).astype(np.float64), wanted))
+    return rows.take(best_rows(state, rows, state.columns.times(rows).astype(np.float64), count))
 
 
 def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None, tuple[str, ...]]:
@@ -357,14 +357,14 @@ def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None
     if not terms.names:
         return None, ()
     shares = np.zeros(len(state.names.speaker))
-    named: list[str] = []
+    speakers: list[str] = []
     # A speaker whose units are all gone keeps its code until the index is compacted.
     for code in {code for term in terms.names for code in state.speakers_of[term] if state.speaker_units[code]}:
         name = state.name_terms[code]
         shares[code] = sum(term in terms.names for term in name) / len(name)
         if shares[code] == 1.0:
-            named.append(state.names.speaker.values[code])
-    return shares, tuple(sorted(named))
+            speakers.append(state.names.speaker.values[code])
+    return shares, tuple(sorted(speakers))
 
 
 def _weigh_pool(
@@ -406,13 +406,13 @@ def _weigh_pool(
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
     """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
     take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
-    lent = np.array(LENT)[:, None]
-    np.multiply(np.add.reduce(bodies[1:] * lent, axis=0), take, out=s.near)
+    lent_shares = np.array(LENT)[:, None]
+    np.multiply(np.add.reduce(bodies[1:] * lent_shares, axis=0), take, out=s.near)
     np.multiply(bodies[1], around.answering, out=s.answer)
     own = bodies[:1]
     if near is not None:
         above = near.above(around)
-        np.multiply(np.add.reduce(above[1:] * lent, axis=0), take, out=s.vector_near)
+        np.multiply(np.add.reduce(above[1:] * lent_shares, axis=0), take, out=s.vector_near)
         np.add(above[0], near.lowest, out=s.vector)
         own = np.array((bodies[0], above[0]))
     s.body[:] = bodies[0]
@@ -432,14 +432,14 @@ def _score_pool(
         near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
         window = min(window, weights.window_assisted)
     scale = _value_scale(text)
-    said = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
-    said += (trust.known / scale) * (text - s.body)
-    rest = said + (trust.worded * weights.session / scale) * s.session
+    word_sums = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
+    word_sums += (trust.known / scale) * (text - s.body)
+    rest = word_sums + (trust.worded * weights.session / scale) * s.session
     rest += (trust.worded * window / _value_scale(s.window)) * s.window
-    score, lent, matters = _likeness_sums(state, query, pool, s, near, trust=trust)
-    rest += lent
+    score, neighbour_likeness, matters = _likeness_sums(state, query, pool, s, near, trust=trust)
+    rest += neighbour_likeness
     # A text's traits say little if it has little to do with the query.
-    matters = np.sqrt(np.minimum(np.maximum(np.maximum(said, matters), 0.0), 1.0))
+    matters = np.sqrt(np.minimum(np.maximum(np.maximum(word_sums, matters), 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
     rest += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
     if weights.later:
@@ -496,16 +496,16 @@ def _likeness_sums(
     vector = weights.vector * (weights.vector_assisted if s.owner.any() else 1.0)
     above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
     span = _value_scale(above)
-    own, meant = above / span, (above + near * s.vector_near) / span
+    own, own_and_near = above / span, (above + near * s.vector_near) / span
     # A model of English misjudges other languages, so the table takes its place there (decision 0068).
     if query.is_english:
         foreign = state.columns.is_foreign(pool)
-        own, meant = np.where(foreign, alike, own), np.where(foreign, alike, meant)
+        own, own_and_near = np.where(foreign, alike, own), np.where(foreign, alike, own_and_near)
     if not above.any():
         # The only memory has nothing beside it that its cosine could be compared with.
-        own, meant = alike, alike
-    lent = vector * (meant - own + (weights.session / span) * s.vector_session)
-    return score + vector * own, lent, np.maximum(matters, meant) if vector else matters
+        own, own_and_near = alike, alike
+    neighbour_likeness = vector * (own_and_near - own + (weights.session / span) * s.vector_session)
+    return score + vector * own, neighbour_likeness, np.maximum(matters, own_and_near) if vector else matters
 
 
 def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: SignalTrust) -> float:

@@ -41,39 +41,39 @@ def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Ro
     Order: score, newer, later in the journal, later in the thread, then ref and part. It is total, so that equal scores
     never depend on where a unit is kept.
     """
-    chosen = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
-    values = score.take(chosen)
+    best = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
+    values = score.take(best)
     places = values.argsort()[::-1]
     ordered = values.take(places)
     # Only equal scores need the further keys, and refs are expensive to read.
-    if len(chosen) <= limit and (ordered[1:] < ordered[:-1]).all():
-        return chosen.take(places)
+    if len(best) <= limit and (ordered[1:] < ordered[:-1]).all():
+        return best.take(places)
     return _best_of_equals(state, pool, score, limit)
 
 
 def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) -> Rows:
     columns = state.columns
-    chosen = np.arange(len(pool))
+    best = np.arange(len(pool))
     sure: list[Rows] = []
     # Narrowed key by key, so that refs are read for few rows.
     for key in (score, columns.times(pool), columns.sequence[pool], columns.order[pool]):
-        wanted = limit - sum(map(len, sure))
-        if len(chosen) <= wanted:
+        missing_count = limit - sum(map(len, sure))
+        if len(best) <= missing_count:
             break
-        values = key[chosen]
-        least = np.partition(values, len(values) - wanted)[len(values) - wanted]
-        sure.append(chosen[values > least])
-        chosen = chosen[values == least]
-    chosen = np.concatenate((*sure, chosen))
-    rows = pool[chosen]
+        values = key[best]
+        least = np.partition(values, len(values) - missing_count)[len(values) - missing_count]
+        sure.append(best[values > least])
+        best = best[values == least]
+    best = np.concatenate((*sure, best))
+    rows = pool[best]
     times = (columns.times(rows), columns.sequence[rows], columns.order[rows])
-    keys = (-score[chosen], *(-key for key in times), np.arange(len(rows)))
+    keys = (-score[best], *(-key for key in times), np.arange(len(rows)))
     ordered: list[tuple[float, int, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
     if any(former[:4] == latter[:4] for former, latter in pairwise(ordered)):
         # Only equal ones are ordered by their ref.
         refs, parts = state.refs.of(rows), whole_numbers(columns.part[rows])
         ordered.sort(key=lambda key: (*key[:4], refs[key[4]], parts[key[4]]))
-    return chosen[[key[4] for key in ordered[:limit]]]
+    return best[[key[4] for key in ordered[:limit]]]
 
 
 def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
@@ -90,42 +90,42 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     is_last = np.ones(len(owners), np.bool_)
     np.not_equal(owners[1:], owners[:-1], out=is_last[:-1])
     ends = is_last.nonzero()[0]
-    places, held = ends - _BACK, owners.take(ends)
+    places, thread_numbers = ends - _BACK, owners.take(ends)
     best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
     # A thread of fewer than three units would reach into the thread before it.
     best *= places > np.concatenate(((-1,), ends[:-1]))
-    of_thread = np.zeros((len(values), int(held[-1]) + 1))
-    of_thread[:, held.astype(np.int64)] = np.add.reduce(best, axis=1)
-    found = of_thread.take(threads, axis=1) / sizes
+    of_thread = np.zeros((len(values), int(thread_numbers[-1]) + 1))
+    of_thread[:, thread_numbers.astype(np.int64)] = np.add.reduce(best, axis=1)
+    means = of_thread.take(threads, axis=1) / sizes
     # Thread 0 means no thread: its units were summed as if they were one.
-    if not held[0]:
-        np.copyto(found, values, where=threads == 0)
-    return found
+    if not thread_numbers[0]:
+        np.copyto(means, values, where=threads == 0)
+    return means
 
 
-def edge_value(values: Floats, wanted: int, /) -> float:
-    """Return the `wanted`-th highest of `values`, of which there are more."""
+def edge_value(values: Floats, count: int, /) -> float:
+    """Return the `count`-th highest of `values`, of which there are more."""
     if len(values) >= _MANY:
         # A sample estimates the upper end; if it is wrong, all are read.
         sample = np.sort(values[:: len(values) // _SAMPLED])
-        likely = values[values >= sample[-max(1, len(sample) * 4 * wanted // len(values))]]
-        if len(likely) >= wanted:
+        likely = values[values >= sample[-max(1, len(sample) * 4 * count // len(values))]]
+        if len(likely) >= count:
             values = likely
-    return float(np.partition(values, len(values) - wanted)[len(values) - wanted])
+    return float(np.partition(values, len(values) - count)[len(values) - count])
 
 
-def highest_values(values: Floats, wanted: int, /) -> Mask | slice:
-    """Return where the `wanted` highest values stand, with all that equal the lowest of them."""
-    return slice(None) if len(values) <= wanted else values >= edge_value(values, wanted)
+def highest_values(values: Floats, count: int, /) -> Mask | slice:
+    """Return where the `count` highest values stand, with all that equal the lowest of them."""
+    return slice(None) if len(values) <= count else values >= edge_value(values, count)
 
 
-def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, wanted: int, /) -> float | None:
-    """Return a value that some more than `wanted` of the `eligible` ones are likely to reach; None where all may."""
+def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /) -> float | None:
+    """Return a value that some more than `count` of the `eligible` ones are likely to reach; None where all may."""
     step = len(values) // _SAMPLED
     if len(values) < _MANY:
         return None
     sample = values[::step][eligible[::step]]
-    rank = 1 + 4 * wanted // step
+    rank = 1 + 4 * count // step
     return float(np.partition(sample, len(sample) - rank)[len(sample) - rank]) if len(sample) > rank else None
 
 
@@ -148,18 +148,18 @@ class SmallNearness:
 
     __slots__ = ("_compared", "_kept", "_measured", "_rows", "lowest")
 
-    def __init__(self, kept: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
-        self._kept = kept
+    def __init__(self, vectors: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
+        self._kept = vectors
         self._measured = measured
         self._compared = compared
         self._rows: Rows = compared.nonzero()[0]
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
-    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
-        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
-        rows: Rows = (asked & self._compared).nonzero()[0]
-        return _nearest_rows(rows, self._measured.rough.take(rows), wanted, self.lowest)
+    def nearest(self, eligible: Mask, count: int, /) -> Rows:
+        """Return the `count` nearest of the rows `eligible`, roughly, with all that equal the last of them."""
+        rows: Rows = (eligible & self._compared).nonzero()[0]
+        return _nearest_rows(rows, self._measured.rough.take(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
@@ -194,8 +194,8 @@ class LargeNearness:
 
     __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
 
-    def __init__(self, kept: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
-        self._kept = kept
+    def __init__(self, vectors: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
+        self._kept = vectors
         self._asked = scanned.asked
         self._compared = compared
         self._factor = scanned.asked.peak * ROUGH_STEP
@@ -203,19 +203,19 @@ class LargeNearness:
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
-    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
-        """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
-        eligible = asked & self._compared
-        likely = likely_edge(self._products, eligible, wanted)
+    def nearest(self, rows_mask: Mask, count: int, /) -> Rows:
+        """Return the `count` nearest of the rows `rows_mask`, roughly, with all that equal the last of them."""
+        eligible = rows_mask & self._compared
+        likely = likely_edge(self._products, eligible, count)
         rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
         if likely is not None:
             rows = rows[eligible[rows]]
             # Products are in single precision, so that only those clearly above the guess are certain.
             sure = likely + abs(likely) * _SLACK
             # The guess is made from a sample. If it was too high, all eligible rows are read.
-            if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
+            if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < count:
                 rows = np.flatnonzero(eligible)
-        return _nearest_rows(rows, self._rough(rows), wanted, self.lowest)
+        return _nearest_rows(rows, self._rough(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
@@ -225,14 +225,14 @@ class LargeNearness:
         pool, lines = around.lines[0], around.lines
         exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
         rows = lines.ravel()
-        found = np.maximum(self._rough(rows) - self.lowest, 0.0)
+        cosines = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
             # Neighbours that are in the pool themselves take the exact cosine. The rows of a pool ascend.
             places = pool.searchsorted(rows)
             within = np.flatnonzero(pool.take(places, mode="clip") == rows)
-            found[within] = exact[places[within]]
-        found[~self._compared[rows]] = 0.0
-        return found.reshape(lines.shape)
+            cosines[within] = exact[places[within]]
+        cosines[~self._compared[rows]] = 0.0
+        return cosines.reshape(lines.shape)
 
     def _find_lowest(self) -> float:
         values = self._products
@@ -262,27 +262,27 @@ def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) 
     if query.vector is None:
         return None
     model = query.vector[0]
-    kept = state.vectors.models.get(model)
+    vectors = state.vectors.models.get(model)
     # A recall searches several planes with one vector, so that the last scan is kept with the state.
     scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
-    asked = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
-    compared = sight.compared(model, kept) if kept is not None else None
-    if kept is None or compared is None:
+    query_code = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
+    compared = sight.compared(model, vectors) if vectors is not None else None
+    if vectors is None or compared is None:
         return None
     size = state.columns.size
     if scanned is None and size < LARGE:
-        scanned = kept.measure(query.vector, asked, size, whole=WHOLE)
+        scanned = vectors.measure(query.vector, query_code, size, whole=WHOLE)
     elif scanned is None:
-        scanned = ScannedQuery(query.vector, asked, *kept.scan(asked, size))
+        scanned = ScannedQuery(query.vector, query_code, *vectors.scan(query_code, size))
     state.scanned = scanned
     if isinstance(scanned, MeasuredQuery):
-        return SmallNearness(kept, scanned, compared)
-    return LargeNearness(kept, scanned, compared)
+        return SmallNearness(vectors, scanned, compared)
+    return LargeNearness(vectors, scanned, compared)
 
 
-def _nearest_rows(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
-    """Return the `wanted` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
-    if len(rows) <= wanted or (least := edge_value(rough, wanted)) <= lowest:
+def _nearest_rows(rows: Rows, rough: Floats, count: int, lowest: float) -> Rows:
+    """Return the `count` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
+    if len(rows) <= count or (least := edge_value(rough, count)) <= lowest:
         return rows
     return rows[rough >= least]
 
@@ -308,10 +308,10 @@ class TextLikeness:
             near = np.where(both & many, mixed, near + alike) if many is not None else alike
         self._cosines = near
 
-    def nearest(self, asked: Mask, wanted: int, /) -> Rows:
-        """Return the `wanted` most alike of the rows `asked`, with all that equal the last of them."""
-        rows: Rows = (asked & (self._cosines > 0.0)).nonzero()[0]
-        return rows[highest_values(self.at(rows), wanted)] if len(rows) > wanted else rows
+    def nearest(self, eligible: Mask, count: int, /) -> Rows:
+        """Return the `count` most alike of the rows `eligible`, with all that equal the last of them."""
+        rows: Rows = (eligible & (self._cosines > 0.0)).nonzero()[0]
+        return rows[highest_values(self.at(rows), count)] if len(rows) > count else rows
 
     def at(self, rows: Lines | Rows, /) -> Floats:
         """Return the likeness of each of `rows`; row 0 has none."""
@@ -327,15 +327,15 @@ def text_likeness(one: str, other: str, /) -> float:
 
 
 def _code_cosines(
-    asked: NDArray[np.int8], kept: NDArray[np.void], lengths: NDArray[np.float32], /
+    query_code: NDArray[np.int8], codes: NDArray[np.void], lengths: NDArray[np.float32], /
 ) -> tuple[NDArray[np.float32], Mask | None]:
-    """Return the cosine of a code to each of `kept`, 0 if one is 0, and which have one; None if the code is 0."""
+    """Return the cosine of a code to each of `codes`, 0 if one is 0, and which have one; None if the code is 0."""
     cosines = np.zeros(len(lengths), np.float32)
-    asked_length = vector_length(asked)
+    asked_length = vector_length(query_code)
     if not asked_length:
         return cosines, None
-    found = np.zeros(len(lengths), dots_type(DIMENSIONS))
-    scan_rows(asked, kept.view(np.int8).reshape(-1, DIMENSIONS), found)
+    dots = np.zeros(len(lengths), dots_type(DIMENSIONS))
+    scan_rows(query_code, codes.view(np.int8).reshape(-1, DIMENSIONS), dots)
     has = lengths > 0.0
-    np.divide(found, lengths * np.float32(asked_length), out=cosines, where=has)
+    np.divide(dots, lengths * np.float32(asked_length), out=cosines, where=has)
     return cosines, has

@@ -97,11 +97,11 @@ class UnitColumns:
     def frozen(self) -> "UnitColumns":
         """Return these columns as they stand: of what is written later, new rows and burials, it sees nothing."""
         # Rows are only appended, so that views of the columns suffice. Live marks change in place.
-        kept = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
-        kept.alive = self.alive[: self.size].copy()
-        kept.dead = self.dead
+        columns = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
+        columns.alive = self.alive[: self.size].copy()
+        columns.dead = self.dead
         self._is_shared = True
-        return kept
+        return columns
 
     def own(self) -> None:
         """Copy what still belongs to a checkpoint, with room for more."""
@@ -172,12 +172,12 @@ class UnitColumns:
 
     def take(self, rows: Rows, /) -> "UnitColumns":
         """Return fresh columns that hold `rows` in that order, all alive and not linked."""
-        kept = UnitColumns(len(rows) + 1)
+        columns = UnitColumns(len(rows) + 1)
         for name in DTYPES:
-            getattr(kept, name)[1:] = getattr(self, name)[rows]
-        kept.alive[1:] = True
-        kept.size = len(rows) + 1
-        return kept
+            getattr(columns, name)[1:] = getattr(self, name)[rows]
+        columns.alive[1:] = True
+        columns.size = len(rows) + 1
+        return columns
 
     def lengths(self, field: int, /) -> NDArray[np.int32]:
         """Return how many terms each row has in a field."""
@@ -230,21 +230,21 @@ class StoredRefs:
         """Return the rows of `ref`, ascending."""
         key = ref.key.encode("ascii", "replace")
         place = bisect_left(self.order, key, key=lambda row: bytes(self.keys[row - 1]))
-        found: list[int] = []
+        rows: list[int] = []
         while place < len(self.order) and self.keys[self.order[place] - 1] == key:
             row = int(self.order[place])
             if self.collections[int(self.kinds[row - 1])] == ref.collection:
-                found.append(row)
+                rows.append(row)
             place += 1
-        return tuple(found)
+        return tuple(rows)
 
 
 class RowRefs:
     """The ref of every row, and the rows of every ref."""
 
-    def __init__(self, kept: StoredRefs | None = None, documents: int = 0, /) -> None:
-        self._kept = kept
-        self._first = 1 + (len(kept) if kept is not None else 0)
+    def __init__(self, stored_refs: StoredRefs | None = None, documents: int = 0, /) -> None:
+        self._kept = stored_refs
+        self._first = 1 + (len(stored_refs) if stored_refs is not None else 0)
         self._fresh: list[DocumentRef] = []
         self._rows: dict[DocumentRef, tuple[int, ...]] = {}
         self.documents = documents
@@ -257,13 +257,13 @@ class RowRefs:
     def of(self, rows: NDArray[np.integer[Any]], /) -> list[DocumentRef]:
         """Return the refs of `rows`, in that order."""
         places = whole_numbers(rows)
-        kept, first = self._kept, self._first
+        stored_refs, first = self._kept, self._first
         if not places or min(places) >= first:
             return [self._fresh[row - first] for row in places]
-        if kept is None or min(places) < 1 or max(places) >= first:
+        if stored_refs is None or min(places) < 1 or max(places) >= first:
             return [self[row] for row in places]
-        collections, at = kept.collections, rows - 1
-        pairs = zip(whole_numbers(kept.kinds[at]), kept.keys[at].tolist(), strict=True)
+        collections, at = stored_refs.collections, rows - 1
+        pairs = zip(whole_numbers(stored_refs.kinds[at]), stored_refs.keys[at].tolist(), strict=True)
         return [DocumentRef(collections[kind], key.decode("ascii")) for kind, key in pairs]
 
     def __len__(self) -> int:
@@ -318,8 +318,12 @@ class RowRefs:
 
     @property
     def size_bytes(self) -> int:
-        kept = self._kept
-        arrays = kept.keys.nbytes + kept.kinds.nbytes + kept.order.nbytes if kept is not None else 0
+        stored_refs = self._kept
+        arrays = (
+            stored_refs.keys.nbytes + stored_refs.kinds.nbytes + stored_refs.order.nbytes
+            if stored_refs is not None
+            else 0
+        )
         return arrays + 250 * len(self._rows) + 8 * len(self._fresh)
 
     def __iter__(self) -> Iterator[DocumentRef]:
@@ -365,8 +369,8 @@ class ValueInterner(Generic[Value]):
     def shrink(self, column: Codes, /) -> Codes:
         """Keep only the codes that `column` holds, renumber them, and return the column in the new codes."""
         # Code 0 is the empty value and stays, even if no row has it.
-        used, renumbered = np.unique(np.append(column, 0), return_inverse=True)
-        self.values = [self.values[code] for code in used.tolist()]
+        codes, renumbered = np.unique(np.append(column, 0), return_inverse=True)
+        self.values = [self.values[code] for code in codes.tolist()]
         self._codes = {value: code for code, value in enumerate(self.values)}
         return renumbered[:-1].astype(np.int32)
 

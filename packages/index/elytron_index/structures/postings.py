@@ -169,9 +169,9 @@ class SpacePostings:
         total = sum(counts.values())
         if total > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
-        known, append = self.vocabulary.known, self._live.append
+        numbers, append = self.vocabulary.known, self._live.append
         for term, count in counts.items():
-            number = known.get(term)
+            number = numbers.get(term)
             if number is None:
                 number = self.vocabulary.number_of(term)
             append(number << _TERM_SHIFT | place | count)
@@ -215,11 +215,11 @@ class SpacePostings:
     def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
         segments = self.segments
-        found: list[list[PostingRun]] = [[] for _ in codes]
+        runs: list[list[PostingRun]] = [[] for _ in codes]
         for which, number, start, end in _code_places(segments, codes):
             segment = segments[number]
-            found[which].append(PostingRun(segment.rows[start:end], segment.counts[start:end]))
-        return found
+            runs[which].append(PostingRun(segment.rows[start:end], segment.counts[start:end]))
+        return runs
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> FoundPostings:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
@@ -270,25 +270,27 @@ class SpacePostings:
 
 def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return where the postings of `codes` stand: of which code, in which segment, from where until where; in order."""
-    wanted = np.array(codes, np.int32)
-    found: list[tuple[int, int, int, int]] = []
+    codes_array = np.array(codes, np.int32)
+    code_places: list[tuple[int, int, int, int]] = []
     for number, segment in enumerate(segments):
-        places = segment.codes.searchsorted(wanted)
-        hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
+        places = segment.codes.searchsorted(codes_array)
+        hits: Numbers = (segment.codes.take(places, mode="clip") == codes_array).nonzero()[0]
         starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-        found += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
+        code_places += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
     # By code, then by segment: rows of later segments are higher, so that rows ascend within a code.
-    found.sort()
-    return found
+    code_places.sort()
+    return code_places
 
 
 def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_], /) -> list[PostingSegment]:
     """Return `segments` with those at the end merged that are of like size, without the dead."""
-    found = list(segments)
+    merged_segments = list(segments)
     # Only segments of like size are merged, so that a posting moves a logarithmic number of times.
-    while len(found) > 1 and len(found[-2].rows) < min(_FULL, _RATIO * len(found[-1].rows)):
-        found[-2:] = [_merge_pair(*(_living_rows(segment, alive) for segment in found[-2:]))]
-    return found
+    while len(merged_segments) > 1 and len(merged_segments[-2].rows) < min(
+        _FULL, _RATIO * len(merged_segments[-1].rows)
+    ):
+        merged_segments[-2:] = [_merge_pair(*(_living_rows(segment, alive) for segment in merged_segments[-2:]))]
+    return merged_segments
 
 
 def renumber_rows(
@@ -300,12 +302,12 @@ def renumber_rows(
     rows = numbers[old_rows]
     packed, rows = packed[rows > 0], rows[rows > 0]
     codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
-    used, places = np.unique(codes >> 1, return_inverse=True)
-    held: list[int] = used.tolist()
+    unique_terms, places = np.unique(codes >> 1, return_inverse=True)
+    term_numbers: list[int] = unique_terms.tolist()
     codes = (places.astype(np.int64) << 1) | (codes & 1)
     fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
     fresh |= packed & np.uint64(COUNT_MAX)
-    return [terms[number] for number in held], segment_of(np.sort(fresh))
+    return [terms[number] for number in term_numbers], segment_of(np.sort(fresh))
 
 
 def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment:

@@ -131,16 +131,16 @@ class JournalPlaces:
         return sequences
 
     def give_back(
-        self, gone: Collection[DocumentRef], sequence_of: Callable[[DocumentRef], int], /
+        self, removed_refs: Collection[DocumentRef], sequence_of: Callable[[DocumentRef], int], /
     ) -> Iterator[tuple[DocumentRef, int]]:
-        """Yield the places of shown documents that correct one of `gone`, their own, and of those that correct them."""
+        """Yield the places of visible documents that correct one of `removed_refs`, and of those that correct them."""
         returned: set[DocumentRef] = set()
         # A document is moved behind the one that it corrects, so that places are handed on in this order.
         for ref, (origin, own) in tuple(self.moved.items()):
-            if ref in gone or origin in gone:
+            if ref in removed_refs or origin in removed_refs:
                 del self.moved[ref]
-            if origin in gone or origin in returned:
-                place = own if origin in gone else sequence_of(origin)
+            if origin in removed_refs or origin in returned:
+                place = own if origin in removed_refs else sequence_of(origin)
                 returned.add(ref)
                 if ref in self.hidden:
                     self.hidden[ref] = place
@@ -191,13 +191,13 @@ class IndexState:
         if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
             raise InvalidInput(field="unit", problem="belongs to a document other than its change")
         # All that can be refused is parsed before the first change, so that a refused batch leaves no trace.
-        known: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         vectors = [
-            None if unit.vector is None else self.vectors.parse(unit.vector, known, field="vector") for unit in units
+            None if unit.vector is None else self.vectors.parse(unit.vector, sizes, field="vector") for unit in units
         ]
         arrived = {
             (item.ref, item.model): {
-                check: self.vectors.parse((item.model, data), known, field="vector")
+                check: self.vectors.parse((item.model, data), sizes, field="vector")
                 for check, data in item.vectors.items()
             }
             for item in embedded
@@ -208,15 +208,15 @@ class IndexState:
                 self.called[ref.key] = change.called
         # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
         check, rows = self.columns.check, self.rows
-        kept = {ref: held for ref in latest if (held := self.vectors.by_check(rows(ref), check))}
+        earlier = {ref: own for ref in latest if (own := self.vectors.by_check(rows(ref), check))}
         first = {change.ref: change.sequence for change in reversed(changes)}
         sequences = self.kept_places.take(latest, first, self.sequence_of)
         for ref in latest:
             self._remove(ref)
         if units:
             self._add(units, vectors, sequences)
-        for ref, held in kept.items():
-            for (model, digest), vector in held.items():
+        for ref, own in earlier.items():
+            for (model, digest), vector in own.items():
                 self.vectors.put_checked(rows(ref), self.columns.check, model, {digest: vector})
         for (ref, model), fresh in arrived.items():
             self.vectors.remove(rows(ref), model)
@@ -351,17 +351,17 @@ class IndexState:
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
         """Return the rows of the units that are to have a vector of `model` and have none."""
         size = self.columns.size
-        wanted = self.columns.alive[:size] & (self.columns.check[:size] != 0)
-        kept = self.vectors.models.get(model)
-        return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
+        embeddable = self.columns.alive[:size] & (self.columns.check[:size] != 0)
+        vectors = self.vectors.models.get(model)
+        return np.flatnonzero(embeddable if vectors is None else embeddable & ~vectors.has(size))
 
     def stale(self, model: str, /) -> int:
         """Return how many of these units have a vector of another model."""
         size = self.columns.size
         others = np.zeros(size, np.bool_)
-        for name, kept in self.vectors.models.items():
+        for name, vectors in self.vectors.models.items():
             if name != model:
-                others |= kept.has(size)
+                others |= vectors.has(size)
         return int(np.count_nonzero(others[self.unembedded(model)]))
 
     @property
@@ -395,11 +395,11 @@ class IndexState:
     ) -> None:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
-        said = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
+        all_counts = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
-        meant = zip(*text_codes(texts), strict=True)
+        all_codes = zip(*text_codes(texts), strict=True)
         # Postings contain row numbers, so these are fixed before the columns grow.
-        for row, (unit, counts, codes) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
+        for row, (unit, counts, codes) in enumerate(zip(units, all_counts, all_codes, strict=True), self.columns.size):
             body = postings.add(row, TextField.BODY, counts, unit.learnt)
             title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
             records.append(self._record(unit, sequences[unit.ref], body, title, codes))
@@ -416,7 +416,7 @@ class IndexState:
         self, unit: SearchUnit, sequence: int, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
     ) -> tuple[Any, ...]:
         names = self.names
-        speaker, told = names.speaker.code(unit.speaker), read_traits(unit.text)
+        speaker, text_traits = names.speaker.code(unit.speaker), read_traits(unit.text)
         if speaker == len(self.speaker_units):
             self.speaker_units.append(0)
             self._learn_name(speaker, unit.speaker)
@@ -426,7 +426,7 @@ class IndexState:
             unit.trust, unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
             *(each for code in codes for each in (code.tobytes(), vector_length(code))),
-            told.traits | unit.traits, told.told,
+            text_traits.traits | unit.traits, text_traits.told,
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:
@@ -460,8 +460,8 @@ def _forget_names(state: IndexState, codes: Iterable[int]) -> None:
 
 
 def _text_informativeness(text: str) -> float:
-    told = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
-    return told - 0.1 if text.rstrip().endswith(("?", "？")) else told
+    share = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
+    return share - 0.1 if text.rstrip().endswith(("?", "？")) else share
 
 
 def _term_counts(terms: Sequence[str]) -> dict[str, int]:

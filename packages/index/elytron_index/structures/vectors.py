@@ -40,26 +40,26 @@ def dots_type(dimension: int, /) -> type[np.float32] | type[np.float64]:
     return np.float32 if dimension <= _EXACT_IN_FLOAT32 else np.float64
 
 
-def scan_rows(query: Codes, rows: Codes, found: Dots, /) -> None:
-    """Put the dot product of `query` with each of `rows` into `found`, which is of `dots_type`."""
-    _best_scan()(query, rows, found)
+def scan_rows(query: Codes, rows: Codes, dots: Dots, /) -> None:
+    """Put the dot product of `query` with each of `rows` into `dots`, which is of `dots_type`."""
+    _best_scan()(query, rows, dots)
 
 
-def plain_scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+def plain_scan(query: Codes, rows: Codes, dots: Dots, /) -> None:
     """Do the same by NumPy alone."""
-    found[:] = plain_dots(query[None], rows)[0]
+    dots[:] = plain_dots(query[None], rows)[0]
 
 
 def plain_dots(queries: Codes, rows: Codes, /) -> Products:
     """Return the same by NumPy alone, through exact float32 products of BLAS."""
-    found = np.zeros((len(queries), len(rows)))
+    dots = np.zeros((len(queries), len(rows)))
     for start in range(0, queries.shape[1], _EXACT_IN_FLOAT32):
         end = start + _EXACT_IN_FLOAT32
-        asked = queries[:, start:end].astype(np.float32)
+        query_part = queries[:, start:end].astype(np.float32)
         for first in range(0, len(rows), _ROWS):
             part = rows[first : first + _ROWS, start:end].astype(np.float32)
-            found[:, first : first + _ROWS] += asked @ part.T
-    return found
+            dots[:, first : first + _ROWS] += query_part @ part.T
+    return dots
 
 
 @cache
@@ -85,9 +85,9 @@ def _best_scan() -> Scan:
     except ImportError:
         return plain_scan
 
-    def simd_scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+    def simd_scan(query: Codes, rows: Codes, dots: Dots, /) -> None:
         if len(rows):
-            numkong.cdist(query[None], rows, "dot", out=found[None])
+            numkong.cdist(query[None], rows, "dot", out=dots[None])
 
     return simd_scan
 
@@ -222,10 +222,10 @@ class ModelVectors:
 
     def has(self, size: int, /) -> NDArray[np.bool_]:
         """Return which of the first `size` rows have a vector."""
-        found = np.zeros(size, np.bool_)
-        known = min(size, len(self.peaks))
-        found[:known] = self.peaks[:known] > 0
-        return found
+        has_vector = np.zeros(size, np.bool_)
+        stored_rows = min(size, len(self.peaks))
+        has_vector[:stored_rows] = self.peaks[:stored_rows] > 0
+        return has_vector
 
     def scan(self, query: CodedVector, size: int, /) -> tuple[Dots, Dots]:
         """Return the dot product of the coarse bytes for each of the first `size` rows, and the same by their peaks.
@@ -268,10 +268,10 @@ class ModelVectors:
     def exact(self, query: CodedVector, rows: Integers, /) -> Floats:
         """Return the cosine of each of `rows`; 0 without a vector."""
         if rows.max(initial=0) >= len(self.peaks):
-            found = np.zeros(len(rows))
-            known = np.flatnonzero(rows < len(self.peaks))
-            found[known] = self.exact(query, rows[known]) if len(known) else 0.0
-            return found
+            cosines = np.zeros(len(rows))
+            stored_rows = np.flatnonzero(rows < len(self.peaks))
+            cosines[stored_rows] = self.exact(query, rows[stored_rows]) if len(stored_rows) else 0.0
+            return cosines
         of_coarse, of_fine = (
             dot_products(query.both, self._taken(rows, "coarse")),
             dot_products(query.both, self._taken(rows, "fine")),
@@ -280,7 +280,7 @@ class ModelVectors:
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `numbers` gives a number, at that number."""
-        kept = ModelVectors(self.dimension)
+        vectors = ModelVectors(self.dimension)
         rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
         if len(rows):
             rows = rows[np.argsort(numbers[rows])]
@@ -289,18 +289,18 @@ class ModelVectors:
             size = int(places[-1]) + 1
             peaks = np.zeros(size, np.float32)
             peaks[places] = self.peaks[rows]
-            kept.load(_spread_codes(coarse, places, size), _spread_codes(fine, places, size), peaks)
-        return kept
+            vectors.load(_spread_codes(coarse, places, size), _spread_codes(fine, places, size), peaks)
+        return vectors
 
     def frozen(self) -> "ModelVectors":
         """Return these vectors as they stand. From now on a block is copied before it is written to."""
-        kept = ModelVectors(self.dimension)
+        vectors = ModelVectors(self.dimension)
         # Both share the blocks from now on: the flag makes `writable` copy one before the next write.
         for block in self.blocks:
             block.coarse.flags.writeable = False
             block.fine.flags.writeable = False
-        kept.blocks, kept.peaks, kept.count = self.blocks.copy(), self.peaks.copy(), self.count
-        return kept
+        vectors.blocks, vectors.peaks, vectors.count = self.blocks.copy(), self.peaks.copy(), self.count
+        return vectors
 
     def own(self) -> None:
         """Copy what belongs to a checkpoint."""
@@ -334,33 +334,33 @@ class ModelVectors:
             yield start, block
             start += len(block.coarse)
 
-    def _dots(self, asked: Codes, part: Part, size: int) -> Floats:
-        """Return the dot products of each of `asked` with a part of each of the first `size` rows."""
+    def _dots(self, queries: Codes, part: Part, size: int) -> Floats:
+        """Return the dot products of each of `queries` with a part of each of the first `size` rows."""
         if len(self.blocks) == 1 and size <= len(self.peaks):
-            return dot_products(asked, getattr(self.blocks[0], part)[:size])
-        found = np.zeros((len(asked), size))
+            return dot_products(queries, getattr(self.blocks[0], part)[:size])
+        dots = np.zeros((len(queries), size))
         for start, block in self._parts(size):
             end = min(start + len(block.coarse), size)
-            found[:, start:end] = dot_products(asked, getattr(block, part)[: end - start])
-        return found
+            dots[:, start:end] = dot_products(queries, getattr(block, part)[: end - start])
+        return dots
 
     def _taken(self, rows: Integers, part: Part) -> Codes:
         blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
         if len(blocks) == 1:
             return blocks[0].take(rows, axis=0)
-        found: Codes = np.empty((len(rows), self.dimension), np.int8)
+        codes: Codes = np.empty((len(rows), self.dimension), np.int8)
         numbers, places = rows // _BLOCK, rows % _BLOCK
         heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
         # Ascending rows change the block rarely and are taken in slices. Others are taken block by block.
         if len(heads) < len(blocks):
             for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
                 # NumPy writes to `out` without a buffer only if the mode is not "raise".
-                blocks[int(numbers[start])].take(places[start:end], axis=0, out=found[start:end], mode="clip")
-            return found
+                blocks[int(numbers[start])].take(places[start:end], axis=0, out=codes[start:end], mode="clip")
+            return codes
         for number in whole_numbers(np.flatnonzero(np.bincount(numbers))):
             here = numbers == number
-            found[here] = blocks[number].take(places[here], axis=0)
-        return found
+            codes[here] = blocks[number].take(places[here], axis=0)
+        return codes
 
     def _grow(self) -> None:
         """Double the last block until it is full; begin with a small one, and add one full block after the other."""
@@ -407,34 +407,34 @@ class SpaceVectors:
     def __init__(self) -> None:
         self.models: dict[str, ModelVectors] = {}
 
-    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> CodedVector:
-        """Return `given`'s vector. Raises InvalidInput unless it has the dimension of its model.
+    def parse(self, named_vector: tuple[str, bytes], dimensions: dict[str, int], /, *, field: str) -> CodedVector:
+        """Return `named_vector`'s vector. Raises InvalidInput unless it has the dimension of its model.
 
-        `known` are dimensions beside those kept; the first vector of a model fixes its own there.
+        `dimensions` are dimensions beside those kept; the first vector of a model fixes its own there.
         """
-        model, data = given
+        model, data = named_vector
         vector = unit_vector(data, field=field)
-        kept = self.models.get(model)
-        dimension = kept.dimension if kept is not None else known.setdefault(model, len(vector))
+        vectors = self.models.get(model)
+        dimension = vectors.dimension if vectors is not None else dimensions.setdefault(model, len(vector))
         if len(vector) != dimension:
             raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, not the model's {dimension}")
         return code_vector(vector)
 
     def put(self, row: int, model: str, vector: CodedVector, /) -> None:
         """Keep `vector` for `row` under `model`."""
-        kept = self.models.get(model)
-        if kept is None:
-            kept = self.models[model] = ModelVectors(len(vector.coarse))
-        kept.put(row, vector)
+        vectors = self.models.get(model)
+        if vectors is None:
+            vectors = self.models[model] = ModelVectors(len(vector.coarse))
+        vectors.put(row, vector)
 
     def remove(self, rows: Sequence[int], model: str, /) -> None:
         """Keep nothing of `model` for `rows`, and nothing of the model where these were its last."""
-        kept = self.models.get(model)
-        if kept is None:
+        vectors = self.models.get(model)
+        if vectors is None:
             return
         for row in rows:
-            kept.remove(row)
-        if not kept.count:
+            vectors.remove(row)
+        if not vectors.count:
             del self.models[model]
 
     def by_check(self, rows: Sequence[int], checks: Integers, /) -> dict[tuple[str, int], CodedVector]:
@@ -456,8 +456,8 @@ class SpaceVectors:
 
     def of(self, row: int, /) -> dict[str, CodedVector]:
         """Return what each model has for `row`."""
-        found = {model: kept.get(row) for model, kept in self.models.items()}
-        return {model: vector for model, vector in found.items() if vector is not None}
+        vectors = {model: model_vectors.get(row) for model, model_vectors in self.models.items()}
+        return {model: vector for model, vector in vectors.items() if vector is not None}
 
     @property
     def size_bytes(self) -> int:

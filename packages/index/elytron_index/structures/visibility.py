@@ -72,13 +72,13 @@ def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedName
 
 
 def asked_rows(
-    filters: UnitFilters, seen: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
+    filters: UnitFilters, visible: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
 ) -> Mask:
-    """Return which of the rows `seen` are asked for: `seen` itself where all are."""
+    """Return which of the rows `visible` are asked for: `visible` itself where all are."""
     if _asks_for_all(filters, excluded):
-        return seen
+        return visible
     size = columns.size
-    mask = seen.copy()
+    mask = visible.copy()
     if filters.speakers:
         mask &= _holds_code(columns.speaker[:size], names.speaker.known(filters.speakers), len(names.speaker))
     if filters.roles:
@@ -111,15 +111,15 @@ def asked_rows(
 
 def excluded_rows(refs: Iterable[DocumentRef], rows_of: RowRefs, /) -> list[int]:
     """Return the rows of `refs`."""
-    found: list[int] = []
+    rows: list[int] = []
     for ref in refs:
-        found += rows_of.get(ref)
-    return found
+        rows += rows_of.get(ref)
+    return rows
 
 
 def _asks_for_all(filters: UnitFilters, excluded: Sequence[int]) -> bool:
-    named = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
-    return not (named or filters.where or excluded) and filters.since is None and filters.until is None
+    filters_set = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
+    return not (filters_set or filters.where or excluded) and filters.since is None and filters.until is None
 
 
 def _scope_metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
@@ -130,10 +130,10 @@ def _scope_part(scope: tuple[tuple[str, str], ...], part: str) -> str:
     return next((value for name, value in scope if name == part), "")
 
 
-def _holds_code(column: Codes, codes: list[int], known: int) -> Mask:
+def _holds_code(column: Codes, codes: list[int], code_count: int) -> Mask:
     if len(codes) == 1:
         return column == codes[0]
-    allowed = np.zeros(known, np.bool_)
+    allowed = np.zeros(code_count, np.bool_)
     allowed[codes] = True
     return allowed[column]
 
@@ -229,10 +229,10 @@ class VisibleRows:
                 self._all = _row_neighbours(self._columns, self.mask, self._sizes, np.arange(size))
         return _row_neighbours(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
 
-    def compared(self, model: str, kept: ModelVectors, /) -> Mask | None:
-        """Return the rows that can be compared by `model`, whose vectors are `kept`; None if there are none."""
+    def compared(self, model: str, vectors: ModelVectors, /) -> Mask | None:
+        """Return the rows that can be compared by `model`, whose vectors are `vectors`; None if there are none."""
         if model not in self._compared:
-            compared = kept.has(len(self.mask)) & self.mask
+            compared = vectors.has(len(self.mask)) & self.mask
             self._compared[model] = compared if compared.any() else None
         return self._compared[model]
 
@@ -269,25 +269,25 @@ def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
     """Return since when and until when the same holds in the world as at `moment`."""
     turns = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
     turns = turns[turns != 0]
-    gone = turns <= moment
-    return int(turns.max(where=gone, initial=-_FOREVER)), int(turns.min(where=~gone, initial=_FOREVER))
+    is_past = turns <= moment
+    return int(turns.max(where=is_past, initial=-_FOREVER)), int(turns.min(where=~is_past, initial=_FOREVER))
 
 
-def _thread_sizes(columns: UnitColumns, seen: Mask) -> NDArray[np.int64]:
+def _thread_sizes(columns: UnitColumns, visible: Mask) -> NDArray[np.int64]:
     """Return how many units of each thread may be seen, 1 to 3."""
-    counts = np.bincount(columns.thread[: len(seen)], seen, minlength=1).astype(np.int64)
+    counts = np.bincount(columns.thread[: len(visible)], visible, minlength=1).astype(np.int64)
     counts[0] = 1
     return np.clip(counts, 1, _THREAD_MOST)
 
 
-def _row_neighbours(columns: UnitColumns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
+def _row_neighbours(columns: UnitColumns, visible: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
     before, after, traits = columns.before, columns.after, columns.traits
     numbers = np.empty((10, len(rows)), np.int32)
     lines: Lines = numbers[:5]
     lines[0] = rows
     lines[1], lines[2] = before.take(rows), after.take(rows)
     lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
-    lines *= seen.take(lines)
+    lines *= visible.take(lines)
     at = columns.times(lines)
     # A talk that was taken up again much later is another talk.
     lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
@@ -379,10 +379,10 @@ class ThreadRows:
         rows = self._rows.get(thread)
         if rows is None:
             rows = self._rows[thread] = array("i")
-            found = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
-            if len(found):
+            places = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
+            if len(places):
                 ends = np.append(self._heads, len(self._loaded))
-                rows.frombytes(self._loaded[ends[found[0]] : ends[found[0] + 1]].astype(np.intc).tobytes())
+                rows.frombytes(self._loaded[ends[places[0]] : ends[places[0] + 1]].astype(np.intc).tobytes())
         return rows
 
     def _key(self, row: int) -> Key:
@@ -397,7 +397,7 @@ class ThreadRows:
 
     @staticmethod
     def _walk(links: Sequence[int] | NDArray[np.int32], row: int, steps: int) -> list[int]:
-        found: list[int] = []
-        while steps > len(found) and (row := int(links[row])):
-            found.append(row)
-        return found
+        rows: list[int] = []
+        while steps > len(rows) and (row := int(links[row])):
+            rows.append(row)
+        return rows

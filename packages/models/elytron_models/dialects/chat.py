@@ -85,8 +85,8 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
                 for item in message.items
                 if isinstance(item, chat.ToolCall)
             ]
-            said = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
-            return {"role": "assistant", "content": said or (None if calls else ""), **present_fields(tool_calls=calls)}
+            text = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
+            return {"role": "assistant", "content": text or (None if calls else ""), **present_fields(tool_calls=calls)}
         case chat.ToolResult():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
 
@@ -100,15 +100,15 @@ def _call_extras(message: chat.ModelReply, target: ModelTarget) -> dict[str, Fie
 def _encode_content(parts: tuple[chat.Part, ...]) -> object:
     if all(isinstance(part, chat.TextPart) for part in parts):
         return texts_of(parts)
-    found: list[dict[str, object]] = []
+    encoded_parts: list[dict[str, object]] = []
     for part in parts:
         if isinstance(part, chat.TextPart):
-            found.append({"type": "text", "text": part.text})
+            encoded_parts.append({"type": "text", "text": part.text})
         else:
             # Called for its check alone: this dialect takes the URL as it is.
             data_of(part)
-            found.append({"type": "image_url", "image_url": {"url": part.url}})
-    return found
+            encoded_parts.append({"type": "image_url", "image_url": {"url": part.url}})
+    return encoded_parts
 
 
 def _encode_tool(name: str, description: str, parameters: str) -> dict[str, object]:
@@ -143,8 +143,8 @@ class ChatAnswer(UnfinishedAnswer):
         if event.get("error"):
             yield failure_of(inner_object(event, "error") or {"message": text_field(event, "error")})
             return
-        if used := inner_object(event, "usage"):
-            self.usage = usage_of(used)
+        if usage := inner_object(event, "usage"):
+            self.usage = usage_of(usage)
         for choice in object_list(event, "choices"):
             index = count_field(choice, "index")
             reason = text_field(choice, "finish_reason")
@@ -192,10 +192,10 @@ class ChatAnswer(UnfinishedAnswer):
         return () if self.open else self.done()
 
     def _delta(self, delta: Fields) -> Events:
-        if thought := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
-            yield chat.ReasoningDelta(text=thought)
-        if said := text_field(delta, "content"):
-            yield chat.TextDelta(text=said)
+        if reasoning := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
+            yield chat.ReasoningDelta(text=reasoning)
+        if text := text_field(delta, "content"):
+            yield chat.TextDelta(text=text)
         if refusal := text_field(delta, "refusal"):
             self.refused = True
             yield chat.TextDelta(text=refusal)
@@ -224,13 +224,13 @@ class ChatAnswer(UnfinishedAnswer):
         return index if index in self.calls or len(self.calls) < limits.MODEL_TOOL_CALLS else None
 
 
-def usage_of(used: Fields, /) -> chat.TokenUsage:
+def usage_of(usage: Fields, /) -> chat.TokenUsage:
     """Return the usage in a chunk."""
     return chat.TokenUsage(
-        input_tokens=count_field(used, "prompt_tokens"),
-        output_tokens=count_field(used, "completion_tokens"),
-        cached_tokens=count_field(inner_object(used, "prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=count_field(inner_object(used, "completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=count_field(usage, "prompt_tokens"),
+        output_tokens=count_field(usage, "completion_tokens"),
+        cached_tokens=count_field(inner_object(usage, "prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count_field(inner_object(usage, "completion_tokens_details"), "reasoning_tokens"),
     )
 
 

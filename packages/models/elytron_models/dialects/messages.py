@@ -70,8 +70,8 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
     if request.tools and request.parallel_calls is False and request.tool_choice is not chat.ToolChoice.NONE:
-        chosen = _CHOICES.get(request.tool_choice, "auto")
-        body["tool_choice"] = {"type": chosen, "disable_parallel_tool_use": True}
+        choice = _CHOICES.get(request.tool_choice, "auto")
+        body["tool_choice"] = {"type": choice, "disable_parallel_tool_use": True}
     config: dict[str, object] = present_fields(effort=request.reasoning_effort)
     if request.answer_schema is not None:
         shape = parse_object(request.answer_schema, field="answer_schema")
@@ -87,17 +87,17 @@ def _is_policy(message: chat.Message) -> bool:
 
 def _encode_turns(request: chat.ModelRequest, target: ModelTarget) -> list[dict[str, object]]:
     """Return the messages that are no policy, neighbours of one role as one."""
-    found: list[tuple[str, list[Fields]]] = []
+    turns: list[tuple[str, list[Fields]]] = []
     for message in join_roles(tuple(message for message in request.messages if not _is_policy(message))):
         blocks = _encode_blocks(message, target)
         if not blocks:
             continue
         role = "assistant" if isinstance(message, chat.ModelReply) else "user"
-        if found and found[-1][0] == role:
-            found[-1][1].extend(blocks)
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
         else:
-            found.append((role, blocks))
-    return [{"role": role, "content": blocks} for role, blocks in found]
+            turns.append((role, blocks))
+    return [{"role": role, "content": blocks} for role, blocks in turns]
 
 
 def _encode_blocks(message: chat.Message, target: ModelTarget) -> list[Fields]:
@@ -163,7 +163,7 @@ class MessagesAnswer(UnfinishedAnswer):
             case "message_delta":
                 # A figure without a value must not replace the one that came before.
                 self.used.update(
-                    {name: told for name, told in inner_object(event, "usage").items() if told is not None}
+                    {name: figure for name, figure in inner_object(event, "usage").items() if figure is not None}
                 )
                 if why := text_field(inner_object(event, "delta"), "stop_reason"):
                     self.reason, self.has_reason = _REASONS.get(why, chat.FinishReason.INCOMPLETE), True
@@ -186,8 +186,8 @@ class MessagesAnswer(UnfinishedAnswer):
         self.blocks[index] = _StreamedBlock(start)
         if text_field(start, "type") == "tool_use":
             yield chat.ToolCallDelta(index=index, id=text_field(start, "id"), name=text_field(start, "name"))
-        elif text_field(start, "type") == "text" and (said := text_field(start, "text")):
-            yield chat.TextDelta(text=said)
+        elif text_field(start, "type") == "text" and (text := text_field(start, "text")):
+            yield chat.TextDelta(text=text)
 
     def _delta(self, index: int, delta: Fields) -> Events:
         block = self.blocks.get(index)
@@ -212,18 +212,22 @@ class MessagesAnswer(UnfinishedAnswer):
     def _stopped(self, block: _StreamedBlock | None) -> Events:
         if block is None:
             return
-        start, written = block.start, "".join(block.pieces)
+        start, text = block.start, "".join(block.pieces)
         match text_field(start, "type"):
             case "text":
                 pass
             case "tool_use":
                 # Without pieces the input came whole with the start of the block.
-                arguments = written or json_text(start.get("input") or {})
+                arguments = text or json_text(start.get("input") or {})
                 yield chat.ToolCall(id=text_field(start, "id"), name=text_field(start, "name"), arguments=arguments)
             case "thinking":
                 signature = block.signature or text_field(start, "signature")
-                told = {"type": "thinking", "thinking": text_field(start, "thinking") + written, "signature": signature}
-                yield chat.OpaquePart(type="thinking", body=json_text(told), issuer=self.issuer)
+                thinking = {
+                    "type": "thinking",
+                    "thinking": text_field(start, "thinking") + text,
+                    "signature": signature,
+                }
+                yield chat.OpaquePart(type="thinking", body=json_text(thinking), issuer=self.issuer)
             case kind:
                 yield chat.OpaquePart(type=kind, body=json_text(start), issuer=self.issuer)
 
@@ -237,14 +241,14 @@ class MessagesAnswer(UnfinishedAnswer):
         yield chat.ReplyFinished(reason=self.reason)
 
 
-def usage_of(used: Fields, /) -> chat.TokenUsage:
+def usage_of(usage: Fields, /) -> chat.TokenUsage:
     """Return the usage of a message; the dialect counts what is cached beside the rest of the input."""
-    read = count_field(used, "cache_read_input_tokens")
+    read = count_field(usage, "cache_read_input_tokens")
     return chat.TokenUsage(
-        input_tokens=count_field(used, "input_tokens") + count_field(used, "cache_creation_input_tokens") + read,
-        output_tokens=count_field(used, "output_tokens"),
+        input_tokens=count_field(usage, "input_tokens") + count_field(usage, "cache_creation_input_tokens") + read,
+        output_tokens=count_field(usage, "output_tokens"),
         cached_tokens=read,
-        reasoning_tokens=count_field(inner_object(used, "output_tokens_details"), "thinking_tokens"),
+        reasoning_tokens=count_field(inner_object(usage, "output_tokens_details"), "thinking_tokens"),
     )
 
 

@@ -85,9 +85,9 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
                 if isinstance(item, chat.ToolCall)
             ]
             opaque = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
-            thought = "".join(text_field(item, "thinking") for item in opaque if item is not None)
-            said = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
-            return {"role": "assistant", "content": said, **present_fields(thinking=thought, tool_calls=calls)}
+            thinking = "".join(text_field(item, "thinking") for item in opaque if item is not None)
+            text = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
+            return {"role": "assistant", "content": text, **present_fields(thinking=thinking, tool_calls=calls)}
 
 
 def _encode_image(part: chat.ImagePart) -> str:
@@ -116,12 +116,12 @@ class OllamaAnswer(UnfinishedAnswer):
             yield failure_of(inner_object(event, "error") or {"message": text_field(event, "error")})
             return
         message = inner_object(event, "message")
-        if thought := text_field(message, "thinking") or text_field(event, "thinking"):
-            self.thoughts.append(thought)
-            yield chat.ReasoningDelta(text=thought)
-        if said := text_field(message, "content") or text_field(event, "response"):
+        if thinking := text_field(message, "thinking") or text_field(event, "thinking"):
+            self.thoughts.append(thinking)
+            yield chat.ReasoningDelta(text=thinking)
+        if text := text_field(message, "content") or text_field(event, "response"):
             yield from self._thought()
-            yield chat.TextDelta(text=said)
+            yield chat.TextDelta(text=text)
         for call in object_list(message, "tool_calls"):
             yield from self._thought()
             yield from self._called(call)
@@ -151,9 +151,9 @@ class OllamaAnswer(UnfinishedAnswer):
         function = inner_object(call, "function")
         index, self.calls = self.calls, self.calls + 1
         arguments = json_text(inner_object(function, "arguments"))
-        named = text_field(call, "id") or f"call_{index}"
-        yield chat.ToolCallDelta(index=index, id=named, name=text_field(function, "name"), arguments=arguments)
-        yield chat.ToolCall(id=named, name=text_field(function, "name"), arguments=arguments)
+        call_id = text_field(call, "id") or f"call_{index}"
+        yield chat.ToolCallDelta(index=index, id=call_id, name=text_field(function, "name"), arguments=arguments)
+        yield chat.ToolCall(id=call_id, name=text_field(function, "name"), arguments=arguments)
 
     def _ended(self, event: Fields) -> Events:
         if "eval_count" in event or "prompt_eval_count" in event:

@@ -109,8 +109,8 @@ class ResponsesAnswer(UnfinishedAnswer):
             case "response.output_text.delta" | "response.refusal.delta":
                 self.spoken.add(index)
                 self.refused = self.refused or kind == "response.refusal.delta"
-                if said := text_field(event, "delta"):
-                    yield chat.TextDelta(text=said)
+                if text := text_field(event, "delta"):
+                    yield chat.TextDelta(text=text)
             case _ if kind in _REASONING:
                 yield chat.ReasoningDelta(text=text_field(event, "delta"))
             case "response.output_item.added":
@@ -160,8 +160,8 @@ class ResponsesAnswer(UnfinishedAnswer):
     def _message(self, item: Fields) -> Events:
         for part in object_list(item, "content"):
             self.refused = self.refused or text_field(part, "type") == "refusal"
-            if said := text_field(part, "text") or text_field(part, "refusal"):
-                yield chat.TextDelta(text=said)
+            if text := text_field(part, "text") or text_field(part, "refusal"):
+                yield chat.TextDelta(text=text)
 
     def _ended(self, response: Fields, kind: str) -> Events:
         status = text_field(response, "status") if kind == "done" else kind
@@ -170,8 +170,8 @@ class ResponsesAnswer(UnfinishedAnswer):
             return
         for index, item in enumerate(object_list(response, "output")):
             yield from self._item(index, item)
-        if used := inner_object(response, "usage"):
-            yield usage_of(used)
+        if usage := inner_object(response, "usage"):
+            yield usage_of(usage)
         if status == "incomplete":
             why = text_field(inner_object(response, "incomplete_details"), "reason")
             yield chat.ReplyFinished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
@@ -181,13 +181,13 @@ class ResponsesAnswer(UnfinishedAnswer):
             yield chat.ReplyFinished(reason=chat.FinishReason.REFUSED if self.refused else chat.FinishReason.STOP)
 
 
-def usage_of(used: Fields, /) -> chat.TokenUsage:
+def usage_of(usage: Fields, /) -> chat.TokenUsage:
     """Return the usage in a response."""
     return chat.TokenUsage(
-        input_tokens=count_field(used, "input_tokens"),
-        output_tokens=count_field(used, "output_tokens"),
-        cached_tokens=count_field(object_fields(used.get("input_tokens_details")), "cached_tokens"),
-        reasoning_tokens=count_field(object_fields(used.get("output_tokens_details")), "reasoning_tokens"),
+        input_tokens=count_field(usage, "input_tokens"),
+        output_tokens=count_field(usage, "output_tokens"),
+        cached_tokens=count_field(object_fields(usage.get("input_tokens_details")), "cached_tokens"),
+        reasoning_tokens=count_field(object_fields(usage.get("output_tokens_details")), "reasoning_tokens"),
     )
 
 

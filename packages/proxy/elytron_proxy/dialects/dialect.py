@@ -114,19 +114,19 @@ def steps_of(messages: Iterable[Fields], read: ItemReader, /) -> Iterator[Prompt
             yield PromptStep(StepKind.TOOL, at=at)
             continue
         for item in items:
-            said = BETWEEN.join(text for text in item.texts if text)
+            words = BETWEEN.join(text for text in item.texts if text)
             match item.type, item.role:
                 case "message", "user":
-                    if said := said.strip():
-                        yield PromptStep(StepKind.USER, said, at)
+                    if words := words.strip():
+                        yield PromptStep(StepKind.USER, words, at)
                 case "message", "assistant":
-                    yield PromptStep(StepKind.ASSISTANT, said, at)
+                    yield PromptStep(StepKind.ASSISTANT, words, at)
                 case kind, role if kind.endswith("_output") or role == "function":
                     yield PromptStep(StepKind.TOOL, at=at)
                 case kind, _ if kind.endswith("_call"):
-                    used = item.call_id or text_field(message, "call_id") or text_field(message, "id")
+                    call_id = item.call_id or text_field(message, "call_id") or text_field(message, "id")
                     name = item.name or text_field(message, "name") or kind
-                    yield PromptStep(StepKind.TOOL, at=at, use=ToolUse(used, name))
+                    yield PromptStep(StepKind.TOOL, at=at, use=ToolUse(call_id, name))
                 case _:
                     pass
 
@@ -147,12 +147,12 @@ def prompt_of(
     for step in steps:
         match step.kind:
             case StepKind.USER:
-                said, programs = split_programs(without_wrapped(step.text))
-                if not said:
+                words, programs = split_programs(without_wrapped(step.text))
+                if not words:
                     continue
                 if last is not None:
                     earlier.append(SaidTurn(last.text, "".join(answer), last.at, has_tools_used))
-                last, beside = replace(step, text=said), programs
+                last, beside = replace(step, text=words), programs
                 answer, uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
                 answer.append(step.text)
@@ -176,9 +176,9 @@ def prompt_of(
     )
 
 
-def split_programs(said: str, /) -> tuple[str, str]:
+def split_programs(text: str, /) -> tuple[str, str]:
     """Return the person's part of a user message, and what a program put into it; a task of a program stays whole."""
-    return (said, "") if _PROGRAMS_TASK.match(said) else split_program_parts(said)
+    return (text, "") if _PROGRAMS_TASK.match(text) else split_program_parts(text)
 
 
 def spoken_answer(answer: str, /) -> str:
@@ -194,18 +194,18 @@ def encode_shelved(block: str, /) -> str:
     return b64encode(block.encode("utf-8", "replace")).decode()
 
 
-def decode_shelved(kept: str, /) -> str:
-    """Return the block that was stored as `kept`; empty if it is damaged."""
+def decode_shelved(encoded: str, /) -> str:
+    """Return the block that was stored as `encoded`; empty if it is damaged."""
     try:
-        return b64decode(kept, validate=True).decode("utf-8", "replace")
+        return b64decode(encoded, validate=True).decode("utf-8", "replace")
     except ValueError:
         return ""
 
 
 def items_of(body: Mapping[str, object], name: str, /) -> list[object]:
     """Return the list at `name`, else an empty one."""
-    found = body.get(name)
-    return list(cast("list[object]", found)) if isinstance(found, list) else []
+    value = body.get(name)
+    return list(cast("list[object]", value)) if isinstance(value, list) else []
 
 
 def offered_tools(tools: Iterable[Fields], schema: str = "parameters", /) -> tuple[OfferedTool, ...]:
@@ -218,9 +218,9 @@ def functions_of(body: Fields, /) -> tuple[OfferedTool, ...]:
     return offered_tools(inner_object(tool, "function") for tool in object_list(body, "tools"))
 
 
-def encode_events(*told: Fields) -> bytes:
+def encode_events(*events: Fields) -> bytes:
     """Return unnamed server-sent events."""
-    return b"".join(f"data: {json_text(event)}\n\n".encode("utf-8", "replace") for event in told)
+    return b"".join(f"data: {json_text(event)}\n\n".encode("utf-8", "replace") for event in events)
 
 
 def named_event(event: Fields, /) -> bytes:
@@ -282,8 +282,8 @@ class AnswerWitness:
         self.number = max(self.number, count_field(event, "sequence_number"))
         kind = text_field(event, "type")
         if kind == "response.created":
-            begun = inner_object(event, "response")
-            self.begun = {name: begun[name] for name in _BEGUN if name in begun}
+            response = inner_object(event, "response")
+            self.begun = {name: response[name] for name in _BEGUN if name in response}
         elif kind in _ENDS:
             self.ended = inner_object(event, "response")
         elif event.get("done") is True:
@@ -292,22 +292,22 @@ class AnswerWitness:
 
 def _light_event(event: Fields, depth: int = 0, /) -> Fields:
     """Return an event without what a parser gathers and memory does not read: thoughts, arguments of calls, results."""
-    return {name: _light_field(name, told, depth) for name, told in event.items() if name not in _HEAVY}
+    return {name: _light_field(name, value, depth) for name, value in event.items() if name not in _HEAVY}
 
 
-def _light_field(name: str, told: object, depth: int) -> object:
+def _light_field(name: str, value: object, depth: int) -> object:
     if depth > _DEPTH:
         return None
-    inside = object_fields(told)
+    inside = object_fields(value)
     if inside:
         if name == "usage":
             return {key: inside[key] for key in _COUNTED if isinstance(inside.get(key), int)}
         if name == "content_block":
             return {key: inside[key] for key in _NAMES if key in inside}
         return _light_event(inside, depth + 1)
-    if isinstance(told, list):
-        return [_light_field(name, one, depth + 1) for one in cast("list[object]", told)]
-    return told
+    if isinstance(value, list):
+        return [_light_field(name, one, depth + 1) for one in cast("list[object]", value)]
+    return value
 
 
 class _WitnessedAnswer:

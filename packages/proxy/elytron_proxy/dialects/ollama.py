@@ -31,11 +31,11 @@ def read_prompt(body: Fields, /) -> CallPrompt | None:
 
 def read_completion(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a completion; None for a raw one, and for one that fills a gap."""
-    said = without_wrapped(text_field(body, "prompt").strip())
-    if not said or body.get("raw") or body.get("suffix"):
+    text = without_wrapped(text_field(body, "prompt").strip())
+    if not text or body.get("raw") or body.get("suffix"):
         return None
     context = items_of(body, "context")
-    return CallPrompt(said=said, continues=json_text(context) if context else "")
+    return CallPrompt(said=text, continues=json_text(context) if context else "")
 
 
 def place_in_completion(body: Body, _prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:

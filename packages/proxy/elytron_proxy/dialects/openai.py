@@ -92,10 +92,12 @@ def _read_responses(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request; None for one that is answered in the background."""
     if body.get("background"):
         return None
-    tools, told = offered_tools(object_list(body, "tools")), body.get("input")
-    messages = [{"role": "user", "content": told}] if isinstance(told, str) else object_list(body, "input")
-    found = prompt_of(steps_of(messages, message_items), tools=tools)
-    return replace(found, at=-1) if found is not None and isinstance(told, str) else found
+    tools, input_value = offered_tools(object_list(body, "tools")), body.get("input")
+    messages = (
+        [{"role": "user", "content": input_value}] if isinstance(input_value, str) else object_list(body, "input")
+    )
+    prompt = prompt_of(steps_of(messages, message_items), tools=tools)
+    return replace(prompt, at=-1) if prompt is not None and isinstance(input_value, str) else prompt
 
 
 def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
@@ -107,9 +109,9 @@ def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: B
         if not isinstance(instructions, str):
             raise InvalidInput(field="instructions", problem="is not a text: memory is appended to it")
         return {**body, "instructions": f"{instructions}{BETWEEN}{block}"}
-    told = body.get("input")
-    if isinstance(told, str):
-        return {**body, "input": with_part(told, block, kind="input_text", placement=placement)}
+    input_value = body.get("input")
+    if isinstance(input_value, str):
+        return {**body, "input": with_part(input_value, block, kind="input_text", placement=placement)}
     items = items_of(body, "input")
     if placement is BlockPlacement.BEFORE:
         return {**body, "input": before_history(items, block, kind="input_text", roles=_POLICIES)}
@@ -119,8 +121,8 @@ def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: B
 def unseal_request(body: Body, /) -> Body | None:
     """Return the request without sealed reasoning; None if it has none."""
     items = items_of(body, "input")
-    left = [item for item in items if not _is_sealed(object_fields(item))]
-    return {**body, "input": left} if len(left) < len(items) else None
+    open_items = [item for item in items if not _is_sealed(object_fields(item))]
+    return {**body, "input": open_items} if len(open_items) < len(items) else None
 
 
 def _is_sealed(item: Fields) -> bool:
@@ -136,9 +138,9 @@ def _stream_responses(answer: Fields, /) -> bytes:
 def _cut_responses(refusal: CallRefusal, witness: AnswerWitness, /) -> bytes:
     """Return the event that ends a stream which broke off: the response that began, failed."""
     error = {"code": "server_error", "message": refusal.message}
-    begun: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.begun}
+    response_head: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.begun}
     nothing: list[object] = []
-    response: Fields = {**begun, "output": nothing, "tools": nothing, "status": "failed", "error": error}
+    response: Fields = {**response_head, "output": nothing, "tools": nothing, "status": "failed", "error": error}
     return named_event({"type": "response.failed", "sequence_number": witness.number + 1, "response": response})
 
 

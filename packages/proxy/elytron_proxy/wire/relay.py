@@ -46,14 +46,14 @@ class KeyMask:
         if not self._keys:
             return chunk
         data = self._masked(self._held + chunk)
-        held = max((self._begun(data, key) for key in self._keys), default=0)
-        self._held = data[len(data) - held :]
-        return data[: len(data) - held]
+        held_bytes = max((self._begun(data, key) for key in self._keys), default=0)
+        self._held = data[len(data) - held_bytes :]
+        return data[: len(data) - held_bytes]
 
     def end(self) -> bytes:
         """Return what was held back."""
-        held, self._held = self._held, b""
-        return held
+        tail, self._held = self._held, b""
+        return tail
 
     def _masked(self, data: bytes) -> bytes:
         for key in self._keys:
@@ -85,9 +85,11 @@ class EventGate:
     def feed(self, chunk: bytes, /) -> bytes:
         """Return what may go on."""
         # An end may begin within what was held.
-        seen = max(0, len(self._held) - _LONGEST_END + 1)
+        search_from = max(0, len(self._held) - _LONGEST_END + 1)
         self._held += chunk
-        end = max((at + len(mark) for mark in self._ends if (at := self._held.rfind(mark, seen)) >= 0), default=0)
+        end = max(
+            (at + len(mark) for mark in self._ends if (at := self._held.rfind(mark, search_from)) >= 0), default=0
+        )
         if end:
             self.is_between = True
         if len(self._held) - end > self._limit:
@@ -156,14 +158,14 @@ class AnswerCopy:
         if self.named_chars > limits.CALL_NAME_CHARS:
             self.failed = FailureReason.TOO_LARGE
 
-    def _add(self, said: str) -> None:
-        self.chars += len(said)
+    def _add(self, text: str) -> None:
+        self.chars += len(text)
         if self.chars > limits.ANSWER_CHARS:
             self.is_too_long = True
             # No evidence is made of half an answer, so that half need not be held.
             self.texts.clear()
         elif not self.is_too_long:
-            self.texts.append(said)
+            self.texts.append(text)
 
 
 class StreamCopy:
@@ -302,13 +304,13 @@ class AnswerHeaders:
 
     def pairs(self) -> Pairs:
         """Return the headers."""
-        found = [(names.MEMORY, self.memory)]
+        pairs = [(names.MEMORY, self.memory)]
         if self.turn:
-            found.append((names.TURN, self.turn))
+            pairs.append((names.TURN, self.turn))
         if self.recall_ms is not None:
-            found.append((names.RECALLED, str(self.recalled)))
-            found.append((names.TIMING, f"recall;dur={self.recall_ms:.1f}"))
-        return found
+            pairs.append((names.RECALLED, str(self.recalled)))
+            pairs.append((names.TIMING, f"recall;dur={self.recall_ms:.1f}"))
+        return pairs
 
 
 @dataclass(slots=True)
@@ -344,23 +346,23 @@ class AnswerPassage:
         self.is_left = False
         """True if the client left: nothing more is sent."""
 
-    async def ask(self, asked: AskedCall, /, *, model: str) -> "httpx.Response":
+    async def ask(self, call: AskedCall, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises RefusedCall."""
         try:
             return await self._upstreams.send(
                 self._upstreams.of_model(model),
-                asked.method,
-                asked.path,
-                query=asked.query,
-                headers=asked.headers,
-                space=asked.space,
-                body=asked.body if asked.body or asked.method not in {"GET", "HEAD"} else None,
+                call.method,
+                call.path,
+                query=call.query,
+                headers=call.headers,
+                space=call.space,
+                body=call.body if call.body or call.method not in {"GET", "HEAD"} else None,
             )
         except UnansweredCall as error:
             self._figures.count(ProxyFigure.UNREACHABLE)
             raise RefusedCall(error.refusal) from None
 
-    async def begin(self, response: "httpx.Response", told: AnswerHeaders, /, *, without: str = "") -> None:
+    async def begin(self, response: "httpx.Response", headers: AnswerHeaders, /, *, without: str = "") -> None:
         """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
@@ -370,7 +372,7 @@ class AnswerPassage:
             {
                 "type": "http.response.start",
                 "status": response.status_code,
-                "headers": _raw_headers([*pairs, *told.pairs(), ("X-Accel-Buffering", "no")]),
+                "headers": _raw_headers([*pairs, *headers.pairs(), ("X-Accel-Buffering", "no")]),
             }
         )
 
@@ -386,7 +388,7 @@ class AnswerPassage:
             await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
 
     async def all(
-        self, response: "httpx.Response", told: AnswerHeaders, /, *, read: PeekedAnswer | None = None
+        self, response: "httpx.Response", headers: AnswerHeaders, /, *, read: PeekedAnswer | None = None
     ) -> None:
         """Send an answer as it comes, after what was `read` of it. If it breaks off, it does so for the client too."""
         import httpx
@@ -394,7 +396,7 @@ class AnswerPassage:
         read = read or PeekedAnswer(chunks_of(response))
         mask = KeyMask(self._upstreams.keys)
         try:
-            await self.begin(response, told)
+            await self.begin(response, headers)
             await self.give(mask.feed(bytes(read.data)))
             async for chunk in read.rest:
                 await self.give(mask.feed(chunk))

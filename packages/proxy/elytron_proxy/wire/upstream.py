@@ -79,26 +79,26 @@ _VERSION: Final = "2023-06-01"
 
 
 def upstream_headers(
-    given: Iterable[tuple[str, str]], upstream: ModelUpstream, /, *, path: str, space: str, length: int | None
+    client_headers: Iterable[tuple[str, str]], upstream: ModelUpstream, /, *, path: str, space: str, length: int | None
 ) -> Pairs:
     """Return the headers that go to `upstream`, with its key as its dialect shows one.
 
     What names a call goes as a digest under `space`: equal names of two users are two calls for the vendor.
     """
-    found = [
+    headers = [
         (name, _call_digest(value, space) if name.lower() in _CALL_NAMES else value)
-        for name, value in given
+        for name, value in client_headers
         if name.lower() in _UP
     ]
     # In packed bytes neither a key nor an answer could be seen.
-    found.append(("Accept-Encoding", "identity"))
+    headers.append(("Accept-Encoding", "identity"))
     if length is not None:
-        found.append(("Content-Length", str(length)))
+        headers.append(("Content-Length", str(length)))
     if path.startswith("/v1/messages"):
-        if all(name.lower() != "anthropic-version" for name, _ in found):
-            found.append(("anthropic-version", _VERSION))
-        return [*found, ("x-api-key", upstream.key)] if upstream.key else found
-    return [*found, ("Authorization", f"Bearer {upstream.key}")] if upstream.key else found
+        if all(name.lower() != "anthropic-version" for name, _ in headers):
+            headers.append(("anthropic-version", _VERSION))
+        return [*headers, ("x-api-key", upstream.key)] if upstream.key else headers
+    return [*headers, ("Authorization", f"Bearer {upstream.key}")] if upstream.key else headers
 
 
 def _call_digest(name: str, space: str) -> str:
@@ -136,14 +136,14 @@ def unpack_body(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
             case "identity":
                 continue
             case "gzip" | "x-gzip":
-                found = _inflate_body(body, zlib.MAX_WBITS | 16, limit)
+                unpacked = _inflate_body(body, zlib.MAX_WBITS | 16, limit)
             case "deflate":
-                found = _inflate_body(body, zlib.MAX_WBITS, limit) or _inflate_body(body, -zlib.MAX_WBITS, limit)
+                unpacked = _inflate_body(body, zlib.MAX_WBITS, limit) or _inflate_body(body, -zlib.MAX_WBITS, limit)
             case _:
                 return None
-        if found is None:
+        if unpacked is None:
             return None
-        body = found
+        body = unpacked
     return body
 
 
@@ -151,10 +151,10 @@ def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
     """Return the first `limit` bytes and one of what is packed; None for what is not packed so, or is cut off."""
     reader = zlib.decompressobj(bits)
     try:
-        found = reader.decompress(body, limit + 1)
+        unpacked = reader.decompress(body, limit + 1)
     except zlib.error:
         return None
-    return found if reader.eof or len(found) > limit else None
+    return unpacked if reader.eof or len(unpacked) > limit else None
 
 
 Pause = Callable[[float], Awaitable[None]]
@@ -217,12 +217,14 @@ class UpstreamClients:
         client = self._client(upstream)
         url = url_of(upstream, path, query)
         length = len(body) if body is not None else None
-        told = upstream_headers(headers, upstream, path=path, space=space, length=length)
+        sent_headers = upstream_headers(headers, upstream, path=path, space=space, length=length)
         attempt = 0
         while True:
             attempt += 1
             try:
-                response = await client.send(client.build_request(method, url, headers=told, content=body), stream=True)
+                response = await client.send(
+                    client.build_request(method, url, headers=sent_headers, content=body), stream=True
+                )
                 break
             except httpx.TimeoutException:
                 raise UnansweredCall(_TIMEOUT) from None
@@ -322,8 +324,8 @@ def _decode_pieces(decoder: "BodyDecoder", pieces: Iterable[bytes]) -> Iterator[
 
 
 def _encodings_of(response: "httpx.Response") -> list[str]:
-    told = response.headers.get("content-encoding", "").lower().split(",")
-    return [encoding for part in told if (encoding := part.strip()) not in {"", "identity"}]
+    parts = response.headers.get("content-encoding", "").lower().split(",")
+    return [encoding for part in parts if (encoding := part.strip()) not in {"", "identity"}]
 
 
 _GZIP: Final = b"\x1f\x8b"

@@ -95,10 +95,10 @@ def takes_request(
 
         @wraps(method)
         async def call(face: Any, /, *args: P.args, **kwargs: P.kwargs) -> ReportT:
-            given = arguments.request_of(args, kwargs, request)
-            if given is None:
+            call_request = arguments.request_of(args, kwargs, request)
+            if call_request is None:
                 return await method(face, *args, **kwargs)
-            return await face.operate(given)
+            return await face.operate(call_request)
 
         setattr(call, TAKEN, request)
         return cast("FaceCall[RequestT, P, Async[ReportT]]", call)
@@ -146,21 +146,21 @@ class _CallArguments:
             if not kwargs.keys() <= self._keywords:
                 require_keywords(self._name, kwargs, self._keywords)
             return None
-        shown = type(request).__name__
-        given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
-        if beside := [str(name) for name, value in given if value is not request]:
-            problem = f"cannot be combined with a {shown}: pass either a request or plain values"
+        type_name = type(request).__name__
+        arguments = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
+        if beside := [str(name) for name, value in arguments if value is not request]:
+            problem = f"cannot be combined with a {type_name}: pass either a request or plain values"
             raise InvalidInput(field=", ".join(beside), problem=problem)
         if kind is None or not isinstance(request, kind):
-            wanted = f"a {kind.__name__}" if kind is not None else "plain values"
-            raise InvalidInput(field="the request", problem=f"is a {shown}, but {self._name} takes {wanted}")
+            form = f"a {kind.__name__}" if kind is not None else "plain values"
+            raise InvalidInput(field="the request", problem=f"is a {type_name}, but {self._name} takes {form}")
         return request
 
 
 def no_call(memory: object, name: str, /) -> AttributeError:
     """Return the error for a call that `memory` does not have, with the one that is meant."""
-    known = [each for each in dir(type(memory)) if not each.startswith("_")]
-    instead = "" if name.startswith("_") else call_instead(name, known)
+    names = [each for each in dir(type(memory)) if not each.startswith("_")]
+    instead = "" if name.startswith("_") else call_instead(name, names)
     return AttributeError(f"a memory has no attribute {name!r}{instead}", name=name, obj=memory)
 
 
@@ -257,25 +257,25 @@ def require_store(
         raise InvalidInput(field="index_bytes", problem="is negative")
 
 
-def path_list(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
+def path_list(paths: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
     """Return the paths; a single path is one, and not one per letter."""
-    return (given,) if isinstance(given, str | PathLike) else given
+    return (paths,) if isinstance(paths, str | PathLike) else paths
 
 
-def text_list(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
+def text_list(texts: Sequence[str], /, *, field: str) -> tuple[str, ...]:
     """Return the texts of a list. Raises InvalidInput for a single text, which would be read letter by letter."""
-    if isinstance(given, str):
+    if isinstance(texts, str):
         raise InvalidInput(field=field, problem="is a text: pass a list of texts")
-    return tuple(given)
+    return tuple(texts)
 
 
-def id_list(given: object, /) -> tuple[str, ...]:
+def id_list(ids: object, /) -> tuple[str, ...]:
     """Return the ids of memories; a single id is one. Raises InvalidInput for other values."""
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Iterable):
+    if isinstance(ids, str):
+        return (ids,)
+    if not isinstance(ids, Iterable):
         raise InvalidInput(field="ids", problem="must be a memory's id or a list of ids")
-    return tuple(cast("Iterable[str]", given))
+    return tuple(cast("Iterable[str]", ids))
 
 
 class SaidByModel(Protocol):
@@ -357,10 +357,10 @@ def fact_of(
     citations: tuple[str, ...],
 ) -> FactDraft:
     """Return the draft of a fact. Raises InvalidInput where a part of it is none."""
-    seen = given_instant(at, field="at") if at is not None else None
+    moment = given_instant(at, field="at") if at is not None else None
     try:
         return FactDraft(
-            topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=seen
+            topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=moment
         )
     except ValidationError as error:
         raise invalid_input(error) from None
@@ -379,10 +379,10 @@ def narrowed_by(
     Nested filters may name the user, as mem0's do. Raises InvalidInput, LimitExceeded.
     """
     if isinstance(filters, Mapping):
-        named, rest = user_from(filters)
-        if None not in {named, user_id} and named != user_id:
+        filter_user, rest = user_from(filters)
+        if None not in {filter_user, user_id} and filter_user != user_id:
             raise InvalidInput(field="filters.user_id", problem="and user_id name different users")
-        user_id = user_id if user_id is not None else named
+        user_id = user_id if user_id is not None else filter_user
         narrowed = filters_from(rest)
     else:
         narrowed = filters or _NO_FILTERS
@@ -410,8 +410,8 @@ def scope_of(
         return default
     if None not in {run_id, conversation} and run_id != conversation:
         raise InvalidInput(field="run_id", problem="and conversation name different conversations")
-    named = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
-    fields = dict(default or ()) | {name: value for name, value in named.items() if value is not None}
+    scope_fields = {"space": user_id, "agent": agent_id, "conversation": run_id if run_id is not None else conversation}
+    fields = dict(default or ()) | {name: value for name, value in scope_fields.items() if value is not None}
     if "space" not in fields:
         raise ScopeMissing(operation="agent, run or conversation", way_out=NO_USER)
     try:
@@ -477,30 +477,30 @@ def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instan
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
     if isinstance(item, Message):
-        named = item.speaker or (speaker if only or item.role is EvidenceRole.USER else None)
+        speaker_name = item.speaker or (speaker if only or item.role is EvidenceRole.USER else None)
         said_at = item.at if item.at is not None else at
-        return Message(role=item.role, text=item.text, speaker=named, at=said_at, authority=item.authority)
+        return Message(role=item.role, text=item.text, speaker=speaker_name, at=said_at, authority=item.authority)
     has_words = "content" in item or "tool_calls" in item or "function_call" in item
     if item.keys() - _FIELDS - _BESIDE or not has_words:
-        wanted = "accepts role, content, name and timestamp, and requires content"
-        raise InvalidInput(field=f"messages.{number}", problem=wanted)
+        problem = "accepts role, content, name and timestamp, and requires content"
+        raise InvalidInput(field=f"messages.{number}", problem=problem)
     said_at = given_instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
     role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{number}.role")
-    named = item.get("name") or (speaker if only or role is EvidenceRole.USER else None)
+    speaker_name = item.get("name") or (speaker if only or role is EvidenceRole.USER else None)
     text = _content_words(item.get("content"), field=f"messages.{number}.content")
-    return Message(role=role, text=text, speaker=named, at=said_at)
+    return Message(role=role, text=text, speaker=speaker_name, at=said_at)
 
 
-def given_instant(given: When, *, field: str) -> Instant:
+def given_instant(moment: When, *, field: str) -> Instant:
     """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported.
 
     Raises InvalidInput for a negative number, which is mostly a mistake.
     """
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        if given < 0:
+    if isinstance(moment, int | float) and not isinstance(moment, bool):
+        if moment < 0:
             raise InvalidInput(field=field, problem="is negative: pass a time before 1970 as ISO 8601 text")
-        given = given * 1000 if given < message_shape.SECONDS_BELOW else given
-    return instant(given, field=field)
+        moment = moment * 1000 if moment < message_shape.SECONDS_BELOW else moment
+    return instant(moment, field=field)
 
 
 def _content_words(content: object, *, field: str) -> str:

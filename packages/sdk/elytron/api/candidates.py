@@ -152,8 +152,8 @@ class CandidatesFace(CallFace):
         >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
         True
         """
-        meant = tuple(calls.word_member(FactKind, kind, field="kinds") for kind in kinds)
-        request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
+        members = tuple(calls.word_member(FactKind, kind, field="kinds") for kind in kinds)
+        request = facts.FactForgetRequest(query=query, kinds=members, dry_run=token is None, token=token, reason=reason)
         return await self.operate(request)
 
     @takes_request(facts.LearningRequest)

@@ -106,9 +106,9 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
 
 def _require_no_typo(name: str) -> None:
     """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
-    meant = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
-    if meant is not None and name not in {meant, meant.removesuffix("s"), meant.removesuffix("ies") + "y"}:
-        problem = f"is not a filter: did you mean {meant!r}? For metadata of that name, filter by 'metadata'"
+    hint = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
+    if hint is not None and name not in {hint, hint.removesuffix("s"), hint.removesuffix("ies") + "y"}:
+        problem = f"is not a filter: did you mean {hint!r}? For metadata of that name, filter by 'metadata'"
         raise InvalidInput(field=f"filters.{name}", problem=problem)
 
 
@@ -167,7 +167,7 @@ def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     unknown = bounds.keys() - set(ComparisonOperator)
     if unknown or not bounds:
         raise InvalidInput(field=f"filters.{name}", problem=f"accepts {', '.join(ComparisonOperator)}")
-    return [_field_test(name, ComparisonOperator(comparison), wanted) for comparison, wanted in bounds.items()]
+    return [_field_test(name, ComparisonOperator(comparison), operand) for comparison, operand in bounds.items()]
 
 
 def _field_test(name: str, comparison: ComparisonOperator, value: Any) -> FieldCondition:
@@ -194,7 +194,7 @@ def _all_groups(parts: Iterable[list[_Group]]) -> list[_Group]:
 
 
 def _any_groups(parts: list[list[_Group]]) -> list[_Group]:
-    return _bound_groups(tuple(test for group in chosen for test in group) for chosen in product(*parts))
+    return _bound_groups(tuple(test for group in combination for test in group) for combination in product(*parts))
 
 
 def _negated_groups(groups: list[_Group]) -> list[_Group]:
@@ -205,11 +205,11 @@ def _negated_groups(groups: list[_Group]) -> list[_Group]:
 
 
 def _bound_groups(groups: Iterable[_Group]) -> list[_Group]:
-    found: list[_Group] = []
+    group_list: list[_Group] = []
     tests = 0
     for group in groups:
         tests += len(group)
         if tests > limits.CONDITION_TESTS:
             raise LimitExceeded(what="tests in a filter", limit=limits.CONDITION_TESTS)
-        found.append(group)
-    return found
+        group_list.append(group)
+    return group_list

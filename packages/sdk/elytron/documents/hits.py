@@ -142,10 +142,10 @@ def with_newer(
         return hits
     best = hits[:WINDOW]
     places = places_of(best)
-    told = [_speaker_told(hit, places) for hit in best]
-    if sum(each is not None for each in told) < 2:
+    statements = [_speaker_told(hit, places) for hit in best]
+    if sum(each is not None for each in statements) < 2:
         return hits
-    overtaken = last_words(told, query)
+    overtaken = last_words(statements, query)
     if not overtaken:
         return hits
     marked = [
@@ -153,8 +153,8 @@ def with_newer(
         for place, hit in enumerate(best)
     ]
     ordered = [marked[place] for place in in_succession(len(best), overtaken)]
-    kept = zip(ordered, best, strict=True)
-    return (*(hit.model_copy(update={"score": place.score}) for hit, place in kept), *hits[WINDOW:])
+    score_places = zip(ordered, best, strict=True)
+    return (*(hit.model_copy(update={"score": place.score}) for hit, place in score_places), *hits[WINDOW:])
 
 
 def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | None:
@@ -180,10 +180,10 @@ class CursorForm(NamedTuple):
 
     def parts(self, cursor: str, /) -> tuple[str, ...]:
         """Return the parts of a cursor. Raises InvalidInput if it has another form."""
-        found = self.pattern.fullmatch(cursor)
-        if found is None:
+        match = self.pattern.fullmatch(cursor)
+        if match is None:
             raise self.refusal()
-        return found.groups()
+        return match.groups()
 
     def key(self, cursor: str | None, /) -> str:
         """Return a cursor that is a key as a whole, "" for the first page. Raises InvalidInput."""
@@ -199,9 +199,9 @@ class CursorForm(NamedTuple):
 _RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall report")
 
 
-def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:
-    """Return the cursor that continues behind the memories `shown`, those of earlier pages included."""
-    return f"{len(shown)}.{sequence}.{_request_check(request, shown)}"
+def cursor_of(request: MemoryRecallRequest, memory_ids: Sequence[str], sequence: int, /) -> str:
+    """Return the cursor that continues behind `memory_ids`, those of earlier pages included."""
+    return f"{len(memory_ids)}.{sequence}.{_request_check(request, memory_ids)}"
 
 
 def place_in(cursor: str | None, /) -> int:
@@ -211,20 +211,20 @@ def place_in(cursor: str | None, /) -> int:
     return int(_RECALL.parts(cursor)[0])
 
 
-def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> None:
+def require_same(request: MemoryRecallRequest, memory_ids: Sequence[str], sequence: int, /) -> None:
     """Raise InvalidInput unless the request's cursor was given for this query, with these memories before it.
 
     A write that leaves their order as it was does no harm.
     """
     if request.cursor is None:
         return
-    _, given, check = _RECALL.parts(request.cursor)
-    if check != _request_check(request, shown):
+    _, number, check = _RECALL.parts(request.cursor)
+    if check != _request_check(request, memory_ids):
         # With the same state of the space, only the request can be another.
-        cause = "a different query or different filters" if int(given) == sequence else "an earlier state of the space"
+        cause = "a different query or different filters" if int(number) == sequence else "an earlier state of the space"
         raise InvalidInput(field="cursor", problem=f"belongs to {cause}: request the first page again")
 
 
-def _request_check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
-    asked = request.__pydantic_serializer__.to_json(request, include=_ASKED)
-    return frame_checksum(asked, "\n".join(shown).encode()).hex()
+def _request_check(request: MemoryRecallRequest, memory_ids: Sequence[str]) -> str:
+    request_json = request.__pydantic_serializer__.to_json(request, include=_ASKED)
+    return frame_checksum(request_json, "\n".join(memory_ids).encode()).hex()

@@ -32,12 +32,12 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 async def documents_at(store: Store, space: SpaceId, refs: Iterable[DocumentRef], /) -> dict[DocumentRef, Document]:
     """Return the documents at `refs`, any number of them, in that order; missing ones are left out."""
-    asked = list(dict.fromkeys(refs))
-    found: dict[DocumentRef, Document] = {}
-    for start in range(0, len(asked), limits.SCAN_MAX):
-        page = await store.get(space, asked[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in page if document is not None}
-    return found
+    unique_refs = list(dict.fromkeys(refs))
+    documents: dict[DocumentRef, Document] = {}
+    for start in range(0, len(unique_refs), limits.SCAN_MAX):
+        page = await store.get(space, unique_refs[start : start + limits.SCAN_MAX])
+        documents |= {document.ref: document for document in page if document is not None}
+    return documents
 
 
 async def values_at(
@@ -64,12 +64,12 @@ def sealed_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, 
     return nonce + AESGCM(record.answer_key(key, request)).encrypt(nonce, answer, None)
 
 
-def opened_answer(kept: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
+def opened_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
     """Return the answer that `sealed_answer` made for the same key and request. Raises StoreCorrupt."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    nonce, sealed = kept[:_NONCE_BYTES], kept[_NONCE_BYTES:]
+    nonce, sealed = answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
     try:
         return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed, None)
     except (InvalidTag, ValueError):
@@ -85,26 +85,26 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
 
     None of the prefixes may be the beginning of another.
     """
-    wanted = sorted(set(prefixes))
-    shared = commonprefix(wanted)  # noqa: RUF071 - no paths
-    limit = limits.SCAN_MAX if len(wanted) == 1 else _AT_ONCE
-    found: list[Document] = []
+    ordered_prefixes = sorted(set(prefixes))
+    shared = commonprefix(ordered_prefixes)  # noqa: RUF071 - no paths
+    limit = limits.SCAN_MAX if len(ordered_prefixes) == 1 else _AT_ONCE
+    documents: list[Document] = []
     after, place = "", 0
-    while place < len(wanted):
+    while place < len(ordered_prefixes):
         # The key before all with this prefix: keys between are skipped.
-        after = max(after, wanted[place][:-1])
+        after = max(after, ordered_prefixes[place][:-1])
         page = await store.scan(space, collection, prefix=shared, after=after, limit=limit)
         for document in page:
-            nearest = bisect_right(wanted, document.ref.key) - 1
-            if nearest >= 0 and document.ref.key.startswith(wanted[nearest]):
-                found.append(document)
+            nearest = bisect_right(ordered_prefixes, document.ref.key) - 1
+            if nearest >= 0 and document.ref.key.startswith(ordered_prefixes[nearest]):
+                documents.append(document)
         if len(page) < limit:
             break
         after = page[-1].ref.key
-        place = bisect_right(wanted, after)
-        if place and after.startswith(wanted[place - 1]):
+        place = bisect_right(ordered_prefixes, after)
+        if place and after.startswith(ordered_prefixes[place - 1]):
             place -= 1  # more of these may follow
-    return found
+    return documents
 
 
 class SoundDocuments(NamedTuple):
@@ -119,7 +119,7 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
 
     Raises StoreCorrupt and SealBroken for damage that is no document's.
     """
-    found = SoundDocuments([], [])
+    reading = SoundDocuments([], [])
     after, limit = "", limits.SCAN_MAX
     while True:
         try:
@@ -132,12 +132,12 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
                 limit //= 2
                 continue
             after = error.what.removeprefix(place)
-            found.damaged.append(after)
+            reading.damaged.append(after)
             limit = limits.SCAN_MAX
             continue
-        found.documents.extend(page)
+        reading.documents.extend(page)
         if len(page) < limit:
-            return found
+            return reading
         after = page[-1].ref.key
 
 
@@ -174,7 +174,7 @@ class ChangeSet:
 
     def join(self, other: "ChangeSet", /) -> None:
         """Take in the changes of another part of the same write; both touch other documents."""
-        self._puts |= {put.ref: put for put in other.puts}
+        self._puts |= {change.ref: change for change in other.puts}
         self._deletes |= {delete.ref: delete for delete in other.deletes}
         self._requires |= {require.ref: require for require in other.requires}
         self._entries += other.entries
@@ -257,19 +257,19 @@ async def read_slots(
         ref: [DocumentRef(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
         for ref, same in places.items()
     }
-    found = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
+    documents = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
     slots: dict[DocumentRef, StoredSlot] = {}
     for ref, (key, *_) in places.items():
-        known = {one: found[one] for one in (ref, *earlier[ref]) if one in found}
-        stored = [FactSlot.from_bytes(document.body) for document in known.values()]
+        slot_documents = {one: documents[one] for one in (ref, *earlier[ref]) if one in documents}
+        stored = [FactSlot.from_bytes(document.body) for document in slot_documents.values()]
         names = [name for slot in stored for name in slot.facts]
         slots[ref] = StoredSlot(
             key=key._replace(topic=stored[0].topic) if stored else key,
             ref=ref,
             # An id begins with its time: lists that were kept apart come into one order.
             facts=tuple(names if len(stored) < 2 else sorted(names)),
-            revision=known[ref].revision if ref in known else 0,
-            earlier={one: document.revision for one, document in known.items() if one != ref},
+            revision=slot_documents[ref].revision if ref in slot_documents else 0,
+            earlier={one: document.revision for one, document in slot_documents.items() if one != ref},
         )
     return slots
 
@@ -288,5 +288,5 @@ async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list
 
 def remaining_of(versions: Iterable[Fact], /, *, without: Collection[str]) -> tuple[str, ...]:
     """Return the ids of other versions that are believed to hold at some time, as many as one request can name."""
-    found = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
-    return tuple(found[-limits.WRITES_PER_REQUEST :])
+    ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
+    return tuple(ids[-limits.WRITES_PER_REQUEST :])

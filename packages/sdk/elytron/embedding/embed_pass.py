@@ -105,100 +105,106 @@ class _EmbedStep:
     async def take(self, refs: Sequence[DocumentRef], progress: EmbedProgress) -> None:
         """Embed the documents at `refs` and commit their vectors."""
         places = [vectors_ref(ref, self.tag) for ref in refs]
-        *found, chosen = await self.ctx.store.get(self.space, [*refs, *places, CHOICE])
-        documents, kept = found[: len(refs)], found[len(refs) :]
-        wanted = {
+        *store_documents, choice_document = await self.ctx.store.get(self.space, [*refs, *places, CHOICE])
+        documents, vector_documents = store_documents[: len(refs)], store_documents[len(refs) :]
+        texts_by_ref = {
             ref: _document_texts(document)
             for ref, document in zip(refs, documents, strict=True)
             if document is not None
         }
         former = {
             ref: VectorSet.from_bytes(document.body)
-            for ref, document in zip(refs, kept, strict=True)
+            for ref, document in zip(refs, vector_documents, strict=True)
             if document is not None
         }
-        known = {ref: former[ref].vectors if ref in former else {} for ref in refs}
+        stored_vectors = {ref: former[ref].vectors if ref in former else {} for ref in refs}
         missing = {
-            check: text for ref, texts in wanted.items() for check, text in texts.items() if check not in known[ref]
+            check: text
+            for ref, texts in texts_by_ref.items()
+            for check, text in texts.items()
+            if check not in stored_vectors[ref]
         }
         pieces = _passage_pieces(documents, missing, self.embedder.info.passages)
         fresh = await self._embedded(missing | {check: text for texts in pieces.values() for check, text in texts})
-        for ref, document, place in zip(refs, documents, kept, strict=True):
-            texts = wanted.get(ref)
-            vectors = {check: known[ref].get(check) or fresh.get(check) for check in texts or ()}
-            held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
-            if document is None or not vectors or len(held) < len(vectors):
+        for ref, document, place in zip(refs, documents, vector_documents, strict=True):
+            texts = texts_by_ref.get(ref)
+            vectors = {check: stored_vectors[ref].get(check) or fresh.get(check) for check in texts or ()}
+            text_vectors = {check: numbers for check, numbers in vectors.items() if numbers is not None}
+            if document is None or not vectors or len(text_vectors) < len(vectors):
                 self.ctx.encoders.refuse(self.space, self.tag, ref)
                 progress.refused += 1
                 # A refused text of a turn holds up none of its others.
-                if document is None or held.keys() <= known[ref].keys():
+                if document is None or text_vectors.keys() <= stored_vectors[ref].keys():
                     continue
             info = self.embedder.info
-            kept_of = former[ref].passages if ref in former else {}
+            former_passages = former[ref].passages if ref in former else {}
             read = {
                 check: tuple(fresh[piece] for piece, _ in pieces.get(check, ()) if piece in fresh)
-                or kept_of.get(check, ())
-                for check in held
+                or former_passages.get(check, ())
+                for check in text_vectors
             }
             passages = {check: numbers for check, numbers in read.items() if numbers}
-            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held, passages=passages)
+            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=text_vectors, passages=passages)
             revision = place.revision if place is not None else 0
             # Refused if the text has changed since it was read: the vectors would be of the old one.
             self.made[ref] = (value, revision, RequireRevision(ref, document.revision))
         if self.made:
-            progress.sequence = await self._commit(chosen)
+            progress.sequence = await self._commit(choice_document)
         progress.embedded += len(missing.keys() & fresh.keys())
         progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
 
     async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return the vectors of `texts` by check; where a batch is refused, those of its texts that are not."""
-        made: dict[str, str] = {}
+        vectors: dict[str, str] = {}
         checks = list(texts)
         for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
             batch = checks[start : start + limits.EMBED_BATCH_TEXTS]
             try:
-                made |= await self._asked({check: texts[check] for check in batch})
+                vectors |= await self._asked({check: texts[check] for check in batch})
             except ModelRefused:
                 refused = 0
                 for check in batch:
                     try:
-                        made |= await self._asked({check: texts[check]})
+                        vectors |= await self._asked({check: texts[check]})
                     except ModelRefused:
                         refused += 1
                 # If every text is refused, the fault is the embedder's and no text's.
                 if refused == len(batch) > 1:
                     raise
-        return made
+        return vectors
 
     async def _asked(self, texts: Mapping[str, str]) -> dict[str, str]:
         vectors = await embed_texts(self.embedder, tuple(texts.values()))
         return check_vectors(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
 
-    async def _commit(self, chosen: Document | None) -> int:
+    async def _commit(self, choice_document: Document | None) -> int:
         puts: list[PutChange] = []
         entries: list[EntryDraft] = []
-        written: dict[DocumentRef, VectorSet | EmbeddingChoice] = {}
+        documents: dict[DocumentRef, VectorSet | EmbeddingChoice] = {}
 
         def put(ref: DocumentRef, value: VectorSet | EmbeddingChoice, revision: int, action: JournalAction) -> None:
             body = value.to_bytes()
             puts.append(PutChange(ref, body, revision))
             entries.append(EntryDraft(action, ref, self.record.digest(body)))
-            written[ref] = value
+            documents[ref] = value
 
         for ref, (value, revision, _) in self.made.items():
             put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
-        if chosen is None or _is_untried(chosen, self.tag):
-            choice, revision = await choice_of(self.ctx, self.embedder, self.tag), chosen.revision if chosen else 0
+        if choice_document is None or _is_untried(choice_document, self.tag):
+            choice, revision = (
+                await choice_of(self.ctx, self.embedder, self.tag),
+                choice_document.revision if choice_document else 0,
+            )
             put(CHOICE, choice, revision, JournalAction.OPERATOR)
         requires = [RequireRevision(REF, 1), *(require for _, _, require in self.made.values())]
         return await commit_vectors(
-            self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written
+            self.ctx, self.space, puts=puts, entries=entries, requires=requires, documents=documents
         )
 
 
-def _is_untried(chosen: Document, tag: str) -> bool:
+def _is_untried(choice_document: Document, tag: str) -> bool:
     """Return whether the model `tag` was chosen by a build that did not try its languages."""
-    choice = EmbeddingChoice.from_bytes(chosen.body)
+    choice = EmbeddingChoice.from_bytes(choice_document.body)
     return choice.tag == tag and choice.reach is None
 
 
@@ -218,12 +224,12 @@ async def commit_vectors(
     puts: Sequence[PutChange],
     entries: Sequence[EntryDraft],
     requires: Sequence[RequireRevision],
-    written: Mapping[DocumentRef, VectorSet | EmbeddingChoice],
+    documents: Mapping[DocumentRef, VectorSet | EmbeddingChoice],
 ) -> int:
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
-    ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), written))
+    ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), documents))
     return committed.last
 
 
@@ -293,10 +299,10 @@ _LEAST: Final = 2 / 3
 async def reach_of(encoders: RuntimeEncoders, embedder: Embedder, /) -> ModelReach:
     """Return which languages `embedder` reads; it is tried once by a runtime. Raises ModelUnavailable."""
     model = embedder.info.model
-    known = encoders.reaches.get(model)
-    if known is None:
-        known = encoders.reaches[model] = await _try_languages(embedder)
-    return known
+    reach = encoders.reaches.get(model)
+    if reach is None:
+        reach = encoders.reaches[model] = await _try_languages(embedder)
+    return reach
 
 
 async def _try_languages(embedder: Embedder) -> ModelReach:
@@ -304,19 +310,22 @@ async def _try_languages(embedder: Embedder) -> ModelReach:
     pairs: dict[str, list[list[str]]] = json.loads(
         files("elytron.embedding").joinpath("language_pairs.json").read_text("utf-8")
     )
-    every = [pair for told in pairs.values() for pair in told]
+    every = [pair for language_pairs in pairs.values() for pair in language_pairs]
     try:
         memories = await embed_texts(embedder, [memory for memory, _ in every])
         questions = await embed_texts(embedder, [question for _, question in every], as_queries=True)
     except ModelRefused:
         return ModelReach.MANY
-    found, start = 0, 0
-    for told in pairs.values():
-        end = start + len(told)
-        likeness = [[_cosine_likeness(asked, kept) for kept in memories[start:end]] for asked in questions[start:end]]
-        found += sum(row.index(max(row)) == place for place, row in enumerate(likeness))
+    match_count, start = 0, 0
+    for language_pairs in pairs.values():
+        end = start + len(language_pairs)
+        likeness = [
+            [_cosine_likeness(question_vector, memory_vector) for memory_vector in memories[start:end]]
+            for question_vector in questions[start:end]
+        ]
+        match_count += sum(row.index(max(row)) == place for place, row in enumerate(likeness))
         start = end
-    return ModelReach.MANY if found >= _LEAST * len(every) else ModelReach.ENGLISH
+    return ModelReach.MANY if match_count >= _LEAST * len(every) else ModelReach.ENGLISH
 
 
 def _cosine_likeness(one: Sequence[float], other: Sequence[float]) -> float:

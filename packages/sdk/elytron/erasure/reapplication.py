@@ -92,8 +92,8 @@ class FileErasures:
 
     def find(self, space: SpaceId, identity: str, /) -> SpaceErasures | None:
         """Return the erasures of a space, or of the one that it was restored from under another name."""
-        known = self._told.get((space, identity))
-        return known or next((told for told in self._told.values() if told.identity == identity), None)
+        match = self._told.get((space, identity))
+        return match or next((erasures for erasures in self._told.values() if erasures.identity == identity), None)
 
 
 def read_erasures(path: Path, /) -> FileErasures:
@@ -132,14 +132,19 @@ def write_erasures(path: Path, erasures: FileErasures, /) -> None:
 
 
 def _erasure_lines(erasures: FileErasures) -> Iterator[bytes]:
-    for told in erasures.spaces:
-        yield ErasedSpace(space=told.space, identity=told.identity, whole_at=told.whole_at).to_bytes() + b"\n"
-        for ((collection, key), part), at in told.memories.items():
+    for space_erasures in erasures.spaces:
+        yield (
+            ErasedSpace(
+                space=space_erasures.space, identity=space_erasures.identity, whole_at=space_erasures.whole_at
+            ).to_bytes()
+            + b"\n"
+        )
+        for ((collection, key), part), at in space_erasures.memories.items():
             yield ErasedMemory(collection=collection, key=key, part=part, at=at).to_bytes() + b"\n"
 
 
 def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
-    found = FileErasures()
+    erasures = FileErasures()
     current: SpaceErasures | None = None
     count = -1
     expected = 0
@@ -149,21 +154,21 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
         if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
             raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
         try:
-            told = strict_json.parse_json(data, limit=limits.ERASURES_LINE_BYTES)
+            fields = strict_json.parse_json(data, limit=limits.ERASURES_LINE_BYTES)
             if count == 0:
-                expected = ErasuresHead.model_validate(told).lines
-            elif isinstance(told, dict) and "identity" in told:
-                line = ErasedSpace.model_validate(told)
-                current = found.of(line.space, line.identity)
+                expected = ErasuresHead.model_validate(fields).lines
+            elif isinstance(fields, dict) and "identity" in fields:
+                line = ErasedSpace.model_validate(fields)
+                current = erasures.of(line.space, line.identity)
                 current.whole_at = line.whole_at
             else:
-                _read_line(current, ErasedMemory.model_validate(told))
+                _read_line(current, ErasedMemory.model_validate(fields))
         except (InvalidInput, ValueError):
             raise UnreadableFile(name=name, problem=f"has no valid erasure in line {count + 1}") from None
     # A file may be cut just behind a line.
     if count != expected:
         raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
-    return found
+    return erasures
 
 
 def _read_line(space: SpaceErasures | None, line: ErasedMemory) -> None:
@@ -204,17 +209,17 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
         document.ref: GatewayUser.from_bytes(document.body)
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, USERS)
     }
-    written = await _last_writes(ctx)
-    gone = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, written.get(ref))}
-    spaces = {space for user in gone.values() for space in (*user.spaces, user.user_id)}
+    last_writes = await _last_writes(ctx)
+    former_users = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, last_writes.get(ref))}
+    spaces = {space for user in former_users.values() for space in (*user.spaces, user.user_id)}
     names = {
         document: KeyName.from_bytes(document.body).user_id
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, KEYS)
     }
-    erased_names = {user.user_id for user in gone.values()}
+    erased_names = {user.user_id for user in former_users.values()}
     ended = {document: name for document, name in names.items() if ErasedItem(document.ref) in erasures.memories}
     revoked = set(ended.values()) - erased_names
-    refs = [*gone, *(document.ref for document, name in names.items() if name in erased_names)]
+    refs = [*former_users, *(document.ref for document, name in names.items() if name in erased_names)]
     refs += [
         document.ref
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
@@ -242,14 +247,14 @@ async def _revoke_key(ctx: OperationContext, record: SpaceRecord, key: Document,
     now = ctx.clock.now()
     update = {"revoked_at": now, "salt": "", "key_tag": "", "is_computable": False}
     body = GatewayUser.from_bytes(document.body).model_copy(update=update).to_bytes()
-    put = PutChange(document.ref, body, document.revision)
+    change = PutChange(document.ref, body, document.revision)
     entries = (
         EntryDraft(JournalAction.WRITE, document.ref, record.digest(body)),
         EntryDraft(JournalAction.DELETE, key.ref),
     )
     deletes = (DeleteChange(key.ref, key.revision),)
     requires = (RequireRevision(REF, 1),)
-    batch = Batch(SYSTEM_SPACE, now, entries, (put,), deletes, requires, takes_back=True)
+    batch = Batch(SYSTEM_SPACE, now, entries, (change,), deletes, requires, takes_back=True)
     await ctx.store.commit(batch)
 
 
@@ -262,9 +267,9 @@ async def _last_writes(ctx: OperationContext) -> dict[DocumentRef, Instant]:
     }
 
 
-def _is_ended(erasures: SpaceErasures, ref: DocumentRef, written: Instant | None) -> bool:
+def _is_ended(erasures: SpaceErasures, ref: DocumentRef, written_at: Instant | None) -> bool:
     ended = erasures.memories.get(ErasedItem(ref))
-    return ended is not None and (written is None or written < ended)
+    return ended is not None and (written_at is None or written_at < ended)
 
 
 def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[str]) -> bool:
@@ -284,59 +289,59 @@ _SAID_ONCE = frozenset({transcript.TURNS, facts.FACTS})
 _NOT_TOLD = "the file lists no erased space of this name"
 
 
-async def gather_erasures(ctx: OperationContext, scope: Scope, kept: FileErasures, /) -> SpaceErasures | None:
-    """Add the erasures in the space's journal to `kept`; None if nothing was ever written to it."""
+async def gather_erasures(ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /) -> SpaceErasures | None:
+    """Add the erasures in the space's journal to `file_erasures`; None if nothing was ever written to it."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return None
-    told = kept.of(scope.space, _record_identity(record))
+    space_erasures = file_erasures.of(scope.space, _record_identity(record))
     if scope.space == SYSTEM_SPACE:
-        await gather_ended(ctx, told)
-        return told
+        await gather_ended(ctx, space_erasures)
+        return space_erasures
     cut: dict[DocumentRef, Instant] = {}
-    kept_since: set[DocumentRef] = set()
+    rewritten_refs: set[DocumentRef] = set()
     async for entry in store.scan_entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
             continue
         # An erasure removes the digests of all earlier entries of a document; an entry with one was written since.
         if entry.digest:
-            kept_since.add(entry.ref)
-        elif entry.ref not in kept_since:
-            told.add(ErasedItem(entry.ref), entry.at)
+            rewritten_refs.add(entry.ref)
+        elif entry.ref not in rewritten_refs:
+            space_erasures.add(ErasedItem(entry.ref), entry.at)
         if entry.ref.collection == transcript.TURNS and entry.action in _CUTTING:
             cut[entry.ref] = entry.at
     for ref, memory in (await stored_at(ctx, scope, cut)).items():
         assert isinstance(memory, MessageMemory)
         for part in range(len(memory.turn.messages)):
             if _is_gone(memory.turn, part):
-                told.add(ErasedItem(ref, part), cut[ref])
-    return told
+                space_erasures.add(ErasedItem(ref, part), cut[ref])
+    return space_erasures
 
 
 async def erase_again(
-    ctx: OperationContext, scope: Scope, kept: FileErasures, /, *, dry_run: bool
+    ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /, *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
-    """Erase in the space what `kept` lists for it. Killed in between, the same call finishes the work."""
+    """Erase in the space what `file_erasures` lists for it. Killed in between, the same call finishes the work."""
     record = await ctx.spaces.find(scope.space)
-    told = kept.find(scope.space, _record_identity(record)) if record is not None else None
-    if record is None or told is None:
+    space_erasures = file_erasures.find(scope.space, _record_identity(record)) if record is not None else None
+    if record is None or space_erasures is None:
         return _apply_report(scope, ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
     if scope.space == SYSTEM_SPACE:
-        has_ended = await end_again(ctx, record, told, dry_run=dry_run)
+        has_ended = await end_again(ctx, record, space_erasures, dry_run=dry_run)
         return _apply_report(
             scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run
         )
     journal = _WriteJournal()
     async for entry in store.scan_entries(ctx.store, scope.space):
         journal.add(entry)
-    if told.whole_at is not None:
+    if space_erasures.whole_at is not None:
         # A space that was written to since is another life of the name.
-        if journal.last_at > told.whole_at:
+        if journal.last_at > space_erasures.whole_at:
             return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
-        done = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
-        return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(done.removed), dry_run=dry_run)
-    found = await stored_at(ctx, scope, dict.fromkeys(erased.ref for erased in told.memories))
-    ids = dict(_returned_ids(told, found, journal))
+        erasure_report = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
+        return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(erasure_report.removed), dry_run=dry_run)
+    memories = await stored_at(ctx, scope, dict.fromkeys(erased.ref for erased in space_erasures.memories))
+    ids = dict(_returned_ids(space_erasures, memories, journal))
     if ids and not dry_run:
         await erase_many(ctx, scope, list(ids))
     outcome = ErasuresOutcome.APPLIED if ids else ErasuresOutcome.NOTHING
@@ -369,11 +374,11 @@ class _WriteJournal:
 
 
 def _returned_ids(
-    told: SpaceErasures, found: Mapping[DocumentRef, Memory], journal: _WriteJournal
+    space_erasures: SpaceErasures, memories: Mapping[DocumentRef, Memory], journal: _WriteJournal
 ) -> Iterator[tuple[str, RecallPlane]]:
     """Yield the memories that are there again, or are emptied and still to be removed."""
-    for (ref, part), at in told.memories.items():
-        memory = found.get(ref)
+    for (ref, part), at in space_erasures.memories.items():
+        memory = memories.get(ref)
         if memory is None or journal.written.get(ref, at) > at:
             continue
         plane = PLANES[ref.collection]
@@ -391,16 +396,18 @@ def _is_gone(turn: transcript.Turn, part: int) -> bool:
     return part in turn.erased or turn.redaction is transcript.TextRedaction.RAW_DELETED
 
 
-async def note_gone(ctx: OperationContext, scope: Scope, kept: FileErasures, /) -> SpaceErasures:
-    """Note in `kept` that the spaces of this name that are gone were erased as a whole. Raises NotFound."""
+async def note_gone(ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /) -> SpaceErasures:
+    """Note in `file_erasures` that the spaces of this name that are gone were erased as a whole. Raises NotFound."""
     record = await ctx.spaces.find(scope.space)
     here = _record_identity(record) if record is not None else None
-    gone = [told for told in kept.spaces if told.space == scope.space and told.identity != here]
-    if not gone:
+    former_spaces = [
+        former for former in file_erasures.spaces if former.space == scope.space and former.identity != here
+    ]
+    if not former_spaces:
         raise NotFound(what="space", name=scope.space, way_out=_NOT_TOLD)
-    for told in gone:
-        told.whole_at = told.whole_at or ctx.clock.now()
-    return gone[-1]
+    for former in former_spaces:
+        former.whole_at = former.whole_at or ctx.clock.now()
+    return former_spaces[-1]
 
 
 def _record_identity(record: SpaceRecord) -> str:
@@ -416,17 +423,17 @@ def _apply_report(
     )
 
 
-async def gather_all(ctx: OperationContext, kept: FileErasures, /, *, gone: Collection[SpaceId]) -> None:
-    """Add to `kept` what was erased in every space, and that those named in `gone` were erased as a whole."""
-    for space in gone:
-        await note_gone(ctx, Scope(space=space), kept)
+async def gather_all(ctx: OperationContext, erasures: FileErasures, /, *, erased_ids: Collection[SpaceId]) -> None:
+    """Add to `erasures` what was erased in every space, and that those named in `erased_ids` were erased as a whole."""
+    for space in erased_ids:
+        await note_gone(ctx, Scope(space=space), erasures)
     async for space in store.scan_spaces(ctx.store):
-        await gather_erasures(ctx, Scope(space=space), kept)
+        await gather_erasures(ctx, Scope(space=space), erasures)
 
 
 async def erase_all_again(
-    ctx: OperationContext, kept: FileErasures, /, *, dry_run: bool
+    ctx: OperationContext, file_erasures: FileErasures, /, *, dry_run: bool
 ) -> tuple[MemoryErasuresApplyReport, ...]:
-    """Erase in every space what `kept` lists for it; return the outcome of each."""
+    """Erase in every space what `file_erasures` lists for it; return the outcome of each."""
     spaces = [space async for space in store.scan_spaces(ctx.store)]
-    return tuple([await erase_again(ctx, Scope(space=space), kept, dry_run=dry_run) for space in spaces])
+    return tuple([await erase_again(ctx, Scope(space=space), file_erasures, dry_run=dry_run) for space in spaces])

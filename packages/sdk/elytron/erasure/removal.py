@@ -113,18 +113,18 @@ async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /)
 
     Some after the other is emptied; their bytes are removed together, for that takes its time for the whole store.
     """
-    gone = 0
+    count = 0
     for part in range(0, len(ids), _REMOVED_AT_ONCE):
         plans: list[_ErasurePlan] = []
         with ctx.spaces.erasing(scope.space):
             for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
                 some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
                 report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
-                gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
+                count += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
                 plans += [plan] if plan is not None else []
             if plans:
                 await _remove_plans(ctx, scope, plans)
-    return gone
+    return count
 
 
 async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
@@ -152,18 +152,18 @@ async def _empty_space(
     """Commit what stays without the memories of `request`; return the report, and what is still to be removed."""
     race = LostRaces()
     while True:
-        found = await find_stored(ctx, scope, request.ids)
-        found |= await _other_versions(ctx, scope, found.values())
-        decisions = tuple(_erasure_decision(memory_id, memory) for memory_id, memory in found.items())
+        stored_memories = await find_stored(ctx, scope, request.ids)
+        stored_memories |= await _other_versions(ctx, scope, stored_memories.values())
+        decisions = tuple(_erasure_decision(memory_id, memory) for memory_id, memory in stored_memories.items())
         record = await ctx.spaces.find(scope.space)
         if record is None:
             report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
             return report, None
         # A batch is bounded, and the versions of a message are not: the loop finds the emptied ones again.
-        turns = {name: each for name, each in found.items() if isinstance(each, MessageMemory)}
+        turns = {name: each for name, each in stored_memories.items() if isinstance(each, MessageMemory)}
         full = [name for name, each in turns.items() if each.part not in each.turn.erased]
         later = set(() if request.dry_run else full[limits.WRITES_PER_REQUEST :])
-        memories = [memory for name, memory in found.items() if memory is not None and name not in later]
+        memories = [memory for name, memory in stored_memories.items() if memory is not None and name not in later]
         plan = await _plan_erasure(ctx, scope, record, memories)
         derived = await _derived_memories(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
@@ -230,11 +230,11 @@ async def _host_id_places(
     """Return where host ids of turns among `memories` stand, with their revisions."""
     turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
-    found: dict[DocumentRef, int] = {}
+    revisions: dict[DocumentRef, int] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
         page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document.revision for document in page if document is not None}
-    return found
+        revisions |= {document.ref: document.revision for document in page if document is not None}
+    return revisions
 
 
 def _name_of(record: SpaceRecord, turn: transcript.Turn) -> DocumentRef | None:
@@ -341,8 +341,8 @@ async def _take_beside(
         if goes(document, DerivedMemoryRef.from_bytes(document.body).source.message_id):
             plan.refs[document.ref] = document.revision
     for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside):
-        told = TurnAttribute.from_bytes(document.body)
-        message = transcript.message_id(told.turn, told.part) if told.part is not None else None
+        attribute = TurnAttribute.from_bytes(document.body)
+        message = transcript.message_id(attribute.turn, attribute.part) if attribute.part is not None else None
         if goes(document, message):
             plan.refs[document.ref] = document.revision
 
@@ -367,14 +367,14 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
 async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _ErasurePlan) -> None:
     stored = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
     revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
-    known = await values_at(ctx.store, scope.space, revisions, FactSlot)
-    for ref, slot in known.items():
+    slots = await values_at(ctx.store, scope.space, revisions, FactSlot)
+    for ref, slot in slots.items():
         # Several facts of a slot may go at once: each is taken from what the one before left.
         pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
         assert isinstance(pending, FactSlot)
         if fact.id not in pending.facts:
             continue
-        facts = tuple(kept for kept in pending.facts if kept != fact.id)
+        facts = tuple(other_id for other_id in pending.facts if other_id != fact.id)
         if facts:
             plan.changes[ref] = (pending.model_copy(update={"facts": facts}), revision)
         else:
@@ -406,10 +406,10 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     if pending is None:
         return
     head, revision = pending
-    left = head.turns - 1
+    turn_count = head.turns - 1
     # Without a turn nothing may be left of where it was said, by whom, about what, and when.
     nameless = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
-    plan.changes[ref] = (head.model_copy(update={"turns": left}) if left else nameless, revision)
+    plan.changes[ref] = (head.model_copy(update={"turns": turn_count}) if turn_count else nameless, revision)
 
 
 async def _leave_speakers(
@@ -426,28 +426,28 @@ async def _leave_speakers(
         if pending is None:
             continue
         head, revision = pending
-        named = speakers & {*head.speakers}
-        silent = named - await _heard_speakers(ctx, scope, tag, named, plan) if named else named
+        candidates = speakers & {*head.speakers}
+        silent = candidates - await _heard_speakers(ctx, scope, tag, candidates, plan) if candidates else candidates
         if silent:
-            left = tuple(name for name in head.speakers if name not in silent)
+            remaining = tuple(name for name in head.speakers if name not in silent)
             ref = DocumentRef(transcript.CONVERSATIONS, tag)
-            plan.changes[ref] = (head.model_copy(update={"speakers": left}), revision)
+            plan.changes[ref] = (head.model_copy(update={"speakers": remaining}), revision)
 
 
 async def _heard_speakers(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, names: Collection[str], plan: _ErasurePlan
 ) -> set[str]:
     """Return those of `names` who said what stays in a conversation."""
-    heard: set[str] = set()
+    speakers: set[str] = set()
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}."):
         if document.ref in plan.refs:
             continue
         turn, _ = plan.changes.get(document.ref) or (transcript.Turn.from_bytes(document.body), 0)
         assert isinstance(turn, transcript.Turn)
-        heard |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
-        if len(heard) == len(names):
+        speakers |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
+        if len(speakers) == len(names):
             break
-    return heard
+    return speakers
 
 
 async def _pending_head(
@@ -477,10 +477,10 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
         changes.put(ref, mark, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
-    told = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
-    begun = EntryDraft(JournalAction.MAINTENANCE, REF)
+    entries = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
+    start_entry = EntryDraft(JournalAction.MAINTENANCE, REF)
     puts = (*changes.puts, await erasing_put(ctx.store, scope.space, plan.places))
-    batch = Batch(scope.space, ctx.clock.now(), (*told, begun), puts, requires=requires, takes_back=True)
+    batch = Batch(scope.space, ctx.clock.now(), (*entries, start_entry), puts, requires=requires, takes_back=True)
     await ctx.store.commit(batch)
     ctx.heads.drop_space(scope.space)
 
@@ -534,9 +534,9 @@ async def erase_origin(
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
         some = ids[start : start + limits.WRITES_PER_REQUEST]
         # For the counts alone: `erase_many` removes the bytes of all of them together.
-        told = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
-        decisions += told.decisions
-        removed.update(told.removed)
+        report = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
+        decisions += report.decisions
+        removed.update(report.removed)
     if not request.dry_run:
         await erase_many(ctx, scope, ids)
     changed = any(decision.outcome is ControlOutcome.CHANGED for decision in decisions)
@@ -556,27 +556,29 @@ async def _resting_on(
     ctx: OperationContext, scope: Scope, origin: OutsideOrigin
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
-    gone: dict[str, None] = {}
+    removals: dict[str, None] = {}
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
         parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
-        gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
+        removals |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
     every = [one async for one in space_dependants(ctx, scope.space)]
     citing = {one.id: one.citations for one in every if one.is_belief}
-    drawn = [one for one in every if not one.is_belief]
+    derivations = [one for one in every if not one.is_belief]
     if origin.kind is OriginKind.TOOL:
         async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
-                gone[id_of(document.ref)] = None
+                removals[id_of(document.ref)] = None
     # Until nothing more rests on it: what goes may be all that another belief cites.
     while True:
-        known = gone.keys() | {origin.name}
-        resting = [one for one, cited in citing.items() if one not in gone and cited and cited <= known]
+        sources = removals.keys() | {origin.name}
+        resting = [one for one, cited in citing.items() if one not in removals and cited and cited <= sources]
         # A memory that was partly drawn from erased messages may repeat them, and can be drawn again.
-        resting += [one.id for one in drawn if one.id not in gone and one.rests_on(gone.keys())]
+        resting += [one.id for one in derivations if one.id not in removals and one.rests_on(removals.keys())]
         if not resting:
             # A belief may cite a whole turn and not its message.
-            told = known | {one.partition("#")[0] for one in gone}
-            others = tuple(one for one, cited in citing.items() if one not in gone and not cited.isdisjoint(told))
-            return tuple(gone), others
-        gone |= dict.fromkeys(resting)
+            all_sources = sources | {one.partition("#")[0] for one in removals}
+            others = tuple(
+                one for one, cited in citing.items() if one not in removals and not cited.isdisjoint(all_sources)
+            )
+            return tuple(removals), others
+        removals |= dict.fromkeys(resting)

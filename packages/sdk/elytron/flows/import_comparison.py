@@ -25,15 +25,17 @@ def sample_messages(messages: Iterable[SaidMessage], /) -> list[TurnDraft]:
     between: list[TurnDraft] = []
     last: deque[TurnDraft] = deque(maxlen=_EDGE)
     step = 1
-    for number, said in enumerate(said for said in messages if len(said.turn.messages[0].text) <= _SAMPLE_CHARS):
+    for number, message in enumerate(
+        message for message in messages if len(message.turn.messages[0].text) <= _SAMPLE_CHARS
+    ):
         if len(first) < _EDGE:
-            first.append(said.turn)
+            first.append(message.turn)
             continue
         if len(last) == _EDGE and number % step == 0:
             between.append(last[0])
             if len(between) > _BETWEEN:
                 between, step = between[::2], step * 2
-        last.append(said.turn)
+        last.append(message.turn)
     return [*first, *between, *last]
 
 
@@ -63,18 +65,18 @@ class ComparedFile:
         A message without a time or an id is named by its position and by the sequence `after` which it is written; it
         has no name before that is known.
         """
-        for said in batch:
-            message = said.turn.messages[0]
+        for file_message in batch:
+            message = file_message.turn.messages[0]
             if message.at is not None and offset_ms:
                 message = message.model_copy(update={"at": Instant(message.at + offset_ms)})
             repeat = self._count(message)
-            host_id = said.turn.host_id
-            if not said.has_own_id and message.at is not None:
+            host_id = file_message.turn.host_id
+            if not file_message.has_own_id and message.at is not None:
                 host_id = content_id(message, repeat)
-            elif not said.has_own_id:
+            elif not file_message.has_own_id:
                 host_id = content_id(message, repeat, str(after), str(self._position)) if after is not None else None
             self._position += 1
-            yield said.turn.model_copy(update={"messages": (message,), "host_id": host_id}), repeat
+            yield file_message.turn.model_copy(update={"messages": (message,), "host_id": host_id}), repeat
 
     def _count(self, message: Message) -> int:
         if message.at is None:

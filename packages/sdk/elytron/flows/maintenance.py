@@ -139,12 +139,12 @@ async def _put_off(work: PassWork) -> JobId | None:
     """Queue the turns of a run that could not be finished; None if there are none, or no room."""
     if not work.turns:
         return None
-    known = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
-    if known is not None and not known.job.state.is_active:
+    queued_job = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
+    if queued_job is not None and not queued_job.job.state.is_active:
         # A job over these very turns ended before and left them: it is taken up again.
         now = work.ctx.clock.now()
-        known = await move_job(work.ctx, work.space, known.id, lambda job: maintenance.retry_job(job, at=now))
-    return known.id if known is not None else None
+        queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: maintenance.retry_job(job, at=now))
+    return queued_job.id if queued_job is not None else None
 
 
 async def unseen_turns(
@@ -157,9 +157,9 @@ async def unseen_turns(
     head = await read_head(ctx.store, scope.space, record.conversation_tag(scope.conversation_key))
     if head is None:
         return [], False
-    seen = await read_maintained(ctx, scope, record)
-    unseen = (number for number in range(seen.through + 1, head[0].next_sequence) if not seen.has(number))
-    numbers = list(islice(merge(seen.waiting() if asks else (), unseen), most + 1))
+    progress = await read_maintained(ctx, scope, record)
+    unseen = (number for number in range(progress.through + 1, head[0].next_sequence) if not progress.has(number))
+    numbers = list(islice(merge(progress.waiting() if asks else (), unseen), most + 1))
     return numbers[:most], len(numbers) > most
 
 
@@ -209,7 +209,7 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return MaintenanceBacklog(space=scope.space)
-    found: list[ConversationBacklog] = []
+    backlogs: list[ConversationBacklog] = []
     calls = tokens = 0
     asks = uses_model(of) and ctx.models.language is not None
     heads = [head async for head in read_heads(ctx.store, scope.space)]
@@ -218,21 +218,21 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
         numbers, _ = await unseen_turns(ctx, place, record, most=head.next_sequence, asks=asks)
         if not numbers:
             continue
-        found.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))
+        backlogs.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))
         if asks:
             more_calls, more_tokens = await _model_cost(ctx, place, record, numbers)
             calls, tokens = calls + more_calls, tokens + more_tokens
-    turns = sum(one.turns for one in found)
-    return MaintenanceBacklog(space=scope.space, conversations=tuple(found), turns=turns, calls=calls, tokens=tokens)
+    turns = sum(one.turns for one in backlogs)
+    return MaintenanceBacklog(space=scope.space, conversations=tuple(backlogs), turns=turns, calls=calls, tokens=tokens)
 
 
 async def oldest_first(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, heads: Sequence[transcript.Conversation], /
 ) -> list[transcript.Conversation]:
     """Return conversations in the order in which they began; the journal decides between those of one time."""
-    begun = {head.first_at or 0 for head in heads}
+    start_times = {head.first_at or 0 for head in heads}
     # The index knows the places in the journal, and is only read where times are equal.
-    index = await ctx.folds.current(space) if len(begun) < len(heads) else None
+    index = await ctx.folds.current(space) if len(start_times) < len(heads) else None
 
     def beginning(head: transcript.Conversation) -> tuple[int, int, str, str]:
         turn = DocumentRef(transcript.TURNS, transcript.turn_id(record.conversation_tag(head.key), 1))
@@ -252,9 +252,9 @@ async def work_off(
         before = report.turns
         # New turns that come meanwhile are left to the next run.
         while report.turns - before < waiting.turns:
-            done = await maintain(request.model_copy(update={"scope": scope}))
-            report = _add_backlog(report, done)
-            if not done.turns or not done.has_more or report.stopped:
+            step = await maintain(request.model_copy(update={"scope": scope}))
+            report = _add_backlog(report, step)
+            if not step.turns or not step.has_more or report.stopped:
                 break
             progress(report.turns, backlog.turns)
         report = report.model_copy(update={"conversations": report.conversations + 1})
@@ -273,28 +273,28 @@ async def _model_cost(
     # Pages overlap by one: a turn is judged with the one that follows it, and `calls` is an upper bound.
     for start in range(0, len(numbers), limits.SCAN_MAX - 1):
         page = numbers[start : start + limits.SCAN_MAX]
-        turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
+        turns = [stored_turn.turn for stored_turn in await read_turns(ctx, scope, record, page)]
         for turn, following in zip(turns, [*turns[1:], None], strict=True):
             if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.ReadingGate.OPEN:
-                prompt = extraction_prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+                prompt = extraction_prompt(turn, before=(), facts=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
                 tokens += estimate_tokens(prompt.instruction) + estimate_tokens(prompt.data)
             tokens += sum(estimate_tokens(message.text) for message in turn.messages) * CALLS_A_ROUND
     return calls, tokens
 
 
-def _add_backlog(report: BacklogReport, done: MemoryMaintenanceReport) -> BacklogReport:
+def _add_backlog(report: BacklogReport, step: MemoryMaintenanceReport) -> BacklogReport:
     decisions = dict(report.decisions)
-    for decision in done.decisions:
+    for decision in step.decisions:
         decisions[decision.outcome.value] = decisions.get(decision.outcome.value, 0) + 1
-    ended = (outcome.reason for outcome in done.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED})
+    ended = (outcome.reason for outcome in step.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED})
     return report.model_copy(
         update={
-            "turns": report.turns + done.turns,
+            "turns": report.turns + step.turns,
             "decisions": decisions,
-            "stopped": done.refused.value if done.refused is not None else next(filter(None, ended), ""),
-            "changed": report.changed or done.changed,
-            "spent": report.spent.plus(done.spent),
+            "stopped": step.refused.value if step.refused is not None else next(filter(None, ended), ""),
+            "changed": report.changed or step.changed,
+            "spent": report.spent.plus(step.spent),
         }
     )
 
@@ -304,14 +304,14 @@ async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectio
     report = await ops.inspection.inspect_space(ctx, request)
     if similarity.is_blank(request.query):
         return report
-    asked = MemoryProjectionRequest(
+    projection_request = MemoryProjectionRequest(
         scope=request.scope,
         query=request.query,
         max_chars=request.max_chars,
         pressure=request.pressure,
         mode_input=request.mode_input,
     )
-    return report.model_copy(update={"projection": await ops.projection.build_projection(ctx, asked)})
+    return report.model_copy(update={"projection": await ops.projection.build_projection(ctx, projection_request)})
 
 
 LEFT_TO_MAINTAIN = "left_to_maintain"
@@ -400,17 +400,17 @@ async def _maintain_turn(
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
-    known = await enqueue_turns(ctx, scope, (committed.sequence,)) if needs_model else None
-    if known is not None and ctx.models.language is not None:
+    queued_job = await enqueue_turns(ctx, scope, (committed.sequence,)) if needs_model else None
+    if queued_job is not None and ctx.models.language is not None:
         await _take_up(work)
     reused = await note_reuse(work) if committed.changed else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
     extracted = extracted or await extract_facts(work)
     own = {MaintenancePass.SKILL_REUSE: reused}
     if not needs_model:
         own[MaintenancePass.EXTRACTION] = extracted
-    rest = _not_run_here(needs_model=needs_model, is_queued=known is not None)
+    rest = _not_run_here(needs_model=needs_model, is_queued=queued_job is not None)
     outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in MaintenancePass)
-    return outcomes, tuple(work.decisions), known.id if known is not None else None
+    return outcomes, tuple(work.decisions), queued_job.id if queued_job is not None else None
 
 
 def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turns: Sequence[Turn]) -> bool:
@@ -430,8 +430,8 @@ def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, 
 
 async def _take_up(work: PassWork) -> None:
     """Queue the oldest turns of the conversation that wait for a model, now that there is one."""
-    seen = await read_maintained(work.ctx, work.scope, work.record)
-    waiting = tuple(islice(seen.waiting(), limits.MAINTAIN_TURNS))
+    progress = await read_maintained(work.ctx, work.scope, work.record)
+    waiting = tuple(islice(progress.waiting(), limits.MAINTAIN_TURNS))
     if waiting:
         await enqueue_turns(work.ctx, work.scope, waiting)
 

@@ -51,22 +51,25 @@ async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> Pr
     scope = ctx.scope_of(request)
     report = ProfileReport(space=scope.space, person=request.person)
     facts = await _standing_facts(ctx, scope, request)
-    shown = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
+    visible_facts = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
     is_named = not similarity.is_blank(similarity.normalise_text(request.person))
-    names = names_of(request.person, shown) if is_named else ()
-    chosen = [_ChosenFact(fact, found) for fact in shown if (found := profile_bearing(fact, names)) is not None]
-    chosen.sort(key=lambda each: fact_rank(each.fact, each.bearing))
+    names = names_of(request.person, visible_facts) if is_named else ()
+    profile_facts = [
+        _ChosenFact(fact, bearing) for fact in visible_facts if (bearing := profile_bearing(fact, names)) is not None
+    ]
+    profile_facts.sort(key=lambda each: fact_rank(each.fact, each.bearing))
     now = ctx.clock.now()
     groups = groups_of(
-        (each.fact.kind, _profile_line(each, fact_freshness(each.fact, now).hint)) for each in chosen[: request.limit]
+        (each.fact.kind, _profile_line(each, fact_freshness(each.fact, now).hint))
+        for each in profile_facts[: request.limit]
     )
     report = report.model_copy(
         update={
             "names": names,
             "groups": groups,
             "text": list_facts(groups),
-            "withheld": sum(profile_bearing(fact, names) is not None for fact in facts) - len(chosen),
-            "left_out": max(0, len(chosen) - request.limit),
+            "withheld": sum(profile_bearing(fact, names) is not None for fact in facts) - len(profile_facts),
+            "left_out": max(0, len(profile_facts) - request.limit),
         }
     )
     return report if request.wording is ProfileWording.RULES else await _written_profile(ctx, scope, report)
@@ -78,12 +81,12 @@ async def _standing_facts(ctx: OperationContext, scope: Scope, request: ProfileR
     key = conversation.key if conversation.is_trusted else None
     filters = RecallFilters(as_of=request.as_of, known_at=request.known_at)
     now, after = ctx.clock.now(), ""
-    found: list[Fact] = []
+    matches: list[Fact] = []
     while page := await ctx.store.scan(scope.space, FACTS, after=after, limit=limits.SCAN_MAX):
         after = page[-1].ref.key
         facts = (Fact.from_bytes(document.body) for document in page)
-        found += [fact for fact in facts if fact.counts_in(key) and fact_passes(fact, filters, now)]
-    return found
+        matches += [fact for fact in facts if fact.counts_in(key) and fact_passes(fact, filters, now)]
+    return matches
 
 
 async def _written_profile(ctx: OperationContext, scope: Scope, report: ProfileReport) -> ProfileReport:
@@ -103,21 +106,21 @@ async def _written_profile(ctx: OperationContext, scope: Scope, report: ProfileR
         return report.model_copy(update={"not_written": BUDGET_REACHED})
     except ModelError as error:
         return report.model_copy(update={"not_written": error.key})
-    found = check_profile(answer, lines, " ".join(report.names))
-    report = report.model_copy(update={"sentences_dropped": found.dropped})
-    if not found.sentences:
+    check = check_profile(answer, lines, " ".join(report.names))
+    report = report.model_copy(update={"sentences_dropped": check.dropped})
+    if not check.sentences:
         return report.model_copy(update={"not_written": NOTHING_BORNE})
-    told = " ".join(sentence.text for sentence in found.sentences)
-    return report.model_copy(update={"wording": ProfileWording.MODEL, "sentences": found.sentences, "text": told})
+    text = " ".join(sentence.text for sentence in check.sentences)
+    return report.model_copy(update={"wording": ProfileWording.MODEL, "sentences": check.sentences, "text": text})
 
 
-def _profile_line(chosen: _ChosenFact, hint: FreshnessHint) -> ProfileLine:
-    fact = chosen.fact
+def _profile_line(profile_fact: _ChosenFact, hint: FreshnessHint) -> ProfileLine:
+    fact = profile_fact.fact
     return ProfileLine(
         id=fact.id,
         topic=fact.topic,
         content=fact.content,
-        bearing=chosen.bearing,
+        bearing=profile_fact.bearing,
         confidence=fact.confidence,
         trust=fact.trust,
         privacy=fact.privacy,

@@ -145,10 +145,10 @@ class _FileContents:
 
     def count(self, messages: Iterable[SaidMessage]) -> None:
         """Count `messages` in."""
-        for said in messages:
+        for message in messages:
             self.messages += 1
-            self.conversations.add(said.conversation)
-            at = said.turn.messages[0].at
+            self.conversations.add(message.conversation)
+            at = message.turn.messages[0].at
             if at is not None:
                 self.first_at = at if self.first_at is None else min(self.first_at, at)
                 self.last_at = at if self.last_at is None else max(self.last_at, at)
@@ -248,32 +248,34 @@ class _ImportRun:
 
     def read_through(self) -> None:
         """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
-        seen, has_messages = self.seen, False
-        seen.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
+        contents, has_messages = self.seen, False
+        contents.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
         for transcript in self.source.found:
             has_messages |= sum(1 for _ in self._messages(transcript)) > 0
-            seen.left_out.update(transcript.left_out)
-            seen.skipped += transcript.skipped_count
+            contents.left_out.update(transcript.left_out)
+            contents.skipped += transcript.skipped_count
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
         if not has_messages:
             for transcript in self.source.found:
                 for record in transcript.skipped:
                     raise transcript.unreadable(record)
-            raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(seen.left_out)))
+            raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[SaidMessage]:
         """Yield what was said in a transcript, with how far the whole source has been read."""
         home = _home_conversation(self.scope, transcript)
-        for said in transcript.messages(home, include=self.include, strict=self.strict):
-            title = said.title or (_file_stem(transcript.name) if said.conversation == home else None)
-            yield replace(said, title=title, done_bytes=self.read_bytes + said.done_bytes)
+        for message in transcript.messages(home, include=self.include, strict=self.strict):
+            title = message.title or (_file_stem(transcript.name) if message.conversation == home else None)
+            yield replace(message, title=title, done_bytes=self.read_bytes + message.done_bytes)
 
     async def compare_home(self, transcript: FoundTranscript) -> None:
         """Search for the stored conversation that a transcript goes on with, which names none."""
         home = _home_conversation(self.scope, transcript)
-        found = (said for said in self._messages(transcript) if said.conversation == home and not said.has_own_id)
-        sample = await asyncio.to_thread(sample_messages, found)
+        home_messages = (
+            message for message in self._messages(transcript) if message.conversation == home and not message.has_own_id
+        )
+        sample = await asyncio.to_thread(sample_messages, home_messages)
         if not sample:
             return
         reading, is_swapped = transcript.dates, False
@@ -328,19 +330,19 @@ class _ImportRun:
             comparison = file.comparison(repeat for _, repeat in prepared)
             request = self._request(batch, [draft for draft, _ in prepared], file, comparison)
             report = await self.memory.write(request)
-            wanted = bytes(
-                self._is_wanted(transcript, said, decision)
-                for said, decision in zip(batch.turns, report.decisions, strict=True)
+            selection = bytes(
+                self._is_wanted(transcript, message, decision)
+                for message, decision in zip(batch.turns, report.decisions, strict=True)
             )
             if report.compared is not None:
                 file.note(report.compared)
-            if any(wanted):
+            if any(selection):
                 self._note_claims(batch.conversation.conversation, report)
             earlier_ids = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
-            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after, earlier_ids))
+            plans.append(_BatchPlan(selection, file.offsets_ms[0], file.after, earlier_ids))
         return plans
 
-    def _is_wanted(self, transcript: FoundTranscript, said: SaidMessage, decision: WriteDecision) -> bool:
+    def _is_wanted(self, transcript: FoundTranscript, message: SaidMessage, decision: WriteDecision) -> bool:
         """Return whether a turn is to be written, and count it if it is not."""
         match decision.outcome:
             case WriteOutcome.DUPLICATE:
@@ -349,19 +351,21 @@ class _ImportRun:
                 self.erased += 1
             case WriteOutcome.SKIPPED if decision.reason == OWNERS_VERSION:
                 self.unchanged += 1
-                self._note(ImportNoteKind.UNCHANGED, transcript, said.place, decision.reason)
+                self._note(ImportNoteKind.UNCHANGED, transcript, message.place, decision.reason)
             case WriteOutcome.UPDATED:
                 if self.strict:
-                    raise TurnConflict(turn=said.turn.host_id or "")
-                self._note(ImportNoteKind.UPDATED, transcript, said.place, decision.reason)
+                    raise TurnConflict(turn=message.turn.host_id or "")
+                self._note(ImportNoteKind.UPDATED, transcript, message.place, decision.reason)
                 return True
             case _:
                 return True
         return False
 
     def _note_claims(self, conversation: str, report: MemoryWriteReport) -> None:
-        named = (claim.model_copy(update={"field": f"{conversation}: {claim.field}"}) for claim in report.future_claims)
-        self.future_claims = (*self.future_claims, *named)[: limits.FUTURE_CLAIMS]
+        claims = (
+            claim.model_copy(update={"field": f"{conversation}: {claim.field}"}) for claim in report.future_claims
+        )
+        self.future_claims = (*self.future_claims, *claims)[: limits.FUTURE_CLAIMS]
 
     def _note(self, kind: ImportNoteKind, transcript: FoundTranscript, place: str, problem: str) -> None:
         if len(self.notes) < limits.IMPORT_SKIPPED:
@@ -414,33 +418,33 @@ class _ImportRun:
 
     def report(self, *, dry_run: bool) -> TranscriptImportReport:
         """Return what came of the import."""
-        seen = self.seen
-        found, left_out = self.source.found, _ordered_counts(seen.left_out)
+        contents = self.seen
+        transcripts, left_out = self.source.found, _ordered_counts(contents.left_out)
         stored, updated = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
         return TranscriptImportReport(
             space=self.scope.space,
             file=self.source.name,
-            formats=tuple(dict.fromkeys(transcript.format for transcript in found)),
-            files=len(found),
-            conversations=len(seen.conversations),
-            messages=seen.messages,
+            formats=tuple(dict.fromkeys(transcript.format for transcript in transcripts)),
+            files=len(transcripts),
+            conversations=len(contents.conversations),
+            messages=contents.messages,
             stored=stored,
             duplicates=self.outcomes[WriteOutcome.DUPLICATE],
             updated=updated,
             unchanged=self.unchanged,
             erased=self.erased,
-            skipped=seen.skipped,
+            skipped=contents.skipped,
             left_out=left_out,
             deleted=left_out.get(OmissionReason.DELETED, 0),
             notes=tuple(self.notes),
             dates=tuple(
                 FileDates(file=transcript.name, **dict(transcript.dates))
-                for transcript in found
+                for transcript in transcripts
                 if transcript.dates is not None
             ),
             resumed=tuple(self.resumed),
-            first_at=seen.first_at,
-            last_at=seen.last_at,
+            first_at=contents.first_at,
+            last_at=contents.last_at,
             future_claims=self.future_claims,
             changed=stored + updated > 0,
             dry_run=dry_run,
@@ -453,8 +457,8 @@ def _ordered_counts(left_out: Counter[OmissionReason]) -> dict[OmissionReason, i
 
 
 def _nothing_found(left_out: dict[OmissionReason, int]) -> str:
-    told = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
-    return f"contains no messages to store; skipped: {told}" if told else "contains no messages"
+    omissions = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
+    return f"contains no messages to store; skipped: {omissions}" if omissions else "contains no messages"
 
 
 def _home_conversation(scope: Scope, transcript: FoundTranscript) -> ConversationKey:
@@ -474,15 +478,15 @@ def _message_batches(messages: Iterator[SaidMessage]) -> Iterator[_TurnBatch]:
     """Yield the messages in batches of one conversation each, and all that wait when too much does."""
     waiting: dict[ConversationKey, list[SaidMessage]] = {}
     chars: Counter[ConversationKey] = Counter()
-    for said in messages:
-        key = said.conversation
-        waiting.setdefault(key, []).append(said)
-        chars[key] += len(said.turn.messages[0].text)
+    for message in messages:
+        key = message.conversation
+        waiting.setdefault(key, []).append(message)
+        chars[key] += len(message.turn.messages[0].text)
         if sum(map(len, waiting.values())) >= HELD_TURNS or chars.total() >= HELD_CHARS:
-            due = tuple(waiting)
+            ready_keys = tuple(waiting)
         else:
-            due = (key,) if len(waiting[key]) >= BATCH_TURNS or chars[key] >= BATCH_CHARS else ()
-        for full in due:
+            ready_keys = (key,) if len(waiting[key]) >= BATCH_TURNS or chars[key] >= BATCH_CHARS else ()
+        for full in ready_keys:
             chars.pop(full)
             yield _TurnBatch(full, tuple(waiting.pop(full)))
     for key, turns in waiting.items():

@@ -59,21 +59,21 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
     """
     scope = ctx.scope_of(request)
     only = JobId(request.id) if request.id is not None else None
-    done: list[KnownJob] = []
-    while len(done) < request.limit and (only is None or not done):
-        known = await run_next(ctx, scope.space, only=only)
-        if known is None:
+    jobs: list[KnownJob] = []
+    while len(jobs) < request.limit and (only is None or not jobs):
+        job = await run_next(ctx, scope.space, only=only)
+        if job is None:
             break
-        done.append(known)
+        jobs.append(job)
     queue = await read_queue(ctx, scope.space)
     spent = NOTHING
-    for known in done:
-        spent = spent.plus(known.job.spent)
+    for job in jobs:
+        spent = spent.plus(job.job.spent)
     return JobRunReport(
         space=scope.space,
-        jobs=tuple(job_view(known) for known in done),
+        jobs=tuple(job_view(job) for job in jobs),
         waiting=len(queue.active),
-        changed=bool(done),
+        changed=bool(jobs),
         spent=spent,
     )
 
@@ -98,29 +98,29 @@ async def _run_next(
     await _give_back(ctx, space)
     # A new name for each taking: what an earlier taking still does here loses its lease too.
     holder = ctx.ids.new()
-    known = await claim_job(ctx, space, holder, only=only, kinds=kinds)
-    if known is None:
+    claimed_job = await claim_job(ctx, space, holder, only=only, kinds=kinds)
+    if claimed_job is None:
         return None
-    held = _HeldJob(space, known.id, holder)
-    if not maintenance.is_held(known.job, holder):
-        return known  # given up: it was taken too often and never ended
+    lease = _HeldJob(space, claimed_job.id, holder)
+    if not maintenance.is_held(claimed_job.job, holder):
+        return claimed_job  # given up: it was taken too often and never ended
     try:
-        ending = await _perform_job(ctx, held, known.job)
+        ending = await _perform_job(ctx, lease, claimed_job.job)
     except LeaseLost:
-        (known,) = await read_jobs(ctx, space, (known.id,)) or (known,)
-        return known
+        (claimed_job,) = await read_jobs(ctx, space, (claimed_job.id,)) or (claimed_job,)
+        return claimed_job
     except (SpaceLocked, SpaceIncomplete):
-        ctx.interrupted[space, known.id] = holder
+        ctx.interrupted[space, claimed_job.id] = holder
         raise
     except asyncio.CancelledError:
         # The runtime closes: give the job back, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
-            await asyncio.shield(_end_job(ctx, held, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
+            await asyncio.shield(_end_job(ctx, lease, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
         raise
     try:
-        return await _end_job(ctx, held, ending)
+        return await _end_job(ctx, lease, ending)
     except (SpaceLocked, SpaceIncomplete):
-        ctx.interrupted[space, known.id] = holder
+        ctx.interrupted[space, claimed_job.id] = holder
         raise
 
 
@@ -128,21 +128,21 @@ async def _give_back(ctx: OperationContext, space: SpaceId) -> None:
     """Give the jobs back that a lock of `space` broke off, so that they are tried again as if they had not begun."""
     for (where, id_), holder in tuple(ctx.interrupted.items()):
         if where == space:
-            held = _HeldJob(space, JobId(id_), holder)
+            lease = _HeldJob(space, JobId(id_), holder)
             with suppress(NotFound):
-                await _end_job(ctx, held, lambda job: maintenance.retry_job(job, at=ctx.clock.now()))
+                await _end_job(ctx, lease, lambda job: maintenance.retry_job(job, at=ctx.clock.now()))
             ctx.interrupted.pop((where, id_), None)
 
 
 _Ending = Callable[[Job], Job]
 
 
-async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Ending:
+async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _Ending:
     """Do what is left of the job, and return how it ended. Raises LeaseLost, StoreError."""
     try:
         if job.kind == MAINTENANCE:
-            return await _maintain_held(ctx, held, job)
-        await ctx.runners[job.kind](job.scope(held.space), job.payload, partial(_keep_lease, ctx, held))
+            return await _maintain_held(ctx, lease, job)
+        await ctx.runners[job.kind](job.scope(lease.space), job.payload, partial(_keep_lease, ctx, lease))
     except JobBlocked as blocked:
         until, reason = blocked.until, blocked.reason
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=reason)
@@ -158,31 +158,31 @@ async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Endi
     return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
 
 
-async def _keep_lease(ctx: OperationContext, held: _HeldJob) -> None:
+async def _keep_lease(ctx: OperationContext, lease: _HeldJob) -> None:
     """Count the lease from now on."""
-    await _change_job(ctx, held, lambda job: maintenance.renew_job(job, at=ctx.clock.now()))
+    await _change_job(ctx, lease, lambda job: maintenance.renew_job(job, at=ctx.clock.now()))
 
 
-async def _maintain_held(ctx: OperationContext, held: _HeldJob, job: Job) -> _Ending:
+async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _Ending:
     """Do the passes that are left."""
     language = ctx.models.language
     now = ctx.clock.now()
     if language is None:
         until = Instant(now + limits.JOB_WAIT_MAX_MS)
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
-    record = await ctx.spaces.find(held.space)
+    record = await ctx.spaces.find(lease.space)
     if record is None:
         raise LeaseLost  # the space was erased, and the job with it
-    scope = job.scope(held.space)
+    scope = job.scope(lease.space)
     work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=await read_turns(ctx, scope, record, job.turns),
         extraction=ExtractionMethod.AUTO,
-        asker=ModelAsker(ctx, held.space, language),
+        asker=ModelAsker(ctx, lease.space, language),
         leaves_refused=True,
-        beat=partial(_keep_lease, ctx, held),
+        beat=partial(_keep_lease, ctx, lease),
     )
     failure = ""
     try:
@@ -194,11 +194,11 @@ async def _maintain_held(ctx: OperationContext, held: _HeldJob, job: Job) -> _En
                 # Also of a pass that fails: its calls are to be paid for.
                 outcome = await PASSES[of](work)
             finally:
-                await _keep_cost(ctx, held, work.spent.minus(before))
+                await _keep_cost(ctx, lease, work.spent.minus(before))
             if outcome.status is PassStatus.FAILED:
                 failure = outcome.reason
             else:
-                await _change_job(ctx, held, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
+                await _change_job(ctx, lease, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
     except BudgetReached:
         until = maintenance.next_day(ctx.clock.now())
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
@@ -213,31 +213,31 @@ def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _En
     return lambda job: maintenance.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
 
 
-async def _keep_cost(ctx: OperationContext, held: _HeldJob, spent: ModelUsage) -> None:
+async def _keep_cost(ctx: OperationContext, lease: _HeldJob, spent: ModelUsage) -> None:
     if spent != NOTHING:
         with suppress(LeaseLost):
-            await _change_job(ctx, held, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
+            await _change_job(ctx, lease, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
 
 
-async def _change_job(ctx: OperationContext, held: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:
+async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:
     """Change the job while it is held. Raises LeaseLost."""
     is_held = True
 
     def step(job: Job) -> Job | None:
         nonlocal is_held
-        is_held = maintenance.is_held(job, held.holder)
+        is_held = maintenance.is_held(job, lease.holder)
         return change(job) if is_held else None
 
-    known = await move_job(ctx, held.space, held.id, step)
+    changed_job = await move_job(ctx, lease.space, lease.id, step)
     if not is_held:
         raise LeaseLost
-    return known
+    return changed_job
 
 
-async def _end_job(ctx: OperationContext, held: _HeldJob, ending: _Ending) -> KnownJob:
+async def _end_job(ctx: OperationContext, lease: _HeldJob, ending: _Ending) -> KnownJob:
     """Store how the job ended, unless another worker has it by now."""
     return await move_job(
-        ctx, held.space, held.id, lambda job: ending(job) if maintenance.is_held(job, held.holder) else None
+        ctx, lease.space, lease.id, lambda job: ending(job) if maintenance.is_held(job, lease.holder) else None
     )
 
 

@@ -128,12 +128,12 @@ def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
 def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
     """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
     joined: list[Json] = []
-    left = limits.TRANSCRIPT_JSON_BYTES
+    remaining_bytes = limits.TRANSCRIPT_JSON_BYTES
     for part in parts:
         file, size = part.open()
         with file:
-            left -= size
-            if left < 0:
+            remaining_bytes -= size
+            if remaining_bytes < 0:
                 raise _too_large(name)
             whole = _whole_document(file, name=name, size=size)
         try:
@@ -297,12 +297,12 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
         source.other_files = len(files) - len(exported)
         return
     earlier: Counter[str] = Counter()
-    left = limits.ZIP_UNPACKED_BYTES
+    remaining_bytes = limits.ZIP_UNPACKED_BYTES
     for member in _transcript_members(files):
         file, member_size = member.open()
         stack.enter_context(file)
-        left -= member_size if isinstance(holder, ZipFile) else 0
-        if left < 0:
+        remaining_bytes -= member_size if isinstance(holder, ZipFile) else 0
+        if remaining_bytes < 0:
             problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
             raise UnreadableFile(name=name, problem=problem)
         # Further files of one name have conversations of their own.

@@ -107,17 +107,17 @@ def _chatgpt_message(value: Json, _key: ConversationKey, before: Instant | None)
 def _message_path(conversation: dict[str, Json]) -> list[Json]:
     """Return the messages from the root, or what is left of the path to it, to the current node."""
     nodes = message_shape.object_members(conversation.get("mapping"), what="mapping")
-    found: list[Json] = []
-    seen: set[str] = set()
+    messages: list[Json] = []
+    node_ids: set[str] = set()
     at = conversation.get("current_node")
     at = at if isinstance(at, str) and at in nodes else _newest_leaf(nodes)
     while isinstance(at, str) and at in nodes:
-        if at in seen:
+        if at in node_ids:
             raise InvalidInput(field="mapping", problem="is not a tree")
-        seen.add(at)
-        found.append(_node_message(nodes[at]))
+        node_ids.add(at)
+        messages.append(_node_message(nodes[at]))
         at = _node_parent(nodes[at])
-    return [message for message in reversed(found) if message]
+    return [message for message in reversed(messages) if message]
 
 
 def _node_parent(node: Json) -> Json:
@@ -140,8 +140,8 @@ def _newest_leaf(nodes: dict[str, Json]) -> str | None:
 
 def _made_at(node: Json) -> int:
     message = _node_message(node)
-    made = message.get("create_time") if isinstance(message, dict) else None
-    return round(made * 1000) if isinstance(made, int | float) and math.isfinite(made) else 0
+    timestamp = message.get("create_time") if isinstance(message, dict) else None
+    return round(timestamp * 1000) if isinstance(timestamp, int | float) and math.isfinite(timestamp) else 0
 
 
 def _chatgpt_role(message: dict[str, Json]) -> EvidenceRole | None:
@@ -429,29 +429,31 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
 def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /, *, size: int) -> Iterator[ReadItem]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
     file.seek(0)
-    done = number = 0
-    while done < size and (line := file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - done))):
+    offset = number = 0
+    while offset < size and (line := file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - offset))):
         number += 1
-        done += len(line)
+        offset += len(line)
         place = f"line {number}"
         if len(line) > limits.IMPORT_LINE_BYTES:
-            while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - done))):
-                done += len(line)
+            while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - offset))):
+                offset += len(line)
             yield SkippedRecord(place, f"is longer than {limits.IMPORT_LINE_BYTES} bytes", line=number)
         elif message_shape.strip_mark(line).strip():
             try:
-                read = _line_message(line, home, done, place)
+                read = _line_message(line, home, offset, place)
             except (InvalidInput, LimitExceeded) as error:
                 read = SkippedRecord(place, error.message, line=number)
             yield read
 
 
-def _line_message(line: bytes, home: ConversationKey, done: int, place: str) -> SaidMessage | LeftOut:
+def _line_message(line: bytes, home: ConversationKey, offset: int, place: str) -> SaidMessage | LeftOut:
     message = message_shape.object_members(message_shape.foreign_json(line), what="line")
-    named = message_shape.optional_name(message.get("conversation"), what="conversation")
+    conversation_name = message_shape.optional_name(message.get("conversation"), what="conversation")
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
     draft = message_shape.spoken_turn(message)
     if draft is None:
         return LeftOut(OmissionReason.NO_WORDS)
-    return SaidMessage(ConversationKey(home.channel, named or home.conversation), draft, None, done, place)
+    return SaidMessage(
+        ConversationKey(home.channel, conversation_name or home.conversation), draft, None, offset, place
+    )

@@ -170,10 +170,10 @@ def optional_title(value: Json, /) -> str | None:
 
 def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
     """Return the role that `value` names, in the words of any of the formats."""
-    found = ROLE_WORDS.get(value) if isinstance(value, str) else None
-    if found is None:
+    role = ROLE_WORDS.get(value) if isinstance(value, str) else None
+    if role is None:
         raise InvalidInput(field=what, problem=f"must be one of {', '.join(ROLE_WORDS)}")
-    return found
+    return role
 
 
 def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:

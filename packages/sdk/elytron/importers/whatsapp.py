@@ -126,10 +126,10 @@ def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, 
 
 
 def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) -> TurnDraft | LeftOut:
-    said = _SPEAKER.match(entry.text)
-    if said is None or entry.text.startswith(_MARK) or said["name"] in notices:
+    match = _SPEAKER.match(entry.text)
+    if match is None or entry.text.startswith(_MARK) or match["name"] in notices:
         return LeftOut(OmissionReason.SERVICE)
-    words = said["words"].strip(" \n")
+    words = match["words"].strip(" \n")
     if _plain_word(words) in _notice_forms("deleted"):
         return LeftOut(OmissionReason.DELETED)
     if (captioned := _CAPTIONED.fullmatch(words)) is not None:
@@ -144,7 +144,7 @@ def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) 
     at = entry.moment(order)
     if at is None:
         raise InvalidInput(field="date", problem=f"is not a valid date in the order {order.value}")
-    speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
+    speaker = message_shape.optional_title(match["name"].strip(f"{MARKS}~ \u202f\xa0"))
     return message_shape.message_turn(words, speaker=speaker, at=at)
 
 
@@ -159,8 +159,8 @@ def _notice_names(text: str) -> frozenset[str]:
     """Return what stands before a colon and is no name: notices of the program in which a quoted subject has one."""
     names: Counter[str] = Counter()
     for entry in chat_entries(text):
-        if (said := _SPEAKER.match(entry.text)) is not None and len(names) < _NAMES:
-            names[said["name"]] += 1
+        if (match := _SPEAKER.match(entry.text)) is not None and len(names) < _NAMES:
+            names[match["name"]] += 1
     return frozenset(
         name for name, count in names.items() if _has_open_quote(name) or (count == 1 and _is_sentence_of(name, names))
     )
@@ -332,10 +332,10 @@ def _full_hour(hour: int, period: int | None) -> int:
 
 
 def _date_of(parts: tuple[str, str, str], order: DateOrder) -> date | None:
-    found = dict(zip(order.value, parts, strict=True))
-    if len(found["y"]) not in {2, 4} or len(found["m"]) > 2 or len(found["d"]) > 2:
+    fields = dict(zip(order.value, parts, strict=True))
+    if len(fields["y"]) not in {2, 4} or len(fields["m"]) > 2 or len(fields["d"]) > 2:
         return None
-    year, month, day = (int(found[part]) for part in "ymd")
+    year, month, day = (int(fields[part]) for part in "ymd")
     if year < 100:
         # In two digits the year 2562 of the Buddhist calendar is 62, which is no year of a chat.
         year = 2000 + year if 2000 + year <= LAST_YEAR else 2500 + year

@@ -122,12 +122,12 @@ async def _owner_of(store: Store, space: SpaceId) -> tuple[str, Instant]:
 
 def _next_pieces(pieces: Iterator[bytes]) -> bytes:
     """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
-    found: list[bytes] = []
+    batch: list[bytes] = []
     for piece in pieces:
-        found.append(piece)
-        if sum(map(len, found)) >= 4 * limits.BLOB_CHUNK_BYTES:
+        batch.append(piece)
+        if sum(map(len, batch)) >= 4 * limits.BLOB_CHUNK_BYTES:
             break
-    return b"".join(found)
+    return b"".join(batch)
 
 
 WORTH_STORING = 64
@@ -172,15 +172,15 @@ class CatchingUp:
         self._progress = progress
         self._end = 0
 
-    async def at(self, done: int, seen: int, /, *, is_all: bool) -> None:
-        """Say that the index holds `done` entries, and that the journal has `seen`, or more unless that `is_all`."""
+    async def at(self, count: int, total: int, /, *, is_all: bool) -> None:
+        """Say that the index holds `count` entries, and that the journal has `total`, or more unless that `is_all`."""
         if self._progress is None or (is_all and not self._end):
             return
         if is_all:
-            self._end = seen
-        elif seen > self._end:
-            self._end = await end_of(self._store, self._space, seen)
-        self._progress(done, self._end)
+            self._end = total
+        elif total > self._end:
+            self._end = await end_of(self._store, self._space, total)
+        self._progress(count, self._end)
 
 
 async def end_of(store: Store, space: SpaceId, least: int, /) -> int:

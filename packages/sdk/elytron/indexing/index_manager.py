@@ -155,25 +155,25 @@ class SpaceIndexes:
 
     async def current(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` with everything in it that was committed before this call."""
-        held = self._held.get(space)
-        if held is not None and await self._stands(space, held):
-            return held.index
+        cached_index = self._held.get(space)
+        if cached_index is not None and await self._stands(space, cached_index):
+            return cached_index.index
         async with self._lock(space):
-            held = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
-            index = await self._bring_up(space, held)
+            cached_index = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
+            index = await self._bring_up(space, cached_index)
         if len(self._leaving) > LEAVING_AT_ONCE:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         return index
 
-    async def _stands(self, space: SpaceId, held: _HeldIndex) -> bool:
-        """Return whether nothing was committed since `held` was updated; only then is there nothing to wait for."""
-        mark = held.mark
-        if mark is None or not held.is_clean or space in self._fed or self._leaving:
+    async def _stands(self, space: SpaceId, entry: _HeldIndex) -> bool:
+        """Return whether nothing was committed since `entry` was updated; only then is there nothing to wait for."""
+        mark = entry.mark
+        if mark is None or not entry.is_clean or space in self._fed or self._leaving:
             return False
         entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
         # After the wait: another caller may have replaced this index, or be folding into it.
-        is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
-        return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is held.index
+        is_same = self._held.get(space) is entry and entry.mark is mark and not self._is_locked(space)
+        return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is entry.index
 
     def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
         """Take note of what was just committed, so that the fold need not read it from the store again.
@@ -181,9 +181,9 @@ class SpaceIndexes:
         It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
         folded at once, so that little waits.
         """
-        held = self._held.get(space)
+        cached_index = self._held.get(space)
         waiting = self._fed.get(space)
-        newest = waiting.newest if waiting is not None else held.mark if held is not None else None
+        newest = waiting.newest if waiting is not None else cached_index.mark if cached_index is not None else None
         if fed.first != (newest.sequence + 1 if newest is not None else 1):
             self._fed.pop(space, None)
             return
@@ -197,9 +197,9 @@ class SpaceIndexes:
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
-        held = held or _HeldIndex(self._empty())
-        self._drain(space, held)
-        self._keep(space, held)
+        cached_index = cached_index or _HeldIndex(self._empty())
+        self._drain(space, cached_index)
+        self._keep(space, cached_index)
 
     async def rebuild(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` made from its journal alone, without a checkpoint."""
@@ -226,34 +226,34 @@ class SpaceIndexes:
         lock = self._locks.get(space)
         return lock is not None and lock.locked()
 
-    def _drain(self, space: SpaceId, held: _HeldIndex) -> None:
+    def _drain(self, space: SpaceId, cached_index: _HeldIndex) -> None:
         """Fold what was fed and joins on to what is held."""
         waiting = self._fed.pop(space, None)
-        for taken in waiting.take() if waiting is not None else ():
-            if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
-                if taken.chosen is not None:
-                    _compare_chosen(held.index, taken.chosen)
-                embedded = _fitting_vectors(held.index, taken.embedded)
-                changes = label_changes(taken.changes, self._statements)
-                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence, touched=taken.touched)
-                held.mark = taken.mark
+        for run in waiting.take() if waiting is not None else ():
+            if run.first == (cached_index.mark.sequence + 1 if cached_index.mark is not None else 1):
+                if run.chosen is not None:
+                    _compare_chosen(cached_index.index, run.chosen)
+                embedded = _fitting_vectors(cached_index.index, run.embedded)
+                changes = label_changes(run.changes, self._statements)
+                cached_index.index.apply(changes, embedded=embedded, watermark=run.mark.sequence, touched=run.touched)
+                cached_index.mark = run.mark
 
-    def _keep(self, space: SpaceId, held: _HeldIndex) -> None:
-        if self._cache.get(space) is held.index and held.index.watermark == held.kept:
+    def _keep(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+        if self._cache.get(space) is cached_index.index and cached_index.index.watermark == cached_index.kept:
             return
-        self._held[space] = held
-        held.kept = held.index.watermark
-        if held.index.is_sparse:
-            self._start(_compact_index(held.index))
-        if self._storing is CheckpointPolicy.AS_THEY_GROW and held.is_due:
-            held.asked = held.index.watermark
-            self._start(self._store_aside(space, held))
-        for evicted in self._cache.put(space, held.index):
-            left = self._held.pop(evicted)
+        self._held[space] = cached_index
+        cached_index.kept = cached_index.index.watermark
+        if cached_index.index.is_sparse:
+            self._start(_compact_index(cached_index.index))
+        if self._storing is CheckpointPolicy.AS_THEY_GROW and cached_index.is_due:
+            cached_index.asked = cached_index.index.watermark
+            self._start(self._store_aside(space, cached_index))
+        for evicted in self._cache.put(space, cached_index.index):
+            evicted_index = self._held.pop(evicted)
             self.readings.forget(evicted)
-            if checkpoints.is_worth_it(left.grown):
-                self._leaving[evicted] = left
-                self._start(self._store_leaving(evicted, left))
+            if checkpoints.is_worth_it(evicted_index.grown):
+                self._leaving[evicted] = evicted_index
+                self._start(self._store_leaving(evicted, evicted_index))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         # Whoever's call began it: it may concern another space, and returns nothing to the caller.
@@ -262,64 +262,64 @@ class SpaceIndexes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _store_leaving(self, space: SpaceId, held: _HeldIndex) -> None:
+    async def _store_leaving(self, space: SpaceId, cached_index: _HeldIndex) -> None:
         """Store an index that is let go, unless it is used again before."""
         async with self._lock(space):
-            if self._leaving.get(space) is held:
+            if self._leaving.get(space) is cached_index:
                 try:
-                    await self._store_quietly(space, held, _checkpoint_of(held))
+                    await self._store_quietly(space, cached_index, _checkpoint_of(cached_index))
                 finally:
                     self._leaving.pop(space, None)
 
-    async def _store_aside(self, space: SpaceId, held: _HeldIndex) -> None:
+    async def _store_aside(self, space: SpaceId, cached_index: _HeldIndex) -> None:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
             now = asyncio.get_running_loop().time
             began = now()
-            if self._held.get(space) is held and began < self._until:
-                await self._store_quietly(space, held, _checkpoint_of(held))
-                held.rests_until = now() + checkpoints.RESTS * (now() - began)
+            if self._held.get(space) is cached_index and began < self._until:
+                await self._store_quietly(space, cached_index, _checkpoint_of(cached_index))
+                cached_index.rests_until = now() + checkpoints.RESTS * (now() - began)
 
-    def _store_again(self, space: SpaceId, held: _HeldIndex) -> None:
+    def _store_again(self, space: SpaceId, cached_index: _HeldIndex) -> None:
         """Have the checkpoint written again that an erasure removed, in a while and once for many erasures."""
-        held.saved = 0
-        is_small = held.index.units < checkpoints.ASIDE_LEAST
-        if self._storing is not CheckpointPolicy.AS_THEY_GROW or held.due is not None or is_small:
+        cached_index.saved = 0
+        is_small = cached_index.index.units < checkpoints.ASIDE_LEAST
+        if self._storing is not CheckpointPolicy.AS_THEY_GROW or cached_index.due is not None or is_small:
             return
         loop = asyncio.get_running_loop()
 
         def begin() -> None:
-            held.due = None
-            if self._held.get(space) is held:
-                self._start(self._store_aside(space, held))
+            cached_index.due = None
+            if self._held.get(space) is cached_index:
+                self._start(self._store_aside(space, cached_index))
 
-        held.due = loop.call_at(max(held.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
+        cached_index.due = loop.call_at(max(cached_index.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
 
-    async def _store_quietly(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
+    async def _store_quietly(self, space: SpaceId, entry: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
             with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
-                await self._write(space, held, checkpoint)
+                await self._write(space, entry, checkpoint)
 
     async def _fold_in_turns(self, space: SpaceId) -> None:
         """Fold what was fed in steps, without waiting for a recall."""
         with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
-    async def _bring_up(self, space: SpaceId, held: _HeldIndex) -> "SpaceIndex":
+    async def _bring_up(self, space: SpaceId, cached_index: _HeldIndex) -> "SpaceIndex":
         if (waiting := self._fed.get(space)) is not None:
-            await waiting.count(self._analyser, held.index)
-        self._drain(space, held)
-        loaded, held = held, await self._fold(space, held)
-        await _remove_late_checkpoint(self._store, space, loaded, held)
-        if not held.is_clean:
+            await waiting.count(self._analyser, cached_index.index)
+        self._drain(space, cached_index)
+        loaded, cached_index = cached_index, await self._fold(space, cached_index)
+        await _remove_late_checkpoint(self._store, space, loaded, cached_index)
+        if not cached_index.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
-            await _cover_again(self._store, space, held.index)
-            await _purge_index(held.index)
+            await _cover_again(self._store, space, cached_index.index)
+            await _purge_index(cached_index.index)
             self._forget_tokens()
-            held.is_clean = True
-            self._store_again(space, held)
-        self._keep(space, held)
-        return held.index
+            cached_index.is_clean = True
+            self._store_again(space, cached_index)
+        self._keep(space, cached_index)
+        return cached_index.index
 
     async def settle_erasure(self, space: SpaceId, /) -> None:
         """Remove the words of what was just erased from the index of `space`, if it is in memory."""
@@ -336,78 +336,78 @@ class SpaceIndexes:
         """Drop the index of `space`; the next use makes it again."""
         self._forget_tokens(space)
         self._cache.drop(space)
-        if (held := self._held.pop(space, None)) is not None:
-            held.cancel()
+        if (cached_index := self._held.pop(space, None)) is not None:
+            cached_index.cancel()
         self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
     async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
         """Store the held indexes that have grown, see `_most_grown`; return how many were, by what is under way too."""
-        before = {space: held.saved for space, held in self._held.items()}
-        for held in self._held.values():
-            held.cancel()
+        before = {space: entry.saved for space, entry in self._held.items()}
+        for entry in self._held.values():
+            entry.cancel()
         self._until = asyncio.get_running_loop().time() + within_s
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for space, held in _most_grown(self._held, until=self._until):
-            if (checkpoint := _checkpoint_of(held)) is not None:
+        for space, entry in _most_grown(self._held, until=self._until):
+            if (checkpoint := _checkpoint_of(entry)) is not None:
                 with calling_as(SERVER):
-                    await self._write(space, held, checkpoint)
+                    await self._write(space, entry, checkpoint)
         self._until = math.inf
-        return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
+        return sum(entry.saved > before.get(space, entry.saved) for space, entry in self._held.items())
 
-    async def _write(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
+    async def _write(self, space: SpaceId, cached_index: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
         if await checkpoint.write(self._store, space):
-            held.saved = max(held.saved, checkpoint.frozen.watermark)
+            cached_index.saved = max(cached_index.saved, checkpoint.frozen.watermark)
 
     async def _load(self, space: SpaceId) -> _HeldIndex:
         """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
         self.readings.forget(space)
-        found = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
-        if found is None:
+        checkpoint = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
+        if checkpoint is None:
             return _HeldIndex(self._empty())
-        index, mark = found
+        index, mark = checkpoint
         return _HeldIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
 
-    async def _fold(self, space: SpaceId, held: _HeldIndex) -> _HeldIndex:
-        """Return `held` caught up with the journal, or a new one if its space began again."""
+    async def _fold(self, space: SpaceId, cached_index: _HeldIndex) -> _HeldIndex:
+        """Return `cached_index` caught up with the journal, or a new one if its space began again."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
             # The mark is read again: if it is another entry now, the space was erased and began again.
-            after = held.mark.sequence - 1 if held.mark is not None else 0
+            after = cached_index.mark.sequence - 1 if cached_index.mark is not None else 0
             entries = await self._store.journal(space, after=after, limit=PAGE)
             is_all = len(entries) < PAGE
-            if held.mark is not None:
+            if cached_index.mark is not None:
                 # An erasure takes the digest out of the entries of what it erases.
-                if not entries or entries[0] not in {held.mark, replace(held.mark, digest="")}:
+                if not entries or entries[0] not in {cached_index.mark, replace(cached_index.mark, digest="")}:
                     self._forget(space)
                     self._forget_tokens(space)
-                    held = _HeldIndex(self._empty())
+                    cached_index = _HeldIndex(self._empty())
                     continue
                 entries = entries[1:]
                 after += 1
             elif entries:
                 # No document that was erased by now is read from here on.
-                held.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
+                cached_index.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
             await catching_up.at(after, entries[-1].sequence if entries else after, is_all=is_all)
             if not entries:
-                held.clean = after
-                return held
-            unseen = [entry for entry in entries if entry.sequence > held.clean]
+                cached_index.clean = after
+                return cached_index
+            unseen = [entry for entry in entries if entry.sequence > cached_index.clean]
             if any(entry.covers > 1 for entry in unseen):
                 # What was erased in a compacted run is named no more.
                 self._forget_tokens(space)
-                held = _HeldIndex(self._empty())
+                cached_index = _HeldIndex(self._empty())
                 continue
             await _fold_page(
-                self._store, space, held.index, entries, analyser=self._analyser, statements=self._statements
+                self._store, space, cached_index.index, entries, analyser=self._analyser, statements=self._statements
             )
             actions = {entry.action for entry in unseen}
             self.readings.drop(space, [entry.ref for entry in unseen], with_lists=not actions.isdisjoint(_REMOVALS))
             if JournalAction.ERASE in actions:
-                held.index.renew_versions()
-                held.is_clean = False
-            held.mark = entries[-1]
+                cached_index.index.renew_versions()
+                cached_index.is_clean = False
+            cached_index.mark = entries[-1]
             if self.meet_mark is not None and any(map(_may_mark, unseen)):
                 self.meet_mark(space)
 
@@ -446,16 +446,16 @@ async def _fold_page(
     statements: StatementClassifier,
 ) -> None:
     """Fold what a page of the journal names, as it is stored now."""
-    named: dict[DocumentRef, int] = {}
+    sequences: dict[DocumentRef, int] = {}
     for entry in entries:
-        named[entry.ref] = entry.sequence if is_renewed(entry.ref) else named.get(entry.ref, entry.sequence)
-    sources = [ref for ref in named if ref.collection in INDEXED]
-    vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
+        sequences[entry.ref] = entry.sequence if is_renewed(entry.ref) else sequences.get(entry.ref, entry.sequence)
+    sources = [ref for ref in sequences if ref.collection in INDEXED]
+    vectors = dict.fromkeys(ref for ref in sequences if ref.collection == VECTORS)
     # A memory that is shown again brings no vectors with it: they may have been stored long before.
     vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
-    choice = [CHOICE] if CHOICE in named else []
-    edits = [ref for ref in named if ref.collection == EDITS]
-    subjects = [ref for ref in named if ref.collection == SUBJECTS]
+    choice = [CHOICE] if CHOICE in sequences else []
+    edits = [ref for ref in sequences if ref.collection == EDITS]
+    subjects = [ref for ref in sequences if ref.collection == SUBJECTS]
     documents = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
     steps, values = WorkSteps(), dict[DocumentRef, Value]()
     for ref in sources:
@@ -468,7 +468,7 @@ async def _fold_page(
             values[ref] = indexed_value(document)
     changes: list[DocumentChange] = []
     for ref in sources:
-        changes.append(value_change(ref, values.get(ref), named[ref], values))
+        changes.append(value_change(ref, values.get(ref), sequences[ref], values))
         await steps.step()
     changes += [DocumentChange(ref, called=_document_names(documents[ref])) for ref in subjects]
     if edits:
@@ -529,19 +529,21 @@ def _compare_chosen(index: "SpaceIndex", choice: EmbeddingChoice | None, /) -> N
 def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) -> list[EmbeddedDocument]:
     """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
     dimensions: dict[str, int | None] = {}
-    found: list[EmbeddedDocument] = []
+    documents: list[EmbeddedDocument] = []
     for item in embedded:
         sizes = {len(data) for data in item.vectors.values()}
-        known = dimensions.setdefault(item.model, index.dimensions_of(item.model))
-        if known is None and sizes:
-            known = dimensions[item.model] = min(sizes) // 4
-        found.append(item if known is None or sizes <= {4 * known} else EmbeddedDocument(item.ref, item.model, {}))
-    return found
+        dimension = dimensions.setdefault(item.model, index.dimensions_of(item.model))
+        if dimension is None and sizes:
+            dimension = dimensions[item.model] = min(sizes) // 4
+        documents.append(
+            item if dimension is None or sizes <= {4 * dimension} else EmbeddedDocument(item.ref, item.model, {})
+        )
+    return documents
 
 
-async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldIndex, held: _HeldIndex) -> None:
+async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldIndex, cached_index: _HeldIndex) -> None:
     """Remove the checkpoint `loaded` came from if it has erased words: a process died that published it too late."""
-    if loaded.is_loaded and loaded.mark is not None and (held is not loaded or not held.is_clean):
+    if loaded.is_loaded and loaded.mark is not None and (cached_index is not loaded or not cached_index.is_clean):
         with calling_as(SERVER):
             await checkpoints.remove_checkpoint(store, space, loaded.mark.at)
     loaded.is_loaded = False
@@ -557,18 +559,18 @@ def _most_grown(indexes: Mapping[SpaceId, _HeldIndex], /, *, until: float) -> It
         yield item
 
 
-def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:
-    """Return `held` in its current state, to be stored; None if it is empty, or has a word of erased text."""
-    return IndexCheckpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
+def _checkpoint_of(entry: _HeldIndex) -> IndexCheckpoint | None:
+    """Return `entry` in its current state, to be stored; None if it is empty, or has a word of erased text."""
+    return IndexCheckpoint(entry.mark, entry.index.freeze()) if entry.mark is not None and entry.is_clean else None
 
 
 async def _compact_index(index: "SpaceIndex") -> None:
     """Compact `index` in another thread, while it goes on, unless that is under way or needed no more."""
-    begun = index.begin_compacting() if index.is_sparse else None
-    if begun is None:
+    compaction = index.begin_compacting() if index.is_sparse else None
+    if compaction is None:
         return
     try:
-        compacted = await asyncio.to_thread(begun.compacted)
+        compacted = await asyncio.to_thread(compaction.compacted)
     except BaseException:
         index.abandon_compacting()
         raise

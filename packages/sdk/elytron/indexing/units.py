@@ -184,9 +184,9 @@ def _fact_units(ref: DocumentRef, fact: facts.Fact) -> tuple[SearchUnit, ...]:
             _fact_unit(ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=closed_at),
         )
     # Before the end was known it was believed to hold on; since then, to have held until `valid_to`.
-    held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=known_since)
-    ended = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=closed_at)
-    return (held, ended)
+    open_unit = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=known_since)
+    closed_unit = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=closed_at)
+    return (open_unit, closed_unit)
 
 
 def _fact_unit(
@@ -373,10 +373,10 @@ def is_standing(statements: StatementClassifier, text: str, /) -> bool:
 
 
 def _label_traits(labels: frozenset[StatementLabel]) -> TextTrait:
-    found = TextTrait.NOTHING
+    traits = TextTrait.NOTHING
     for label in labels:
-        found |= _TRAITS[label]
-    return found
+        traits |= _TRAITS[label]
+    return traits
 
 
 CHOICE = DocumentRef(EMBEDDING, KEY)
@@ -427,11 +427,11 @@ class ReadTurn:
 
     def sentences(self, part: int, read: Callable[[str], tuple[ScoredSentence, ...]], /) -> tuple[ScoredSentence, ...]:
         """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
-        known = self._sentences.get(part)
-        if known is None:
-            known = read(self.turn.messages[part].text) if self._is_shown(part) else ()
-            self._sentences[part] = known
-        return known
+        sentences = self._sentences.get(part)
+        if sentences is None:
+            sentences = read(self.turn.messages[part].text) if self._is_shown(part) else ()
+            self._sentences[part] = sentences
+        return sentences
 
     def _is_shown(self, part: int) -> bool:
         return self.turn.is_recallable(part, include_private=True)
@@ -460,16 +460,16 @@ class ParseCache:
 
     def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
         """Return the turn that `document` holds."""
-        known = self._known(space, document)
-        if isinstance(known, ReadTurn):
-            return known
+        cached_turn = self._known(space, document)
+        if isinstance(cached_turn, ReadTurn):
+            return cached_turn
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
     def fact(self, space: SpaceId, document: Document, /) -> PreparedFact:
         """Return the fact that `document` holds, with what it says."""
-        known = self._known(space, document)
-        if isinstance(known, PreparedFact):
-            return known
+        cached_fact = self._known(space, document)
+        if isinstance(cached_fact, PreparedFact):
+            return cached_fact
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
     async def listed(
@@ -510,8 +510,8 @@ class ParseCache:
 
     def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         shelf = self._shelves.get(space)
-        known = shelf.get(document.ref) if shelf is not None else None
-        return known[1] if known is not None and known[0] == document.body else None
+        entry = shelf.get(document.ref) if shelf is not None else None
+        return entry[1] if entry is not None and entry[0] == document.body else None
 
     def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
         # Long texts are rare, and a few would fill the memory of thousands of short ones.

@@ -37,10 +37,10 @@ class FedCommit:
     touched: frozenset[str]
 
 
-def fed_commit(entries: Sequence[JournalEntry], written: Mapping[DocumentRef, Value], /) -> FedCommit:
+def fed_commit(entries: Sequence[JournalEntry], documents: Mapping[DocumentRef, Value], /) -> FedCommit:
     """Return a commit by its journal entries, with those of its documents that are for the index."""
     touched = frozenset(entry.ref.collection for entry in entries)
-    return FedCommit(entries[0].sequence, entries[-1], written, touched)
+    return FedCommit(entries[0].sequence, entries[-1], documents, touched)
 
 
 @dataclass(slots=True)

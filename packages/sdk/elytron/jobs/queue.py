@@ -140,31 +140,31 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
     The same turns name the same job, in any state. Turns join a job of their conversation that no worker has taken
     yet, so that a busy conversation is one job and not a hundred.
     """
-    asked = tuple(sorted(set(turns)))
+    turn_numbers = tuple(sorted(set(turns)))
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         book = await _read_queue(ctx, scope.space, record)
         key = scope.conversation_key
-        job_id = JobId(record.tag("job", *key, *(str(turn) for turn in asked)))
-        known, revision = await _read_job(ctx, scope.space, job_id)
-        if known is not None:
-            return SettledChanges(KnownJob(job_id, known))
+        job_id = JobId(record.tag("job", *key, *(str(turn) for turn in turn_numbers)))
+        stored_job, revision = await _read_job(ctx, scope.space, job_id)
+        if stored_job is not None:
+            return SettledChanges(KnownJob(job_id, stored_job))
         entry = maintenance.joinable_job(book.queue, record.conversation_tag(key))
         waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
-            merged = tuple(sorted({*waiting.turns, *asked}))
+            merged = tuple(sorted({*waiting.turns, *turn_numbers}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
                 return SettledChanges(grown, await _job_changes(ctx, scope.space, book, grown, waiting_revision))
         if not maintenance.has_room(book.queue):
             return SettledChanges(None)
-        made = KnownJob(job_id, _new_job(scope, asked, ctx.clock.now()))
-        return SettledChanges(made, await _job_changes(ctx, scope.space, book, made, revision))
+        new_job = KnownJob(job_id, _new_job(scope, turn_numbers, ctx.clock.now()))
+        return SettledChanges(new_job, await _job_changes(ctx, scope.space, book, new_job, revision))
 
-    known, _ = await settle_changes(ctx, scope.space, plan)
-    if known is not None:
+    queued_job, _ = await settle_changes(ctx, scope.space, plan)
+    if queued_job is not None:
         ctx.note_jobs(scope.space)
-    return known
+    return queued_job
 
 
 async def schedule_job(
@@ -186,21 +186,21 @@ async def schedule_job(
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         job_id = JobId(record.tag("job", kind, name))
-        known, revision = await _read_job(ctx, scope.space, job_id)
-        if known is not None:
-            return SettledChanges(KnownJob(job_id, known))
+        stored_job, revision = await _read_job(ctx, scope.space, job_id)
+        if stored_job is not None:
+            return SettledChanges(KnownJob(job_id, stored_job))
         book = await _read_queue(ctx, scope.space, record)
         if not maintenance.has_room(book.queue, kind=kind):
             return SettledChanges(None)
         fresh = _new_job(scope, (), ctx.clock.now())
-        given = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
-        made = KnownJob(job_id, fresh.model_copy(update=given))
-        return SettledChanges(made, await _job_changes(ctx, scope.space, book, made, revision))
+        job_fields = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
+        new_job = KnownJob(job_id, fresh.model_copy(update=job_fields))
+        return SettledChanges(new_job, await _job_changes(ctx, scope.space, book, new_job, revision))
 
-    known, _ = await settle_changes(ctx, scope.space, plan)
-    if known is not None:
+    queued_job, _ = await settle_changes(ctx, scope.space, plan)
+    if queued_job is not None:
         ctx.note_jobs(scope.space)
-    return known
+    return queued_job
 
 
 async def find_job(ctx: OperationContext, space: SpaceId, kind: str, name: str, /) -> KnownJob | None:
@@ -237,11 +237,11 @@ async def claim_job(
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is None or job is None:
             return SettledChanges(None)
-        taken = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
-        return SettledChanges(taken, await _job_changes(ctx, space, book, taken, revision))
+        claim = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
+        return SettledChanges(claim, await _job_changes(ctx, space, book, claim, revision))
 
-    known, _ = await settle_changes(ctx, space, plan)
-    return known
+    claimed_job, _ = await settle_changes(ctx, space, plan)
+    return claimed_job
 
 
 async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
@@ -255,28 +255,28 @@ async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: S
         if moved is None:
             return SettledChanges(KnownJob(job_id, job))
         book = await _read_queue(ctx, space, record)
-        known = KnownJob(job_id, moved)
-        return SettledChanges(known, await _job_changes(ctx, space, book, known, revision))
+        moved_job = KnownJob(job_id, moved)
+        return SettledChanges(moved_job, await _job_changes(ctx, space, book, moved_job, revision))
 
-    known, _ = await settle_changes(ctx, space, plan)
+    moved_job, _ = await settle_changes(ctx, space, plan)
     ctx.note_jobs(space)
-    return known
+    return moved_job
 
 
 async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth, dict[str, int]]:
     """Return whether the jobs of `space` get done, and how many there are in each state."""
     queue = await read_queue(ctx, space)
-    known = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
-    over = [job.job.state for job in known if not job.job.state.is_active]
-    counts = Counter(job.job.state.value for job in known)
+    stored_jobs = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
+    over = [job.job.state for job in stored_jobs if not job.job.state.is_active]
+    counts = Counter(job.job.state.value for job in stored_jobs)
     return maintenance.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
 
 
-def job_view(known: KnownJob, /) -> JobView:
+def job_view(stored_job: KnownJob, /) -> JobView:
     """Return a job as people see it."""
-    job = known.job
+    job = stored_job.job
     return JobView(
-        id=known.id,
+        id=stored_job.id,
         kind=job.kind,
         state=job.state,
         channel=job.channel,
@@ -318,16 +318,14 @@ async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tup
 
 
 async def _job_changes(
-    ctx: OperationContext, space: SpaceId, book: _QueueBook, known: KnownJob, revision: int
+    ctx: OperationContext, space: SpaceId, book: _QueueBook, job: KnownJob, revision: int
 ) -> ChangeSet:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
-    tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
-    entry = QueuedJob(
-        id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at, kind=known.job.kind
-    )
+    tag = book.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
+    entry = QueuedJob(id=job.id, conversation=tag, state=job.job.state, due_at=job.job.due_at, kind=job.job.kind)
     queue, let_go = maintenance.list_job(book.queue, entry)
     changes = ChangeSet(book.record)
-    changes.put(_job_ref(known.id), known.job, expects=revision, action=JournalAction.MAINTENANCE)
+    changes.put(_job_ref(job.id), job.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != book.queue:
         book.put(changes, queue)
     for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
@@ -418,9 +416,9 @@ def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
         drop()
 
 
-def log_fault(told: str, error: Exception, /) -> None:
+def log_fault(message: str, error: Exception, /) -> None:
     """Log a fault without its message, which may repeat what a caller gave: its type and places are enough."""
-    logger.error("%s: %s\n%s", told, type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+    logger.error("%s: %s\n%s", message, type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
 
 
 BOOK_REF = DocumentRef(jobs.SPENDING, jobs.KEY)
@@ -446,7 +444,7 @@ class ModelAsker:
 
         The call is held in the book before it is made, so that workers side by side cannot overdraw together.
         """
-        tokens = sum(maintenance.estimate_tokens(said.text) for said in prompt) + max_tokens
+        tokens = sum(maintenance.estimate_tokens(message.text) for message in prompt) + max_tokens
         held_at = await self._hold(tokens)
         # A call that fails was made too, so it counts.
         cost = ModelUsage(calls=1)

@@ -85,11 +85,11 @@ class AnnouncingStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
-            named = erasure.named
-            if named is None:
-                named = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
-            receipt = await self._inner.erase(replace(erasure, named=named))
-            self.commits.note(erasure.space, receipt.sequence - len(named), receipt.sequence, erasure.at)
+            refs = erasure.named
+            if refs is None:
+                refs = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
+            receipt = await self._inner.erase(replace(erasure, named=refs))
+            self.commits.note(erasure.space, receipt.sequence - len(refs), receipt.sequence, erasure.at)
             return receipt
         finally:
             self.commits.tell(erasure.space)
@@ -132,13 +132,13 @@ class Follower:
         sequence, at = event_position(after)
         if sequence == 0:
             return await self._skip_backlog(0)
-        found = await self._journals.read(self._space, sequence - 1, 1)
-        if found and found[0].covers > 1 and found[0].first <= sequence:
-            self._mark = found[0]
-            return _compacted_gap(self._space, found[0], behind=sequence)
-        if not found or (at is not None and max(found[0].at, 0) != at):
+        page = await self._journals.read(self._space, sequence - 1, 1)
+        if page and page[0].covers > 1 and page[0].first <= sequence:
+            self._mark = page[0]
+            return _compacted_gap(self._space, page[0], behind=sequence)
+        if not page or (at is not None and max(page[0].at, 0) != at):
             return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=sequence)
-        self._mark = found[0]
+        self._mark = page[0]
         return await self._skip_backlog(sequence)
 
     async def _skip_backlog(self, sequence: int) -> EventGap | None:
@@ -156,9 +156,9 @@ class Follower:
         while True:
             # Taken before the read, so that a commit in between wakes this reader.
             changed = self._journals.commits.next(self._space)
-            found = await self.read()
-            if found:
-                return found
+            events = await self.read()
+            if events:
+                return events
             await self._journals.wait(self._space, self._mark, changed)
 
     async def read(self) -> Sequence[JournalEvent] | EventGap:
@@ -180,10 +180,10 @@ class Follower:
             self._mark = page[0]
             return _compacted_gap(self._space, page[0], behind=page[0].first - 1)
         # A compacted run further on is the gap of the next call.
-        told = tuple(takewhile(lambda entry: entry.covers == 1, page))
-        if told:
-            self._mark = told[-1]
-        return tuple(event_of(self._space, entry) for entry in told)
+        entries = tuple(takewhile(lambda entry: entry.covers == 1, page))
+        if entries:
+            self._mark = entries[-1]
+        return tuple(event_of(self._space, entry) for entry in entries)
 
 
 class StoreJournals:
@@ -208,18 +208,18 @@ class StoreJournals:
         """Return the newest entry, which is behind `after` if any is; found in a few small reads."""
         newest: Mark = None
         low, step = after, 1
-        while found := await self.read(space, low, 1):
-            newest, low, step = found[0], found[0].sequence + step, step * 2
+        while page := await self.read(space, low, 1):
+            newest, low, step = page[0], page[0].sequence + step, step * 2
         high = low
         low = newest.sequence if newest is not None else after
         while newest is not None and high - low > 1:
             middle = (low + high) // 2
-            if found := await self.read(space, middle, 1):
-                newest, low = found[0], found[0].sequence
+            if page := await self.read(space, middle, 1):
+                newest, low = page[0], page[0].sequence
             else:
                 high = middle
-        if newest is not None and (found := await self.read(space, newest.sequence, limits.EVENTS_PAGE)):
-            newest = found[-1]
+        if newest is not None and (page := await self.read(space, newest.sequence, limits.EVENTS_PAGE)):
+            newest = page[-1]
         return newest
 
     async def wait(self, space: SpaceId, mark: Mark, changed: asyncio.Event, /) -> None:

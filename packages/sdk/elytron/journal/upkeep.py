@@ -98,25 +98,25 @@ async def compact_space(store: Store, space: SpaceId, /) -> int:
         return 0
     sums = EntrySums(SpaceRecord.from_bytes(document.body))
     runs = [run async for run in _spent_runs(store, space, sums)]
-    gone = 0
+    count = 0
     for start in range(0, len(runs), limits.COMPACTION_RUNS):
-        gone += await store.compact(space, runs[start : start + limits.COMPACTION_RUNS])
-    return gone
+        count += await store.compact(space, runs[start : start + limits.COMPACTION_RUNS])
+    return count
 
 
 async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIterator[CompactedRun]:
     spent = await _spent_refs(store, space)
-    held: list[JournalEntry] = []
+    entries: list[JournalEntry] = []
     async for entry in _but_the_last(store, space):
         if entry.covers > 1 or (not entry.digest and (entry.ref in spent or _changed_nothing(entry))):
-            held.append(entry)
+            entries.append(entry)
             continue
         # One entry in place of one saves nothing.
-        if len(held) > 1:
-            yield sums.run_of(held)
-        held.clear()
-    if len(held) > 1:
-        yield sums.run_of(held)
+        if len(entries) > 1:
+            yield sums.run_of(entries)
+        entries.clear()
+    if len(entries) > 1:
+        yield sums.run_of(entries)
 
 
 async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEntry]:
@@ -130,19 +130,19 @@ async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEn
 async def _spent_refs(store: Store, space: SpaceId) -> set[DocumentRef]:
     """Return the refs that are named only by entries without a digest, and hold no document."""
     digested: set[DocumentRef] = set()
-    named: dict[DocumentRef, None] = {}
+    refs: dict[DocumentRef, None] = {}
     async for entry in scan_entries(store, space):
         if entry.covers == 1:
             if entry.digest:
                 digested.add(entry.ref)
             elif not _changed_nothing(entry):
-                named[entry.ref] = None
-    asked = [ref for ref in named if ref not in digested]
+                refs[entry.ref] = None
+    candidates = [ref for ref in refs if ref not in digested]
     spent: set[DocumentRef] = set()
-    for start in range(0, len(asked), limits.SCAN_MAX):
-        page = asked[start : start + limits.SCAN_MAX]
-        found = await store.get(space, page)
-        spent.update(ref for ref, document in zip(page, found, strict=True) if document is None)
+    for start in range(0, len(candidates), limits.SCAN_MAX):
+        page = candidates[start : start + limits.SCAN_MAX]
+        documents = await store.get(space, page)
+        spent.update(ref for ref, document in zip(page, documents, strict=True) if document is None)
     return spent
 
 
@@ -207,11 +207,11 @@ class EventFingerprint:
 class HeadChain:
     """The head of a journal whose entries are added in order, and what it was where a `kept` head ends."""
 
-    def __init__(self, record: SpaceRecord, kept: JournalHead | None = None, /) -> None:
+    def __init__(self, record: SpaceRecord, expected_head: JournalHead | None = None, /) -> None:
         self._record = record
         self._sums = EntrySums(record)
         self._order = self._content = 0
-        self._kept = kept
+        self._kept = expected_head
         self._then: JournalHead | None = None
         self._is_compacted = False
         self._sequence = 0
@@ -309,7 +309,7 @@ class DigestAccount:
     def report(self, walked: Collection[str], /) -> JournalAccount:
         """Return what became of the documents in the collections that were `walked`; of many it takes a while."""
         numbers = {number for name, number in self._collections.items() if name in walked}
-        told = altered = missing = 0
+        document_count = altered = missing = 0
         for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
             last = document = None
             is_later = False
@@ -324,12 +324,12 @@ class DigestAccount:
                 continue
             _, _, _, collection, is_rescued, digest = last
             if document is not None:
-                told += 1
+                document_count += 1
                 altered += not (is_later or is_rescued or document[-1] == digest)
             elif not is_later:
                 missing += digest != _NO_DIGEST and collection in numbers
         return JournalAccount(
-            told=told, altered=altered, missing=missing, compacted=self._compacted, unproven=self._unproven
+            told=document_count, altered=altered, missing=missing, compacted=self._compacted, unproven=self._unproven
         )
 
 
@@ -348,30 +348,30 @@ class VerifiedSpace(Value):
         return self.account.ok and (self.standing is None or self.standing.is_sound)
 
 
-async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[VerifiedSpace, ...]:
-    """Return the state of every space of `store`, and of every space with a `kept` head; nothing is changed.
+async def verify_store(store: Store, expected_heads: Mapping[SpaceId, str], /) -> tuple[VerifiedSpace, ...]:
+    """Return the state of each space of `store` or with a head in `expected_heads`; nothing is changed.
 
     Raises StoreCorrupt or SealBroken for damage that is met, InvalidInput for a text that is no head.
     """
-    heads = {space: JournalHead.parse(text) for space, text in kept.items()}
+    heads = {space: JournalHead.parse(text) for space, text in expected_heads.items()}
     names = [space async for space in ports_store.scan_spaces(store)]
     absent = sorted(set(heads).difference(names))
-    found = [await _verify_space(store, space, heads.get(space)) for space in names]
-    gone = [
+    reports = [await _verify_space(store, space, heads.get(space)) for space in names]
+    absence_reports = [
         VerifiedSpace(space=space, head="", standing=HeadStanding.ABSENT, account=JournalAccount(told=0))
         for space in absent
     ]
-    return *found, *gone
+    return *reports, *absence_reports
 
 
-async def _verify_space(store: Store, space: SpaceId, kept: JournalHead | None) -> VerifiedSpace:
+async def _verify_space(store: Store, space: SpaceId, expected_head: JournalHead | None) -> VerifiedSpace:
     (document,) = await store.get(space, (REF,))
     if document is None:
         # A space without a record was never written or lost it: the rest of it has no head.
-        standing = HeadStanding.ABSENT if kept is not None else None
+        standing = HeadStanding.ABSENT if expected_head is not None else None
         return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
     record = SpaceRecord.from_bytes(document.body)
-    chain, account = HeadChain(record, kept), DigestAccount(record)
+    chain, account = HeadChain(record, expected_head), DigestAccount(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
     async for entry in ports_store.scan_entries(store, space):
         chain.add(entry)

@@ -42,13 +42,13 @@ async def note_events(
     action: JournalAction | None = None,
 ) -> None:
     """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
-    places = {trail_ref(record, ref): done for ref, done in events.items() if done}
-    known = await documents_at(ctx.store, space, places)
-    for place, done in places.items():
+    places = {trail_ref(record, ref): additions for ref, additions in events.items() if additions}
+    documents = await documents_at(ctx.store, space, places)
+    for place, additions in places.items():
         before, revision = AuditTrail(), 0
-        if place in known:
-            before, revision = AuditTrail.from_bytes(known[place].body), known[place].revision
-        changes.put(place, before.plus(*done), expects=revision, action=action)
+        if place in documents:
+            before, revision = AuditTrail.from_bytes(documents[place].body), documents[place].revision
+        changes.put(place, before.plus(*additions), expects=revision, action=action)
 
 
 async def audit_trails(
@@ -58,8 +58,8 @@ async def audit_trails(
     if record is None:
         return {}
     places = {trail_ref(record, ref): ref for ref in refs}
-    found = await values_at(ctx.store, space, places, AuditTrail)
-    return {places[place]: trail for place, trail in found.items()}
+    trails = await values_at(ctx.store, space, places, AuditTrail)
+    return {places[place]: trail for place, trail in trails.items()}
 
 
 async def trail_documents(
@@ -67,23 +67,23 @@ async def trail_documents(
 ) -> dict[DocumentRef, Document]:
     """Return the stored trail of each of `refs` that has one, for an erasure."""
     places = {trail_ref(record, ref): ref for ref in refs}
-    found = await documents_at(ctx.store, space, places)
-    return {places[place]: document for place, document in found.items()}
+    documents = await documents_at(ctx.store, space, places)
+    return {places[place]: document for place, document in documents.items()}
 
 
 def with_trail(
     items: Sequence[HistoryItem], trail: AuditTrail | None, /, *, memory: str, part: int | None = None
 ) -> list[HistoryItem]:
     """Return a history with the control calls on the memory in it, in order of time."""
-    told = {(item.event, item.at): item for item in items}
+    history = {(item.event, item.at): item for item in items}
     places: dict[tuple[HistoryEvent, Instant], int] = {}
     for place, event in enumerate(trail.events if trail is not None else (), 1):
         if event.part is not None and event.part != part:
             continue
         kind = HistoryEvent(event.action.value)
-        known = told.get((kind, event.at)) or HistoryItem(id=memory, event=kind, at=event.at)
-        reason = event.reason or known.reason
+        history_item = history.get((kind, event.at)) or HistoryItem(id=memory, event=kind, at=event.at)
+        reason = event.reason or history_item.reason
         places[kind, event.at] = place
         noted = {"by": event.by, "reason": reason, "audit_id": event.audit_id, "source": event.source}
-        told[kind, event.at] = known.model_copy(update=noted)
-    return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
+        history[kind, event.at] = history_item.model_copy(update=noted)
+    return sorted(history.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))

@@ -142,8 +142,8 @@ class SpaceReading:
     async def _count_vectors(
         self, ctx: OperationContext, space: SpaceId, record: SpaceRecord, index: "SpaceIndex"
     ) -> None:
-        wanted = ctx.encoders.wanted
-        model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
+        encoder = ctx.encoders.wanted
+        model = record.model_tag(encoder.info.model) if encoder is not None else index.compared
         if model:
             self.unembedded, self.stale = index.unembedded(model), index.stale(model)
         units = index.models()

@@ -47,25 +47,28 @@ async def link_sources(
 
     A citation that names no turn, or one that is not there, makes no link. Nothing is awaited if nothing is cited.
     """
-    wanted = {
-        DocumentRef(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
+    links = {
+        DocumentRef(DERIVED_REFS, derived_key(citation[0], record.derived_tag(item.plane, item.store_key))): (
+            item,
+            *citation,
+        )
         for item in resting
         # Reversed, so that of several messages of one turn the first that is cited counts.
-        for found in map(cited_turn, reversed(item.citations))
-        if found is not None
+        for citation in map(cited_turn, reversed(item.citations))
+        if citation is not None
     }
-    if not wanted:
+    if not links:
         return
-    cited = [DocumentRef(transcript.TURNS, turn) for _, turn, _ in wanted.values()]
+    cited = [DocumentRef(transcript.TURNS, turn) for _, turn, _ in links.values()]
     turns = await values_at(ctx.store, space, cited, transcript.Turn)
-    known = await documents_at(ctx.store, space, wanted)
+    stored_links = await documents_at(ctx.store, space, links)
     now = ctx.clock.now()
-    for ref, (item, turn_id, part) in wanted.items():
+    for ref, (item, turn_id, part) in links.items():
         turn = turns.get(DocumentRef(transcript.TURNS, turn_id))
-        if turn is not None and ref not in known:
+        if turn is not None and ref not in stored_links:
             source = _evidence_source(space, turn_id, turn, part)
-            made = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
-            changes.put(ref, made, expects=0, action=None)
+            link = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
+            changes.put(ref, link, expects=0, action=None)
 
 
 async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, /) -> None:
@@ -95,9 +98,13 @@ async def unlink_left(
     after: Sequence[str],
 ) -> None:
     """Remove the links of a memory from `before` to turns that it cites no longer `after`."""
-    kept = links_of_memory(record, before.plane, before.store_key, after)
-    left = [ref for ref in links_of_memory(record, before.plane, before.store_key, before.citations) if ref not in kept]
-    for ref, document in (await documents_at(ctx.store, space, left)).items():
+    current_refs = links_of_memory(record, before.plane, before.store_key, after)
+    stale_refs = [
+        ref
+        for ref in links_of_memory(record, before.plane, before.store_key, before.citations)
+        if ref not in current_refs
+    ]
+    for ref, document in (await documents_at(ctx.store, space, stale_refs)).items():
         changes.delete(ref, expects=document.revision)
 
 
@@ -118,7 +125,7 @@ def links_of_memory(
     record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
 ) -> list[DocumentRef]:
     """Return where the links of a memory stand."""
-    cited = [found[0] for found in map(cited_turn, citations) if found is not None]
+    cited = [citation[0] for citation in map(cited_turn, citations) if citation is not None]
     return [
         DocumentRef(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key)))
         for turn in dict.fromkeys(cited)
@@ -208,20 +215,20 @@ async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
     record = await ctx.spaces.find(scope.space) if last is not None else None
     if record is None:
         return scope
-    named = scope.model_copy(update={"conversation": last})
-    head = await read_head(ctx.store, scope.space, record.conversation_tag(named.conversation_key))
-    return named if head is not None and head[0].turns else scope
+    last_scope = scope.model_copy(update={"conversation": last})
+    head = await read_head(ctx.store, scope.space, record.conversation_tag(last_scope.conversation_key))
+    return last_scope if head is not None and head[0].turns else scope
 
 
 async def home_scope(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation that its writes go to. Raises InvalidInput for another subject's chat."""
     if scope.conversation is not None or scope.chat is None:
         return scope
-    found = await meant_conversation(ctx, scope)
-    match found.trust:
+    conversation = await meant_conversation(ctx, scope)
+    match conversation.trust:
         case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:
             # A conversation that was erased may begin again.
-            return scope.model_copy(update={"conversation": found.key.conversation})
+            return scope.model_copy(update={"conversation": conversation.key.conversation})
         case AliasTrust.UNKNOWN_SUBJECT | AliasTrust.MISMATCHED:
             raise InvalidInput(field="chat", problem="does not belong to this subject: name the conversation as well")
 
@@ -241,10 +248,10 @@ async def read_alias(
     if scope.chat is None or scope.conversation is None:
         return None
     ref = _alias_ref(record, scope.channel, scope.chat)
-    known, revision = await value_at(ctx.store, scope.space, ref, transcript.ChatAlias)
-    if known is None and scope.conversation == scope.chat:
+    stored_alias, revision = await value_at(ctx.store, scope.space, ref, transcript.ChatAlias)
+    if stored_alias is None and scope.conversation == scope.chat:
         return None
-    alias = known or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
+    alias = stored_alias or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
     subject = subject_of(scope)
     if alias.conversations.get(subject) == scope.conversation:
         return None

@@ -124,9 +124,9 @@ async def find_memory(ctx: OperationContext, scope: Scope, memory_id: str, /) ->
 
 async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
     """Return the memory with each of `ids`, as `find_memory` does."""
-    found, now = await find_stored(ctx, scope, ids), ctx.clock.now()
+    memories, now = await find_stored(ctx, scope, ids), ctx.clock.now()
     return {
-        memory_id: None if memory is None or is_gone(memory, now) else memory for memory_id, memory in found.items()
+        memory_id: None if memory is None or is_gone(memory, now) else memory for memory_id, memory in memories.items()
     }
 
 
@@ -136,9 +136,9 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
     if record is None:
         return dict.fromkeys(ids)
     places = {memory_id: memory_place(record, memory_id) for memory_id in ids}
-    found = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
+    memories = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
     return {
-        memory_id: _part_of(found[ref], part) if ref is not None and ref in found else None
+        memory_id: _part_of(memories[ref], part) if ref is not None and ref in memories else None
         for memory_id, (ref, part) in places.items()
     }
 
@@ -256,13 +256,13 @@ async def latest_memories(
     limit: int,
 ) -> tuple[RecallHit, ...]:
     """Return up to `limit` memories of `collections`, the one that was stored last first."""
-    found: list[RecallHit] = []
+    latest_hits: list[RecallHit] = []
     async for page in _journal_pages(ctx, space, collections):
         for document in await ctx.store.get(space, page):
-            found += reversed(hits(document)) if document is not None else ()
-        if len(found) >= limit:
+            latest_hits += reversed(hits(document)) if document is not None else ()
+        if len(latest_hits) >= limit:
             break
-    return tuple(found[:limit])
+    return tuple(latest_hits[:limit])
 
 
 async def _journal_pages(
@@ -271,18 +271,18 @@ async def _journal_pages(
     """Yield pages of what the journal says was stored, each document once, latest first."""
     if await ctx.spaces.find(space) is None:
         return
-    seen: set[DocumentRef] = set()
+    past_refs: set[DocumentRef] = set()
     end = (await ctx.folds.current(space)).watermark
     while end > 0:
         start = max(0, end - _PAGE)
-        found = await ctx.store.journal(space, after=start, limit=end - start)
-        entries = [entry for entry in found if entry.sequence <= end]
+        journal_entries = await ctx.store.journal(space, after=start, limit=end - start)
+        entries = [entry for entry in journal_entries if entry.sequence <= end]
         if entries:
             # The first may represent a compacted run that begins long before.
             start = min(start, entries[0].first - 1)
         stored = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
-        page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in seen))
-        seen.update(page)
+        page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in past_refs))
+        past_refs.update(page)
         if page:
             yield page
         end = start
@@ -306,15 +306,15 @@ async def documents_as_stored(
 
     The first page is of what is `most_often` all that is looked at.
     """
-    found: AsyncIterator[tuple[DocumentMark, Document | None]]
+    documents: AsyncIterator[tuple[DocumentMark, Document | None]]
     match collection:
         case transcript.TURNS:
-            found = _by_journal(ctx, space, after.number if after is not None else 0, most_often)
+            documents = _by_journal(ctx, space, after.number if after is not None else 0, most_often)
         case facts.FACTS:
-            found = _by_key(ctx, space, collection, after.key if after is not None else "", most_often)
+            documents = _by_key(ctx, space, collection, after.key if after is not None else "", most_often)
         case _:
-            found = _by_time(ctx, space, collection, after)
-    async for marked in found:
+            documents = _by_time(ctx, space, collection, after)
+    async for marked in documents:
         yield marked
 
 

@@ -41,13 +41,13 @@ async def bury_facts(
 
     The rules get another revision: a write that was judged without these tombstones is judged again.
     """
-    wanted = await _tombstone_refs(ctx, space, record, facts)
-    known = await documents_at(ctx.store, space, wanted)
-    for ref, fact in wanted.items():
+    facts_by_ref = await _tombstone_refs(ctx, space, record, facts)
+    stored_tombstones = await documents_at(ctx.store, space, facts_by_ref)
+    for ref, fact in facts_by_ref.items():
         stone = FactTombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
-        revision = known[ref].revision if ref in known else 0
+        revision = stored_tombstones[ref].revision if ref in stored_tombstones else 0
         changes.put(ref, stone, expects=revision, action=None)
-    if wanted:
+    if facts_by_ref:
         rules, revision = await read_learning(ctx, space)
         changes.put(LEARNING, rules, expects=revision, action=None)
 
@@ -87,16 +87,16 @@ class BuriedDrafts:
     """The forgotten drafts of one write."""
 
     def __init__(
-        self, record: SpaceRecord, there: frozenset[DocumentRef], said: Mapping[str, tuple[str, ...]], /
+        self, record: SpaceRecord, there: frozenset[DocumentRef], sentences: Mapping[str, tuple[str, ...]], /
     ) -> None:
         self._record = record
         self._there = there
-        self._said = said
+        self._said = sentences
 
     def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
         """Return whether this content, or a sentence that it cites, was forgotten."""
-        told = [sentence for name in citations for sentence in self._said.get(name, ())]
-        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, told, home))
+        sentences = [sentence for name in citations for sentence in self._said.get(name, ())]
+        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home))
 
 
 Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
@@ -111,47 +111,49 @@ async def read_buried(
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return BuriedDrafts(record, frozenset(), {})
     cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
-    said = {name: message_sentences(text) for name, text in cited.items()}
+    sentences = {name: message_sentences(text) for name, text in cited.items()}
     places = {
         ref
         for kind, content, citations, home in proposed
         for ref in _tombstone_places(
-            record, kind, content, [one for name in citations for one in said.get(name, ())], home
+            record, kind, content, [one for name in citations for one in sentences.get(name, ())], home
         )
     }
-    return BuriedDrafts(record, frozenset(await documents_at(ctx.store, space, places)), said)
+    return BuriedDrafts(record, frozenset(await documents_at(ctx.store, space, places)), sentences)
 
 
 async def _tombstone_refs(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact]
 ) -> dict[DocumentRef, facts.Fact]:
     """Return where the tombstones of `facts` stand, or would."""
-    asked = list(facts)
-    said = await _cited_texts(ctx, space, {name for fact in asked for name in fact.citations})
-    return {ref: fact for fact in asked for ref in places_of(record, fact, said, fact.home)}
+    all_facts = list(facts)
+    texts = await _cited_texts(ctx, space, {name for fact in all_facts for name in fact.citations})
+    return {ref: fact for fact in all_facts for ref in places_of(record, fact, texts, fact.home)}
 
 
 def places_of(
-    record: SpaceRecord, fact: facts.Fact, said: Mapping[str, str], home: ConversationKey | None, /
+    record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home: ConversationKey | None, /
 ) -> list[DocumentRef]:
-    """Return the places of the tombstones of a fact that counts in `home`; `said` has the texts that it cites."""
-    told = telling_sentences([said[name] for name in fact.citations if name in said], fact.content)
-    return _tombstone_places(record, fact.kind, fact.content, told, home)
+    """Return the places of the tombstones of a fact that counts in `home`; `texts` holds what it cites."""
+    sentences = telling_sentences([texts[name] for name in fact.citations if name in texts], fact.content)
+    return _tombstone_places(record, fact.kind, fact.content, sentences, home)
 
 
 def _tombstone_places(
-    record: SpaceRecord, kind: FactKind, content: str, told: Iterable[str], home: ConversationKey | None
+    record: SpaceRecord, kind: FactKind, content: str, sentences: Iterable[str], home: ConversationKey | None
 ) -> list[DocumentRef]:
     where = home or ()
     tags = [record.tag("tombstone", form, *where) for form in content_forms(content)]
-    tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in told]
+    tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in sentences]
     return [DocumentRef(TOMBSTONES, tag) for tag in tags]
 
 
 async def _cited_texts(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
     """Return the text of each of `citations` in a space, as `cited_texts` does."""
-    named = {place[0] for name in citations if (place := cited_turn(name)) is not None}
-    turns = await values_at(ctx.store, space, (DocumentRef(transcript.TURNS, turn) for turn in named), transcript.Turn)
+    turn_ids = {place[0] for name in citations if (place := cited_turn(name)) is not None}
+    turns = await values_at(
+        ctx.store, space, (DocumentRef(transcript.TURNS, turn) for turn in turn_ids), transcript.Turn
+    )
     return cited_texts({TurnId(ref.key): turn for ref, turn in turns.items()}, citations)
 
 

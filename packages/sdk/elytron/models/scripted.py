@@ -45,8 +45,8 @@ class ScriptedModel:
             raise answer
         if isinstance(answer, TextCompletion):
             return answer
-        asked = sum(len(said.text) for said in prompt)
-        return TextCompletion(answer, self._name, prompt_tokens=asked // 4, completion_tokens=len(answer) // 4)
+        prompt_chars = sum(len(message.text) for message in prompt)
+        return TextCompletion(answer, self._name, prompt_tokens=prompt_chars // 4, completion_tokens=len(answer) // 4)
 
     def _next(self, prompt: Sequence[PromptMessage]) -> Answer:
         if callable(self._script):
@@ -89,8 +89,8 @@ class ModelCassette(Value):
 
 def call_key(model: str, prompt: Sequence[PromptMessage], schema: str | None, /) -> str:
     """Return the digest under which a call is recorded: of the model's name, the prompt and the schema."""
-    said = [[one.speaker.value, one.text] for one in prompt]
-    return sha256_digest(canonical_bytes({"model": model, "prompt": said, "schema": schema}))
+    messages = [[one.speaker.value, one.text] for one in prompt]
+    return sha256_digest(canonical_bytes({"model": model, "prompt": messages, "schema": schema}))
 
 
 class RecordedModel:
@@ -125,8 +125,8 @@ class RecordingModel:
 
     def __init__(self, model: LanguageModel, /, *, cassette: ModelCassette | None = None) -> None:
         self._model = model
-        known = cassette.calls if cassette is not None and cassette.model == model.name else ()
-        self._calls = {call.key: call for call in known}
+        calls = cassette.calls if cassette is not None and cassette.model == model.name else ()
+        self._calls = {call.key: call for call in calls}
         self._used: dict[str, RecordedCall] = {}
 
     @property

@@ -79,7 +79,7 @@ async def _write_archive(
     """Write the archive, or nothing if another call wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
-    state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
+    state, events, output_events = StateFingerprint(), EventFingerprint(), EventFingerprint()
     publisher = PublicForm(public_form, ctx.clock.now())
     blobs = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
@@ -87,17 +87,17 @@ async def _write_archive(
             events.add(entry)
             if include_private:
                 writer.entry(entry)
-                shown.add(entry)
+                output_events.add(entry)
         async for document in space_documents(ctx.store, scope.space):
             collection = document.ref.collection
             body = document.body if include_private else publisher.public(collection, document.body)
             if body is None:
                 redacted[collection] += 1
                 continue
-            kept = Document(document.ref, document.revision, body)
-            writer.document(kept)
+            output_document = Document(document.ref, document.revision, body)
+            writer.document(output_document)
             counts[collection] += 1
-            state.add(kept)
+            state.add(output_document)
             if collection in WITH_BLOBS:
                 blobs += await _write_blob(ctx, scope, document.ref.key, writer)
         # Written to meanwhile: the archive would be of no single moment.
@@ -106,9 +106,9 @@ async def _write_archive(
         size = await asyncio.to_thread(
             writer.finish,
             space=scope.space,
-            sequence=shown.sequence,
+            sequence=output_events.sequence,
             state_fingerprint=state.hexdigest(),
-            event_fingerprint=shown.hexdigest(),
+            event_fingerprint=output_events.hexdigest(),
             include_private=include_private,
         )
     return MemorySpaceExportReport(
@@ -118,10 +118,10 @@ async def _write_archive(
         include_private=include_private,
         documents=dict(sorted(counts.items())),
         redacted=dict(sorted(redacted.items())),
-        entries=shown.count,
+        entries=output_events.count,
         blobs=blobs,
         state_fingerprint=state.hexdigest(),
-        event_fingerprint=shown.hexdigest(),
+        event_fingerprint=output_events.hexdigest(),
         other_spaces=await further_spaces(ctx.store, scope.space),
     )
 
@@ -149,19 +149,22 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
     if request.whole_space is not None and request.whole_space != scope.space:
         raise InvalidInput(field="whole_space", problem="does not match the space of the scope: repeat its name")
     path = Path(request.path)
-    kept = await asyncio.to_thread(known_erasures, path)
+    erasures = await asyncio.to_thread(known_erasures, path)
     gather = note_gone if request.whole_space is not None else gather_erasures
-    told = await gather(ctx, scope, kept)
-    if told is None:
+    space_erasures = await gather(ctx, scope, erasures)
+    if space_erasures is None:
         raise NotFound(what="space", name=scope.space, way_out=_NEVER_RECORDED)
-    await asyncio.to_thread(write_erasures, path, kept)
+    await asyncio.to_thread(write_erasures, path, erasures)
     return MemoryErasuresKeepReport(
-        space=scope.space, path=request.path, erased=told.by_plane(), is_whole=told.whole_at is not None
+        space=scope.space,
+        path=request.path,
+        erased=space_erasures.by_plane(),
+        is_whole=space_erasures.whole_at is not None,
     )
 
 
 async def apply_erasures(ctx: OperationContext, request: MemoryErasuresApplyRequest, /) -> MemoryErasuresApplyReport:
     """Erase again what the file lists as erased in the space and is there. Raises UnreadableFile."""
     scope = ctx.scope_of(request)
-    kept = await asyncio.to_thread(read_erasures, Path(request.path))
-    return await erase_again(ctx, scope, kept, dry_run=request.dry_run)
+    erasures = await asyncio.to_thread(read_erasures, Path(request.path))
+    return await erase_again(ctx, scope, erasures, dry_run=request.dry_run)

@@ -63,39 +63,39 @@ OWN_IS_NEWER = "the stored state is newer, or the same"
 
 async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
     """Return the state of the scope's conversation: work, summary, capsules, notes; empty for another's chat."""
-    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    scope, documents = await _meant_and_kept(ctx, ctx.scope_of(request))
     now = ctx.clock.now()
-    shown = tuple(
+    capsules = tuple(
         capsule.model_copy(update={"state": continuity.state_at(capsule, now)})
-        for capsule in sorted(kept.capsules, key=lambda one: (-one.updated_at, one.id))
+        for capsule in sorted(documents.capsules, key=lambda one: (-one.updated_at, one.id))
         if capsule.forgotten_at is None
     )
-    selected = capsule_policy.select_capsules(shown, request.query, now=now)
+    selected = capsule_policy.select_capsules(capsules, request.query, now=now)
     channel, conversation = scope.conversation_key
     return ContinuityReport(
         space=scope.space,
         channel=channel,
         conversation=conversation,
-        state=kept.state,
-        summary=kept.summary,
-        summary_is_due=maintenance.is_summary_due(kept.messages, kept.summary),
-        capsules=shown,
+        state=documents.state,
+        summary=documents.summary,
+        summary_is_due=maintenance.is_summary_due(documents.messages, documents.summary),
+        capsules=capsules,
         selected=tuple(capsule.id for capsule in selected),
         block=capsule_policy.capsule_block(selected),
-        notes=kept.notes,
+        notes=documents.notes,
     )
 
 
 async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
     """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
-    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    scope, documents = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
     now = ctx.clock.now()
-    current = [fact for fact in kept.facts if fact_holds(fact, as_of=now) and fact.counts_in(key)]
+    current = [fact for fact in documents.facts if fact_holds(fact, as_of=now) and fact.counts_in(key)]
     facts = choose_facts(current, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
-        layers = _whole_layers(kept, layers)
+        layers = _whole_layers(documents, layers)
     manifest = SnapshotManifest(
         mode=request.mode,
         space=scope.space,
@@ -163,16 +163,16 @@ class _ContinuityDocuments:
 
 async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _ContinuityDocuments]:
     """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
-    found = await meant_conversation(ctx, scope)
-    within = found.within(scope)
-    return within, await _read_continuity(ctx, within) if found.is_trusted else _ContinuityDocuments()
+    conversation = await meant_conversation(ctx, scope)
+    within = conversation.within(scope)
+    return within, await _read_continuity(ctx, within) if conversation.is_trusted else _ContinuityDocuments()
 
 
 async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDocuments:
-    kept = _ContinuityDocuments()
+    documents = _ContinuityDocuments()
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return kept
+        return documents
     tag = record.conversation_tag(scope.conversation_key)
     refs = (
         DocumentRef(continuity.EXECUTION, tag),
@@ -180,22 +180,27 @@ async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDo
         DocumentRef(transcript.CONVERSATIONS, tag),
     )
     state, summary, head = await ctx.store.get(scope.space, refs)
-    if state is not None and (found := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
-        kept.state = found
-    if summary is not None and (told := continuity.SessionSummary.from_bytes(summary.body)).forgotten_at is None:
-        kept.summary = told
+    if state is not None and (execution := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
+        documents.state = execution
+    if (
+        summary is not None
+        and (last_summary := continuity.SessionSummary.from_bytes(summary.body)).forgotten_at is None
+    ):
+        documents.summary = last_summary
     if head is not None:
-        kept.messages = await _message_count(ctx, scope, tag, kept.summary)
+        documents.messages = await _message_count(ctx, scope, tag, documents.summary)
     prefix = f"{tag}."
-    held = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
-    kept.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in held]
-    written = await ctx.store.scan(scope.space, NOTES, prefix=prefix, limit=limits.SCAN_MAX)
-    told_notes = [DailyNote.from_bytes(document.body) for document in written]
-    told_notes.sort(key=lambda note: note.period, reverse=True)
-    kept.notes = tuple(note for note in told_notes if note.forgotten_at is None)[:NOTES_SHOWN]
+    capsule_page = await ctx.store.scan(
+        scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE
+    )
+    documents.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in capsule_page]
+    note_page = await ctx.store.scan(scope.space, NOTES, prefix=prefix, limit=limits.SCAN_MAX)
+    notes = [DailyNote.from_bytes(document.body) for document in note_page]
+    notes.sort(key=lambda note: note.period, reverse=True)
+    documents.notes = tuple(note for note in notes if note.forgotten_at is None)[:NOTES_SHOWN]
     facts = await ctx.store.scan(scope.space, FACTS, limit=limits.SCAN_MAX, descending=True)
-    kept.facts = [Fact.from_bytes(document.body) for document in facts]
-    return kept
+    documents.facts = [Fact.from_bytes(document.body) for document in facts]
+    return documents
 
 
 async def _message_count(
@@ -212,20 +217,26 @@ async def _message_count(
     return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
 
 
-def _whole_layers(kept: _ContinuityDocuments, layers: SnapshotLayers) -> SnapshotLayers:
+def _whole_layers(documents: _ContinuityDocuments, layers: SnapshotLayers) -> SnapshotLayers:
     """Return the layers with all that a conversation goes on with."""
     capsules = [
-        capsule for capsule in sorted(kept.capsules, key=lambda one: (one.updated_at, one.id)) if capsule.is_recallable
+        capsule
+        for capsule in sorted(documents.capsules, key=lambda one: (one.updated_at, one.id))
+        if capsule.is_recallable
     ][-limits.CAPSULES_PER_CONVERSATION :]
     fields = set(ExecutionDraft.model_fields)
     return layers.model_copy(
         update={
-            "state": ExecutionDraft(**kept.state.model_dump(include=fields)) if kept.state is not None else None,
-            "state_at": kept.state.updated_at if kept.state is not None else None,
-            "summary": SummaryDraft(text=kept.summary.text, messages=kept.summary.messages, model=kept.summary.model)
-            if kept.summary is not None
+            "state": ExecutionDraft(**documents.state.model_dump(include=fields))
+            if documents.state is not None
             else None,
-            "summary_at": kept.summary.updated_at if kept.summary is not None else None,
+            "state_at": documents.state.updated_at if documents.state is not None else None,
+            "summary": SummaryDraft(
+                text=documents.summary.text, messages=documents.summary.messages, model=documents.summary.model
+            )
+            if documents.summary is not None
+            else None,
+            "summary_at": documents.summary.updated_at if documents.summary is not None else None,
             "capsules": tuple(_capsule_draft(capsule) for capsule in capsules),
             "capsules_at": tuple(capsule.updated_at for capsule in capsules),
         }
@@ -275,21 +286,21 @@ async def _take_layers(
 
 def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
-    held = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
     slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
         draft
         for draft, slot in zip(drafts, slots, strict=True)
-        if not rules.says_the_same(draft.content, held.get(slot, ""))
+        if not rules.says_the_same(draft.content, contents.get(slot, ""))
     )
 
 
 def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:
-    held = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own}
+    update_times = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own}
     return tuple(
         draft
         for draft, at in zip(layers.capsules, layers.capsules_at, strict=True)
-        if at > held.get((draft.capsule_kind, topic_key(draft.topic)), -1)
+        if at > update_times.get((draft.capsule_kind, topic_key(draft.topic)), -1)
     )
 
 
@@ -302,14 +313,14 @@ def _decide_layer(
     if planned is None:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
     changes.join(planned.changes)
-    taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
+    taken_count = sum(decision.outcome in TAKEN for decision in planned.decisions)
     refused = sum(decision.outcome not in TAKEN | {WriteOutcome.DELETED} for decision in planned.decisions)
-    left = offered - news + refused
+    left_count = offered - news + refused
     reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
-    if not taken:
-        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=reason or OWN_IS_NEWER)
-    outcome = LayerOutcome.PARTLY if left else LayerOutcome.TAKEN
-    return LayerDecision(layer=layer, outcome=outcome, taken=taken, left=left, reason=reason)
+    if not taken_count:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left_count, reason=reason or OWN_IS_NEWER)
+    outcome = LayerOutcome.PARTLY if left_count else LayerOutcome.TAKEN
+    return LayerDecision(layer=layer, outcome=outcome, taken=taken_count, left=left_count, reason=reason)
 
 
 def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:
@@ -331,41 +342,43 @@ async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> S
     scope = ctx.scope_of(request)
     # One more shows that there are others.
     documents = await ctx.store.scan(scope.space, subjects.SUBJECTS, limit=limits.PAGE_MAX + 1)
-    known = [Subject.from_bytes(document.body) for document in documents[: limits.PAGE_MAX]]
-    asked = [subject for subject in known if not request.kinds or subject.kind in request.kinds]
-    seen = sorted((subject for subject in asked if _may_see(subject, request.audience)), key=lambda one: one.name)
-    names = {subject.name for subject in seen}
-    kept = await ctx.store.scan(scope.space, subjects.SUBJECT_EDGES, limit=limits.SCAN_MAX)
-    edges = [SubjectEdge.from_bytes(document.body) for document in kept]
-    shown = [edge for edge in edges if {edge.source, edge.target} <= names]
-    shown.sort(key=lambda edge: (edge.source, edge.kind, edge.target))
+    all_subjects = [Subject.from_bytes(document.body) for document in documents[: limits.PAGE_MAX]]
+    candidates = [subject for subject in all_subjects if not request.kinds or subject.kind in request.kinds]
+    visible = sorted(
+        (subject for subject in candidates if _may_see(subject, request.audience)), key=lambda one: one.name
+    )
+    names = {subject.name for subject in visible}
+    edge_page = await ctx.store.scan(scope.space, subjects.SUBJECT_EDGES, limit=limits.SCAN_MAX)
+    edges = [SubjectEdge.from_bytes(document.body) for document in edge_page]
+    visible_edges = [edge for edge in edges if {edge.source, edge.target} <= names]
+    visible_edges.sort(key=lambda edge: (edge.source, edge.kind, edge.target))
     return SubjectsReport(
         space=scope.space,
-        subjects=tuple(seen),
-        edges=tuple(shown),
-        withheld=len(asked) - len(seen),
-        clipped=len(documents) > limits.PAGE_MAX or len(kept) == limits.SCAN_MAX,
+        subjects=tuple(visible),
+        edges=tuple(visible_edges),
+        withheld=len(candidates) - len(visible),
+        clipped=len(documents) > limits.PAGE_MAX or len(edge_page) == limits.SCAN_MAX,
     )
 
 
 async def read_garden(ctx: OperationContext, request: GardenRequest, /) -> GardenReport:
     """Return the private documents of the scope's conversation that the audience may see; none for another's chat."""
-    found = await meant_conversation(ctx, ctx.scope_of(request))
-    scope = found.within(ctx.scope_of(request))
+    target_conversation = await meant_conversation(ctx, ctx.scope_of(request))
+    scope = target_conversation.within(ctx.scope_of(request))
     channel, conversation = scope.conversation_key
     record = await ctx.spaces.find(scope.space)
     documents: list[GardenDocument] = []
-    if record is not None and found.is_trusted:
+    if record is not None and target_conversation.is_trusted:
         prefix = f"{record.conversation_tag(scope.conversation_key)}."
-        kept = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
-        documents = [GardenDocument.from_bytes(document.body) for document in kept]
-    shown = [document for document in documents if _may_read(document, request.audience)]
+        page = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+        documents = [GardenDocument.from_bytes(document.body) for document in page]
+    visible_documents = [document for document in documents if _may_read(document, request.audience)]
     return GardenReport(
         space=scope.space,
         channel=channel,
         conversation=conversation,
-        documents=tuple(sorted(shown, key=lambda document: document.name)),
-        withheld=len(documents) - len(shown),
+        documents=tuple(sorted(visible_documents, key=lambda document: document.name)),
+        withheld=len(documents) - len(visible_documents),
     )
 
 

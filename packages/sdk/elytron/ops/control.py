@@ -99,18 +99,18 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[MemoryControlReport]:
-        found, versions = await latest_versions(ctx, scope, await find_all(ctx, scope, request.ids))
+        targets, versions = await latest_versions(ctx, scope, await find_all(ctx, scope, request.ids))
         now = ctx.clock.now()
         changed: dict[DocumentRef, tuple[Value, int]] = {}
-        slots = await _fact_slots(ctx, scope, record, found.values())
+        slots = await _fact_slots(ctx, scope, record, targets.values())
         # In order: each decision sees what those before it have changed.
         decisions = [
             _hide_memory(memory_id, memory, request, changed, now)
             if not request.undo or not _is_taken(memory, slots, changed)
             else _unchanged_decision(memory_id, memory, SLOT_TAKEN)
-            for memory_id, memory in found.items()
+            for memory_id, memory in targets.items()
         ]
-        decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
+        decisions = _with_remaining(decisions, targets, slots, changed) if not request.undo else decisions
         hidden_versions = [
             each for family in versions if family[-1].ref in changed for each in family if not request.undo
         ]
@@ -122,7 +122,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
         action = JournalAction.OPERATOR if request.undo else JournalAction.DELETE
         for ref, (value, revision) in changed.items():
             changes.put(ref, value, expects=revision, action=action)
-        facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
+        facts = [memory.fact for memory in targets.values() if isinstance(memory, FactMemory) and memory.ref in changed]
         if request.undo:
             await exhume_facts(ctx, scope.space, record, changes, facts)
             # A slot gets another revision: a write that was judged without its fact is judged again.
@@ -130,7 +130,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
                 slot.put(changes)
         elif buries:
             await bury_facts(ctx, scope.space, record, changes, facts, at=now)
-        await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, decisions, found, now))
+        await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, decisions, targets, now))
         return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan, takes_back=not request.undo)
@@ -145,11 +145,11 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
         hidden_messages = (edited,) if report.planes else ()
         return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden_messages, ())})
     try:
-        asked = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
+        change_request = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
     except ValidationError as error:
         raise invalid_input(error) from None
-    require_fields(asked)
-    plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
+    require_fields(change_request)
+    plan = partial(plan_change, ctx, scope, scope.conversation_key, change_request)
     change = await settle_report(ctx, scope.space, plan)
     decision = ControlDecision(
         id=request.id, outcome=change.outcome, plane=RecallPlane.LONG_TERM, new_id=change.new_id, reason=change.reason
@@ -161,8 +161,8 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
 async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
-    given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
-    field, *others = [name for name, value in given.items() if value] or ["ids"]
+    selectors = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
+    field, *others = [name for name, value in selectors.items() if value] or ["ids"]
     if others:
         raise InvalidInput(field=field, problem=f"and {others[0]} are both set: pass only one")
     if request.origin is not None:
@@ -184,22 +184,22 @@ async def _derived_memories(
     names = {message.id for message in messages}
     if not names:
         return ()
-    shown = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
-    return tuple(one.id for one in shown if one.rests_on(names))
+    others = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
+    return tuple(one.id for one in others if one.rests_on(names))
 
 
 def _audit_events(
     ctx: OperationContext,
     request: MemoryForgetRequest,
     decisions: Iterable[ControlDecision],
-    found: Mapping[str, Memory | None],
+    memories: Mapping[str, Memory | None],
     at: Instant,
 ) -> dict[DocumentRef, list[AuditEvent]]:
     """Return what was done to each document that a request changes."""
     action = AuditAction.RESTORED if request.undo else AuditAction.FORGOTTEN
     events: dict[DocumentRef, list[AuditEvent]] = {}
     for decision in decisions:
-        memory = found[decision.id]
+        memory = memories[decision.id]
         if memory is not None and decision.outcome is ControlOutcome.CHANGED:
             part = memory.part if isinstance(memory, MessageMemory) else None
             events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
@@ -247,8 +247,8 @@ async def _fact_slots(
     """Return the slot of each fact among `memories`."""
     facts = {memory.ref: key_of(memory.fact) for memory in memories if isinstance(memory, FactMemory)}
     slots = await read_slots(ctx.store, scope.space, record, facts.values())
-    held = {ref: _HeldSlot(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
-    return {ref: held[slot_ref(record, key)] for ref, key in facts.items()}
+    versions = {ref: _HeldSlot(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
+    return {ref: versions[slot_ref(record, key)] for ref, key in facts.items()}
 
 
 def _is_taken(
@@ -270,15 +270,15 @@ def _of_slot(memory: FactMemory, facts: Iterable[Fact]) -> list[Fact]:
 
 def _with_remaining(
     decisions: Iterable[ControlDecision],
-    found: Mapping[str, Memory | None],
+    memories: Mapping[str, Memory | None],
     slots: Mapping[DocumentRef, _HeldSlot],
     changed: Mapping[DocumentRef, object],
 ) -> list[ControlDecision]:
     """Return the decisions on facts with the versions that recall still gives for other times."""
-    gone = {ref.key for ref in changed}
+    hidden_keys = {ref.key for ref in changed}
     return [
-        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=gone)})
-        if (memory := found[decision.id]) is not None and memory.ref in slots
+        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=hidden_keys)})
+        if (memory := memories[decision.id]) is not None and memory.ref in slots
         else decision
         for decision in decisions
     ]
@@ -398,9 +398,9 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     if request.id == WHOLE_SPACE:
         items = with_trail((), await _memory_trail(ctx, scope, REF), memory=WHOLE_SPACE)
         return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
-    gone = await _of_gone_skill(ctx, scope, request.id)
-    if gone:
-        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
+    skill_items = await _of_gone_skill(ctx, scope, request.id)
+    if skill_items:
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(skill_items))
     memory = await _must_find_trace(ctx, scope, request.id)
     if memory.plane is not RecallPlane.PRIVATE_GARDEN:
         require_disclosed(memory, include_private=request.include_private)
@@ -408,8 +408,8 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     trail = await _memory_trail(ctx, scope, memory.ref)
     match memory:
         case FactMemory(fact=fact):
-            told = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
-            return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
+            history = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
+            return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))
         case MessageMemory(turn=turn, part=part):
             items = _of_message(request.id, turn, part)
         case SkillMemory(skill=skill):
@@ -418,8 +418,8 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
             items = _of_kept(request.id, memory, trail)
         case _:
             assert_never(memory)
-    told = with_trail(items, trail, memory=request.id, part=part)
-    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
+    history = with_trail(items, trail, memory=request.id, part=part)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))
 
 
 async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
@@ -427,20 +427,20 @@ async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryLis
         raise InvalidInput(field="cursor", problem="is not supported with the order 'latest', which has a single page")
     collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
     now = ctx.clock.now()
-    found = await latest_memories(
+    hits = await latest_memories(
         ctx,
         space,
         lambda document: [hit for _, hit in _document_hits(document, request, now)],
         collections=collections,
         limit=request.limit,
     )
-    return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in found))
+    return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in hits))
 
 
 def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
     """Return the memories of a document that `request` asks for, each with its part."""
-    asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
-    hits = [(part, readable_hit(memory, now)) for part, memory in asked]
+    matches = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
+    hits = [(part, readable_hit(memory, now)) for part, memory in matches]
     if request.include_private:
         return hits
     return [(part, hit) for part, hit in hits if hit.privacy is not FactPrivacy.PRIVATE]
@@ -472,14 +472,14 @@ async def _walk_memories(
             for part, hit in _document_hits(document, request, now) if document is not None else ():
                 if part > parts:
                     yield _list_cursor(place, part, mark), hit
-        async for found, document in documents_as_stored(
+        async for document_mark, document in documents_as_stored(
             ctx, space, collection, after=mark, most_often=request.limit + 1
         ):
             if document is None:
-                yield _list_cursor(place, 0, found), None
+                yield _list_cursor(place, 0, document_mark), None
                 continue
             for part, hit in _document_hits(document, request, now):
-                yield _list_cursor(place, part, found), hit
+                yield _list_cursor(place, part, document_mark), hit
 
 
 def _list_cursor(place: int, part: int, mark: DocumentMark) -> str:
@@ -560,12 +560,12 @@ async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, incl
     versions = await _slot_versions(ctx, scope, fact)
     record = await ctx.spaces.find(scope.space)
     refs = {version.id: DocumentRef(FACTS, version.id) for version in versions}
-    known = await audit_trails(ctx, scope.space, record, refs.values())
-    told: list[HistoryItem] = []
+    trails = await audit_trails(ctx, scope.space, record, refs.values())
+    history: list[HistoryItem] = []
     for one in versions:
         items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
-        told += with_trail(items, known.get(refs[one.id]), memory=one.id)
-    return told
+        history += with_trail(items, trails.get(refs[one.id]), memory=one.id)
+    return history
 
 
 async def _slot_versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:

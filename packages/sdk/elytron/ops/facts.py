@@ -73,7 +73,7 @@ from elytron_core.text import similarity
 
 
 def entry_of(
-    record: SpaceRecord, fact: planes_facts.Fact, revision: int, /, *, now: Instant, used: Instant | None = None
+    record: SpaceRecord, fact: planes_facts.Fact, revision: int, /, *, now: Instant, last_used_at: Instant | None = None
 ) -> FactEntry:
     """Return the entry of a stored fact."""
     fresh = fact_freshness(fact, now)
@@ -102,7 +102,7 @@ def entry_of(
         confirmed_at=fact.confirmed_at,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,
-        last_used_at=used,
+        last_used_at=last_used_at,
         freshness=fresh.state,
         hint=fresh.hint,
         closed_at=fact.closed_at,
@@ -126,24 +126,26 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
         return FactListReport(space=scope.space, items=())
     rules, _ = await read_learning(ctx, scope.space)
     now = ctx.clock.now()
-    found: list[tuple[Fact, int]] = []
+    matches: list[tuple[Fact, int]] = []
     withheld, last, has_more = 0, "", False
     async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS, after=start):
         fact = Fact.from_bytes(document.body)
         if not _is_meant(fact, request, now):
             continue
-        if len(found) == request.limit:
+        if len(matches) == request.limit:
             has_more = True
             break
         if may_disclose(fact, include_private=request.include_private):
-            found.append((fact, document.revision))
+            matches.append((fact, document.revision))
         else:
             withheld += 1
         last = document.ref.key
-    used = await uses_of(ctx, scope.space, (fact.id for fact, _ in found))
+    uses = await uses_of(ctx, scope.space, (fact.id for fact, _ in matches))
     return FactListReport(
         space=scope.space,
-        items=tuple(entry_of(record, fact, revision, now=now, used=used.get(fact.id)) for fact, revision in found),
+        items=tuple(
+            entry_of(record, fact, revision, now=now, last_used_at=uses.get(fact.id)) for fact, revision in matches
+        ),
         withheld=withheld,
         learning=rules,
         next_cursor=last if has_more else None,
@@ -161,8 +163,8 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
     require_disclosed(memory, include_private=request.include_private)
     if record is None:
         raise NotFound(what="memory", name=request.id)
-    used = (await uses_of(ctx, scope.space, (memory.fact.id,))).get(memory.fact.id)
-    entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now(), used=used)
+    last_used_at = (await uses_of(ctx, scope.space, (memory.fact.id,))).get(memory.fact.id)
+    entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now(), last_used_at=last_used_at)
     return FactDetailReport(space=scope.space, fact=entry)
 
 
@@ -206,7 +208,7 @@ async def _plan_forgetting(
     ctx: OperationContext, scope: Scope, request: FactForgetRequest, record: SpaceRecord
 ) -> SettledChanges[FactForgetReport]:
     now = ctx.clock.now()
-    found: list[tuple[Fact, int]] = []
+    matches: list[tuple[Fact, int]] = []
     withheld, has_more = 0, False
     async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS):
         fact = Fact.from_bytes(document.body)
@@ -215,41 +217,41 @@ async def _plan_forgetting(
             continue
         if not may_disclose(fact, include_private=request.include_private):
             withheld += 1
-        elif len(found) == limits.WRITES_PER_REQUEST:
+        elif len(matches) == limits.WRITES_PER_REQUEST:
             has_more = True
             break
         else:
-            found.append((fact, document.revision))
-    token = _facts_token(record, request, found)
+            matches.append((fact, document.revision))
+    token = _facts_token(record, request, matches)
     if request.token not in {None, token}:
         raise PreconditionFailed
     report = FactForgetReport(
         space=scope.space,
-        items=tuple(entry_of(record, fact, revision, now=now) for fact, revision in found),
+        items=tuple(entry_of(record, fact, revision, now=now) for fact, revision in matches),
         withheld=withheld,
         has_more=has_more,
         token=token if request.dry_run else None,
-        changed=bool(found) and not request.dry_run,
+        changed=bool(matches) and not request.dry_run,
         dry_run=request.dry_run,
     )
     if not report.changed:
         return SettledChanges(report)
     changes = ChangeSet(record)
     because = request.reason or "forgotten"
-    for fact, revision in found:
+    for fact, revision in matches:
         closed = planes_facts.close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
         changes.put(DocumentRef(planes_facts.FACTS, fact.id), closed, expects=revision, action=JournalAction.DELETE)
-    await bury_facts(ctx, scope.space, record, changes, (fact for fact, _ in found), at=now)
-    done = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
+    await bury_facts(ctx, scope.space, record, changes, (fact for fact, _ in matches), at=now)
+    event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
     await note_events(
-        ctx, scope.space, record, changes, {DocumentRef(planes_facts.FACTS, fact.id): (done,) for fact, _ in found}
+        ctx, scope.space, record, changes, {DocumentRef(planes_facts.FACTS, fact.id): (event,) for fact, _ in matches}
     )
     return SettledChanges(report, changes)
 
 
-def _facts_token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
+def _facts_token(record: SpaceRecord, request: FactForgetRequest, matches: list[tuple[Fact, int]]) -> str:
     """Return the token of these facts at these revisions, selected by this query."""
-    parts = [part for fact, revision in found for part in (fact.id, str(revision))]
+    parts = [part for fact, revision in matches for part in (fact.id, str(revision))]
     kinds = ",".join(sorted(kind.value for kind in request.kinds))
     return record.tag(
         "forget facts", similarity.normalise_text(request.query), kinds, str(request.include_private), *parts
@@ -352,7 +354,7 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
                 return SettledChanges(report.model_copy(update={"reason": decision.reason}))
         resolved = _resolve_candidate(ctx, candidate, request, decision)
         changes.put(ref, resolved, expects=revision, action=JournalAction.OPERATOR)
-        done = report.model_copy(
+        resolution_report = report.model_copy(
             update={
                 "state": resolved.state,
                 "became": None if request.dry_run else resolved.became,
@@ -360,7 +362,7 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
                 "dry_run": request.dry_run,
             }
         )
-        return SettledChanges(done, None if request.dry_run else changes)
+        return SettledChanges(resolution_report, None if request.dry_run else changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -378,9 +380,9 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
             await link_written(ctx, scope.space, record, changes)
         changed = any(pair.changed for pair in pairs)
         now = ctx.clock.now()
-        done = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
-        told = {DocumentRef(planes_facts.FACTS, pair.folded): (done,) for pair in pairs if pair.changed}
-        await note_events(ctx, scope.space, record, changes, told)
+        event = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
+        events = {DocumentRef(planes_facts.FACTS, pair.folded): (event,) for pair in pairs if pair.changed}
+        await note_events(ctx, scope.space, record, changes, events)
         report = MemoryMergeReport(
             space=scope.space,
             pairs=tuple(pairs),
@@ -419,18 +421,18 @@ def _resolve_candidate(
 
 
 async def _fold_pairs(ctx: OperationContext, scope: Scope, limit: int, changes: ChangeSet) -> list[MergedPair]:
-    held = await _stored_facts(ctx, scope)
+    facts_by_id = await _stored_facts(ctx, scope)
     now = ctx.clock.now()
-    current = {fact_id: fact for fact_id, (fact, _) in held.items() if fact.is_current}
-    made: list[MergedPair] = []
+    current = {fact_id: fact for fact_id, (fact, _) in facts_by_id.items() if fact.is_current}
+    merged_pairs: list[MergedPair] = []
     for pair in similar_pairs(tuple(current.values()), limit=limit):
-        kept, folded = fold_facts(current[pair.kept.id], pair.folded, at=now)
-        current[kept.id] = kept
-        for fact in (kept, folded):
-            _, revision = held[fact.id]
+        target, folded = fold_facts(current[pair.kept.id], pair.folded, at=now)
+        current[target.id] = target
+        for fact in (target, folded):
+            _, revision = facts_by_id[fact.id]
             changes.put(DocumentRef(planes_facts.FACTS, fact.id), fact, expects=revision, action=JournalAction.MERGE)
-        made.append(MergedPair(kept=kept.id, folded=folded.id, likeness=round(pair.likeness, 4)))
-    return made
+        merged_pairs.append(MergedPair(kept=target.id, folded=folded.id, likeness=round(pair.likeness, 4)))
+    return merged_pairs
 
 
 async def _stored_facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[planes_facts.Fact, int]]:
@@ -449,7 +451,7 @@ async def _unfold_pair(
     into = await _changed_fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
-    kept, back = unfold_facts(into[0], fact)
+    target, back = unfold_facts(into[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
     # Pairs before this one may have filled the slot within this batch.
     pending = [
@@ -459,11 +461,11 @@ async def _unfold_pair(
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     # The slot gets another revision: a write that was judged without this fact is judged again.
     slot.put(changes)
-    changes.put(DocumentRef(planes_facts.FACTS, kept.id), kept, expects=into[1], action=JournalAction.OPERATOR)
+    changes.put(DocumentRef(planes_facts.FACTS, target.id), target, expects=into[1], action=JournalAction.OPERATOR)
     changes.put(DocumentRef(planes_facts.FACTS, back.id), back, expects=revision, action=JournalAction.OPERATOR)
-    rested = RestingMemory(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)
-    await unlink_left(ctx, scope.space, record, changes, rested, after=kept.citations)
-    return MergedPair(kept=kept.id, folded=back.id)
+    rested = RestingMemory(DerivedMemoryPlane.SHARED_FACT, target.id, into[0].citations)
+    await unlink_left(ctx, scope.space, record, changes, rested, after=target.citations)
+    return MergedPair(kept=target.id, folded=back.id)
 
 
 async def _changed_fact(

@@ -159,50 +159,50 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     ctx.losses.forget()
     listed, acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ((), 0)
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
-    kept = JournalHead.parse(request.head) if request.head is not None else None
-    is_whole = request.check or request.fingerprints or kept is not None
-    seen = SpaceReading(kept=kept, is_checked=request.check, is_whole=is_whole)
-    await seen.read(ctx, scope.space)
-    alias = transcript.AliasTrust.TRUSTED if seen.is_closed else (await meant_conversation(ctx, scope)).trust
+    expected_head = JournalHead.parse(request.head) if request.head is not None else None
+    is_whole = request.check or request.fingerprints or expected_head is not None
+    reading = SpaceReading(kept=expected_head, is_checked=request.check, is_whole=is_whole)
+    await reading.read(ctx, scope.space)
+    alias = transcript.AliasTrust.TRUSTED if reading.is_closed else (await meant_conversation(ctx, scope)).trust
     if alias is not transcript.AliasTrust.TRUSTED:
-        seen.conversations.clear()
-    conversations, (first_at, last_at) = seen.by_time, seen.times
-    work, jobs = await _work_of(ctx, scope.space, seen)
+        reading.conversations.clear()
+    conversations, (first_at, last_at) = reading.by_time, reading.times
+    work, jobs = await _work_of(ctx, scope.space, reading)
     return MemoryInspectionReport(
         space=scope.space,
-        exists=seen.exists,
+        exists=reading.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=seen.sequence,
-        documents=dict(sorted(seen.counts.items())),
-        planes=by_plane(seen.counts),
+        sequence=reading.sequence,
+        documents=dict(sorted(reading.counts.items())),
+        planes=by_plane(reading.counts),
         alias=alias,
         conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=first_at,
         last_at=last_at,
-        indexed_units=seen.units,
-        index_bytes=seen.index_bytes,
-        state_fingerprint=seen.state,
-        event_fingerprint=seen.events,
-        head=seen.head,
-        head_standing=seen.standing,
+        indexed_units=reading.units,
+        index_bytes=reading.index_bytes,
+        state_fingerprint=reading.state,
+        event_fingerprint=reading.events,
+        head=reading.head,
+        head_standing=reading.standing,
         losses=listed or await ctx.losses.of(scope.space),
         acknowledged=acknowledged,
         store_check=store_check,
-        journal_account=seen.account,
-        compared_model=seen.compared,
-        unembedded_units=seen.unembedded,
-        stale_units=seen.stale,
-        embedded_units=seen.embedded,
-        runtime_skills=count_skills(seen.skills, at=ctx.clock.now()),
+        journal_account=reading.account,
+        compared_model=reading.compared,
+        unembedded_units=reading.unembedded,
+        stale_units=reading.stale,
+        embedded_units=reading.embedded,
+        runtime_skills=count_skills(reading.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=work,
         jobs=jobs,
         lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
-        agent_tools=count_tools(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
+        agent_tools=count_tools(reading.registries, reading.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
@@ -217,12 +217,12 @@ def _summary_of(head: transcript.Conversation) -> ConversationSummary:
     return ConversationSummary.model_validate(head, from_attributes=True)
 
 
-async def _work_of(ctx: OperationContext, space: SpaceId, seen: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:
+async def _work_of(ctx: OperationContext, space: SpaceId, reading: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:
     """Return the health of the space's jobs and their number by state; of jobs that are damaged, none if checked."""
     try:
-        return (WorkHealth.IDLE, {}) if seen.is_closed or not seen.exists else await work_of(ctx, space)
+        return (WorkHealth.IDLE, {}) if reading.is_closed or not reading.exists else await work_of(ctx, space)
     except (StoreCorrupt, SealBroken):
-        if not seen.is_checked:
+        if not reading.is_checked:
             raise
         return WorkHealth.IDLE, {}
 
@@ -243,9 +243,9 @@ async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -
     Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
     """
     scope = ctx.scope_of(request)
-    found = await meant_conversation(ctx, await with_last(ctx, _asked_scope(scope, request)))
-    key = found.key
-    record = await ctx.spaces.find(scope.space) if found.is_trusted else None
+    conversation = await meant_conversation(ctx, await with_last(ctx, _asked_scope(scope, request)))
+    key = conversation.key
+    record = await ctx.spaces.find(scope.space) if conversation.is_trusted else None
     if record is None:
         if request.cursor is not None:
             raise _CURSOR.refusal()
@@ -279,8 +279,8 @@ async def _turn_page(
     match request.order:
         case LedgerOrder.LATEST:
             end = min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
-            found = await _last_before(ctx, scope, tag, end, most=most)
-            return found[-request.limit :], len(found) == most
+            documents = await _last_before(ctx, scope, tag, end, most=most)
+            return documents[-request.limit :], len(documents) == most
         case LedgerOrder.FIRST:
             page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=most)
             return list(page[: request.limit]), len(page) == most
@@ -292,15 +292,15 @@ async def _last_before(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
 ) -> list[Document]:
     """Return the last turns of a conversation before the one at `end`, in order, also where others are missing."""
-    found: list[Document] = []
-    while end > 1 and len(found) < most:
+    documents: list[Document] = []
+    while end > 1 and len(documents) < most:
         start = max(1, end - most)
         after = transcript.turn_id(tag, start - 1)
         page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=end - start)
         before = transcript.turn_id(tag, end)
-        found = [*(document for document in page if document.ref.key < before), *found]
+        documents = [*(document for document in page if document.ref.key < before), *documents]
         end = start
-    return found[-most:]
+    return documents[-most:]
 
 
 def _asked_scope(scope: Scope, request: MemoryReplayRequest) -> Scope:
@@ -344,7 +344,7 @@ async def recover_store(ctx: OperationContext, request: MemoryRecoverRequest, /)
     Its caller, reason and time are in the history of the space.
     """
     scope = ctx.scope_of(request)
-    found = await check_store(ctx, scope.space, repair=False)
+    store_check = await check_store(ctx, scope.space, repair=False)
     ctx.spaces.forget(scope.space)
     ctx.heads.drop_space(scope.space)
     ctx.folds.drop(scope.space)
@@ -358,7 +358,7 @@ async def recover_store(ctx: OperationContext, request: MemoryRecoverRequest, /)
         spaces=(scope.space,),
         indexed_units=units,
         checkpoints_written=await ctx.folds.checkpoint(),
-        store_check=found,
+        store_check=store_check,
         lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
     )
 
@@ -394,22 +394,22 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     await ctx.encoders.close()
     await keep_all_uses(ctx, within_s=(until - time()) / 3)
     try:
-        written = await ctx.folds.checkpoint(within_s=until - time())
+        checkpoint_count = await ctx.folds.checkpoint(within_s=until - time())
     except (StoreError, SealError):
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
-        written = 0
+        checkpoint_count = 0
     finally:
         await ctx.store.close()
-    return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason, checkpoints_written=written)
+    return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason, checkpoints_written=checkpoint_count)
 
 
 async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) -> MemorySpacesReport:
     """Return a page of the spaces that were written to, without the system's own."""
     # One more for the system's own space, and one that shows whether there are others.
-    asked = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
-    found = [space for space in asked if space != SYSTEM_SPACE]
-    page = found[: request.limit]
-    more = len(found) > request.limit
+    candidates = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
+    user_spaces = [space for space in candidates if space != SYSTEM_SPACE]
+    page = user_spaces[: request.limit]
+    more = len(user_spaces) > request.limit
     return MemorySpacesReport(
         spaces=tuple([await _space_summary(ctx, space) for space in page]),
         losses=await ctx.losses.read() if request.cursor is None else (),

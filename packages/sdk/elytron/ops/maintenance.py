@@ -36,16 +36,16 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
     queue = await read_queue(ctx, scope.space)
     health, counts = await work_of(ctx, scope.space)
     ids = (*(job.id for job in queue.active), *reversed(queue.over))
-    known = await read_jobs(ctx, scope.space, ids)
-    wanted = [job for job in known if not request.states or job.job.state in request.states]
+    job_records = await read_jobs(ctx, scope.space, ids)
+    matches = [job for job in job_records if not request.states or job.job.state in request.states]
     now = ctx.clock.now()
     day = maintenance.spent_today(await spent_on(ctx, scope.space), now)
     return JobListReport(
         space=scope.space,
         health=health,
-        jobs=tuple(job_view(job) for job in wanted[: request.limit]),
+        jobs=tuple(job_view(job) for job in matches[: request.limit]),
         counts=counts,
-        clipped=len(wanted) > request.limit,
+        clipped=len(matches) > request.limit,
         spent_today=day.spent,
         calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),
         tokens_left=max(0, ctx.budget.tokens_per_day - day.spent.tokens - day.held_tokens),
@@ -80,8 +80,8 @@ async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step
         changed = moved is not None
         return moved
 
-    known = await move_job(ctx, space, JobId(name), watched)
-    return JobReport(space=space, job=job_view(known), changed=changed)
+    current_job = await move_job(ctx, space, JobId(name), watched)
+    return JobReport(space=space, job=job_view(current_job), changed=changed)
 
 
 async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
@@ -179,7 +179,7 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
         puts=(PutChange(CHOICE, body, revision),),
         entries=(EntryDraft(JournalAction.OPERATOR, CHOICE, record.digest(body)),),
         requires=(RequireRevision(REF, 1),),
-        written={CHOICE: choice},
+        documents={CHOICE: choice},
     )
     return before is None or before.tag != tag, ""
 

@@ -90,8 +90,8 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     reader = await open_reader(ctx, scope.space)
     standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
-    wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, reader, scope, request, max(wanted, 1) + len(standing.facts), room=max_len)
+    count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
+    gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)
     beside = await hints_beside(ctx, reader, request)
     private = private_of(standing.private, request, gathered.private)
     built = builder.build_projection(
@@ -113,7 +113,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             recalled=await _recalled_items(gathered, room=max_len),
             recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
             recalled_by_time=gathered.retells,
-            recall_limit=wanted,
+            recall_limit=count,
             space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.of(scope.space),
             line_label=request.line_label or "",
         ),
@@ -185,9 +185,9 @@ def _length_bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tu
 def _private_gate(
     request: MemoryProjectionRequest, private: PrivateItems, built: builder.BuiltProjection
 ) -> PrivateGate:
-    shown = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
+    memories = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
     withheld = len(private.withheld) + private.documents_withheld
-    return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(shown))
+    return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(memories))
 
 
 def _not_admitted(

@@ -65,9 +65,9 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     hits = _hits_within(page, extent.max_tokens) if extent.max_tokens is not None else page
     beside = await hints_beside(ctx, reader, request)
     await note_shown(ctx, scope, hits)
-    shown = [hit.id for hit in ordered[: offset + len(hits)]]
+    shown_ids = [hit.id for hit in ordered[: offset + len(hits)]]
     is_paged = not extent.is_open and gathered.gate is None
-    has_more = bool(hits) and is_paged and scored > len(shown) < limits.RECALL_MAX
+    has_more = bool(hits) and is_paged and scored > len(shown_ids) < limits.RECALL_MAX
     beyond = (scored if request.min_score else gathered.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     losses = await ctx.losses.of(scope.space)
@@ -81,10 +81,10 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         intent=gathered.intent.value,
         sequence=gathered.sequence,
         clipped=tuple(_clip_hits(request, page, hits, beyond=beyond, max_tokens=extent.max_tokens)),
-        next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
-        cut=round(gathered.scores[len(shown)], 6) if has_more else None,
+        next_cursor=cursor_of(request, shown_ids, gathered.sequence) if has_more else None,
+        cut=round(gathered.scores[len(shown_ids)], 6) if has_more else None,
         rerank=rerank,
-        why_not=await explain_absences(ctx, scope, request, order=gathered.order, page=page, shown=hits, offset=offset),
+        why_not=await explain_absences(ctx, scope, request, order=gathered.order, page=page, part=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
@@ -127,8 +127,8 @@ def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExt
 
 
 def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:
-    needed = limits.RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
-    return max(end, needed, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
+    minimum = limits.RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
+    return max(end, minimum, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
 
 
 async def _nearby_hits(
@@ -183,20 +183,20 @@ async def explain_absences(
     *,
     order: Sequence[PlacedMemory],
     page: Sequence[RecallHit],
-    shown: Sequence[RecallHit],
+    part: Sequence[RecallHit],
     offset: int,
 ) -> tuple[WhyNot, ...]:
-    """Return why each of `request.why_not` is not `shown`, of a `page` that begins at `offset` of the whole `order`."""
+    """Return why each of `request.why_not` is not in `part`, the `page` of `order` that begins at `offset`."""
     places = {item.id: (place, item) for place, item in enumerate(order, 1)}
-    on_page, on_show = ({hit.id for hit in hits} for hits in (page, shown))
-    found: list[WhyNot] = []
+    on_page, on_show = ({hit.id for hit in hits} for hits in (page, part))
+    absences: list[WhyNot] = []
     for memory_id in request.why_not:
         place, item = places.get(memory_id, (None, None))
         if place is None or item is None:
             absence = await _unplaced_reason(
                 ctx, scope, memory_id, request.filters, include_private=request.include_private
             )
-            found.append(WhyNot(id=memory_id, absence=absence))
+            absences.append(WhyNot(id=memory_id, absence=absence))
             continue
         if memory_id in on_show:
             absence = AbsenceReason.SHOWN
@@ -209,8 +209,8 @@ async def explain_absences(
         else:
             absence = AbsenceReason.EARLIER_PAGE if place <= offset else AbsenceReason.LIMIT
         signals = dict(item.signals)
-        found.append(WhyNot(id=memory_id, absence=absence, place=place, score=item.score, signals=signals))
-    return tuple(found)
+        absences.append(WhyNot(id=memory_id, absence=absence, place=place, score=item.score, signals=signals))
+    return tuple(absences)
 
 
 async def _unplaced_reason(

@@ -52,13 +52,13 @@ async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> Rec
     """
     _require_open(request.namespace)
     scope = ctx.scope_of(request)
-    put = await put_records(ctx, scope, RECORDS, (request,), has_history=True, dry_run=request.dry_run)
+    commit = await put_records(ctx, scope, RECORDS, (request,), has_history=True, dry_run=request.dry_run)
     return RecordPutReport(
         space=scope.space,
-        record=item_of(put.refs[0], put.records[0]),
-        changed=put.changed,
+        record=item_of(commit.refs[0], commit.records[0]),
+        changed=commit.changed,
         dry_run=request.dry_run,
-        sequence=put.sequence,
+        sequence=commit.sequence,
     )
 
 
@@ -80,17 +80,17 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
     async def plan(space: SpaceRecord) -> SettledChanges[RecordDeleteReport]:
         now = ctx.clock.now()
         ref = record_ref(space, request.namespace, request.key)
-        known, revision = await value_at(ctx.store, scope.space, ref, Record)
-        require_version(known, request.expected_version, now)
+        current, revision = await value_at(ctx.store, scope.space, ref, Record)
+        require_version(current, request.expected_version, now)
         report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
-        if known is None or not known.is_alive(now):
+        if current is None or not current.is_alive(now):
             return SettledChanges(report)
-        gone = records.delete_record(known, at=now)
-        report = report.model_copy(update={"changed": not request.dry_run, "version": gone.version})
+        deleted_record = records.delete_record(current, at=now)
+        report = report.model_copy(update={"changed": not request.dry_run, "version": deleted_record.version})
         if request.dry_run:
             return SettledChanges(report)
         changes = ChangeSet(space)
-        changes.put(ref, gone, expects=revision, action=JournalAction.DELETE)
+        changes.put(ref, deleted_record, expects=revision, action=JournalAction.DELETE)
         event = event_of(ctx, AuditAction.DELETED, at=now, reason=request.reason)
         await note_events(ctx, scope.space, space, changes, {ref: [event]})
         return SettledChanges(report, changes)
@@ -101,10 +101,8 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
 async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
     """Return the records that pass, best first for a query, else by namespace and key."""
     scope = ctx.scope_of(request)
-    found = await (_list_page if similarity.is_blank(request.query) else _query_page)(ctx, scope, request)
-    return RecordSearchReport(
-        space=scope.space, items=tuple(found[: request.limit]), has_more=len(found) > request.limit
-    )
+    page = await (_list_page if similarity.is_blank(request.query) else _query_page)(ctx, scope, request)
+    return RecordSearchReport(space=scope.space, items=tuple(page[: request.limit]), has_more=len(page) > request.limit)
 
 
 async def list_record_namespaces(
@@ -151,8 +149,8 @@ async def _must_find(
 def _require_open(namespace: tuple[str, ...]) -> None:
     """Raise PermissionRefused for a namespace that the runtime keeps for itself."""
     if is_reserved(namespace):
-        begun = " or ".join(map(repr, RESERVED_NAMESPACES))
-        raise PermissionRefused(f"namespaces that begin with {begun} are reserved for the runtime: choose another")
+        prefixes = " or ".join(map(repr, RESERVED_NAMESPACES))
+        raise PermissionRefused(f"namespaces that begin with {prefixes} are reserved for the runtime: choose another")
 
 
 class _NamedRecord(NamedTuple):
@@ -173,10 +171,10 @@ async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchR
         # At twice the size, so that sorting is seldom.
         if len(first) >= 2 * end:
             first = sorted(first)[:end]
-    page = [named.ref for named in sorted(first)[request.offset : end]]
+    page = [entry.ref for entry in sorted(first)[request.offset : end]]
     # Read again, since a record may have changed behind the walk.
-    found = await values_at(ctx.store, scope.space, page, Record)
-    return [item_of(ref, record) for ref, record in found.items() if _passes_filters(record, request, now)]
+    current_records = await values_at(ctx.store, scope.space, page, Record)
+    return [item_of(ref, record) for ref, record in current_records.items() if _passes_filters(record, request, now)]
 
 
 async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
@@ -193,11 +191,11 @@ async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearch
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
-    found = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
+    current_records = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()
     return [
         item_of(ref, record, score=scores[ref])
-        for ref, record in found.items()
+        for ref, record in current_records.items()
         if _passes_filters(record, request, now)
     ]
 

@@ -58,7 +58,7 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
     record = await ctx.spaces.find(scope.space)
     skills = list(await whole_shelf(ctx, scope.space, record)) if record is not None else []
     now = ctx.clock.now()
-    shown = [
+    summaries = [
         summary
         for skill in skills
         if (request.include_disabled or skill.enabled)
@@ -66,15 +66,15 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
         and _matches_query(skill, request.query)
         for summary in [summary_of(skill, now)]
     ]
-    shown.sort(key=lambda one: (list(SkillState).index(one.state), -one.quality, one.name))
+    summaries.sort(key=lambda one: (list(SkillState).index(one.state), -one.quality, one.name))
     return RuntimeSkillListReport(
         space=scope.space,
         total=len(skills),
         active=sum(skill.is_recallable for skill in skills),
         disabled=sum(not skill.enabled for skill in skills),
         retired=sum(skill.state is SkillState.RETIRED for skill in skills),
-        runtime_skills=tuple(shown[: request.limit]),
-        clipped=len(shown) > request.limit or len(skills) >= limits.SKILLS_COMPARED,
+        runtime_skills=tuple(summaries[: request.limit]),
+        clipped=len(summaries) > request.limit or len(skills) >= limits.SKILLS_COMPARED,
     )
 
 
@@ -109,11 +109,11 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         "summary": request.summary,
         "procedure": request.procedure,
     }
-    given = {name: text for name, text in texts.items() if text is not None}
+    new_texts = {name: text for name, text in texts.items() if text is not None}
 
     def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
         now = ctx.clock.now()
-        new = skill.model_copy(update={**given, "updated_at": now, "observed_at": now, "revision_pending": False})
+        new = skill.model_copy(update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False})
         # First, so that an old skill which is saved unchanged is not refused.
         if new.content == skill.content:
             return skill
@@ -141,8 +141,8 @@ async def set_runtime_skill_enabled(
             back |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
         return skill.model_copy(update=back)
 
-    done = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
-    return await _mutate_skill(ctx, request, request.name, switched, done=done, reason=request.reason)
+    action = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
+    return await _mutate_skill(ctx, request, request.name, switched, action=action, reason=request.reason)
 
 
 @admit_texts
@@ -158,8 +158,8 @@ async def delete_runtime_skill(
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
         links = await links_of_skills(ctx, scope.space, record, (skill,))
         changes = ChangeSet(record)
-        done = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
-        await note_events(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
+        event = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
+        await note_events(ctx, scope.space, record, changes, {shelf.ref(skill): (event,)})
         for ref, revision in {shelf.ref(skill): shelf.revision(skill), **links}.items():
             changes.delete(ref, expects=revision)
         return SettledChanges(report, changes)
@@ -259,7 +259,7 @@ async def _mutate_skill(
     name: str,
     change: Callable[[Skill, SkillShelf], Skill | SkillRefusal],
     *,
-    done: AuditAction | None = None,
+    action: AuditAction | None = None,
     reason: str = "",
 ) -> RuntimeSkillMutationReport:
     """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
@@ -273,7 +273,7 @@ async def _mutate_skill(
         stands = skill if isinstance(new, SkillRefusal) else new
         if stands != skill:
             shelf.put(stands, JournalAction.OPERATOR)
-            events = () if done is None else (event_of(ctx, done, at=ctx.clock.now(), reason=reason),)
+            events = () if action is None else (event_of(ctx, action, at=ctx.clock.now(), reason=reason),)
             await note_events(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
         report = RuntimeSkillMutationReport(
             space=scope.space,

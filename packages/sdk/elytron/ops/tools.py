@@ -49,21 +49,21 @@ async def upsert_agent_tool_registry(
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
     # Checked as it was given, since texts that are blacked out have another fingerprint.
     untrue = forbidden or registry_refusal(snapshot)
-    kept, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
+    clean_snapshot, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
 
     async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryUpsertReport]:
         ref = DocumentRef(REGISTRIES, record.registry_tag(snapshot.registry_id))
         stored, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
-        known = stored.snapshot if stored is not None else None
+        current = stored.snapshot if stored is not None else None
         refused = untrue
         # Of a new one alone, since one that is replaced takes no room.
-        if known is None and refused is None and await _is_full(ctx, request):
+        if current is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
         changes = ChangeSet(record)
-        if refused is None and kept != known:
-            registry = KeptRegistry(snapshot=kept, registered_at=ctx.clock.now())
+        if refused is None and clean_snapshot != current:
+            registry = KeptRegistry(snapshot=clean_snapshot, registered_at=ctx.clock.now())
             changes.put(ref, registry, expects=revision, action=JournalAction.OPERATOR)
-        is_other = known is not None and known.fingerprint != fingerprint
+        is_other = current is not None and current.fingerprint != fingerprint
         report = AgentToolRegistryUpsertReport(
             space=scope.space,
             registry_id=snapshot.registry_id,
@@ -72,7 +72,7 @@ async def upsert_agent_tool_registry(
             refused=refused,
             reason=_REASONS[refused] if refused is not None else "",
             fingerprint=fingerprint,
-            replaced_fingerprint=known.fingerprint if known is not None and is_other and refused is None else None,
+            replaced_fingerprint=current.fingerprint if current is not None and is_other and refused is None else None,
             scrubbed=scrubbed.found,
         )
         return SettledChanges(report, changes)
@@ -110,10 +110,10 @@ async def get_agent_tool_registry(
     record = await ctx.spaces.find(scope.space)
     if record is not None:
         ref = DocumentRef(REGISTRIES, record.registry_tag(request.registry_id))
-        kept, _ = await value_at(ctx.store, scope.space, ref, KeptRegistry)
-        if kept is not None:
+        registry, _ = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        if registry is not None:
             return AgentToolRegistryGetReport(
-                space=scope.space, registry=kept.snapshot, registered_at=kept.registered_at
+                space=scope.space, registry=registry.snapshot, registered_at=registry.registered_at
             )
     raise NotFound(what="agent tool registry", name=request.registry_id)
 
@@ -139,5 +139,5 @@ async def delete_agent_tool_registry(
 
 
 async def _is_full(ctx: OperationContext, request: AgentToolRegistryUpsertRequest) -> bool:
-    kept = await ctx.store.scan(ctx.scope_of(request).space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
-    return len(kept) == limits.TOOL_REGISTRIES
+    registries = await ctx.store.scan(ctx.scope_of(request).space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
+    return len(registries) == limits.TOOL_REGISTRIES

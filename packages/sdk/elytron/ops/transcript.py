@@ -79,14 +79,14 @@ async def commit_turn(
     assert not companions or request.idempotency_key is None
     scope = await home_scope(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
-    asked = MemoryWriteRequest(
+    write_request = MemoryWriteRequest(
         scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
     )
     plan: Plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
     if companions:
         plan = partial(plan_beside, ctx, scope.space, plan, companions)
-    written = await commit_write(ctx, scope.space, asked, plan)
-    (decision,) = written.decisions
+    write_report = await commit_write(ctx, scope.space, write_request, plan)
+    (decision,) = write_report.decisions
     if decision.id is not None and not request.dry_run:
         ctx.last_conversations.note(scope)
     turn = TurnId(decision.id) if decision.id is not None else None
@@ -100,11 +100,11 @@ async def commit_turn(
         sequence=transcript.sequence_of(turn) if turn is not None else 0,
         message_ids=request.delta.message_ids(turn),
         committed=turn is not None,
-        changed=written.changed,
-        duplicated=written.duplicated or decision.outcome is WriteOutcome.DUPLICATE,
-        dry_run=written.dry_run,
+        changed=write_report.changed,
+        duplicated=write_report.duplicated or decision.outcome is WriteOutcome.DUPLICATE,
+        dry_run=write_report.dry_run,
         skipped_reason=decision.reason if decision.outcome is not WriteOutcome.STORED else "",
-        journal_sequence=written.sequence,
+        journal_sequence=write_report.sequence,
     )
 
 

@@ -75,11 +75,11 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
         return skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
     counts: Counter[str] = Counter()
-    known = await read_maintained(work.ctx, work.scope, work.record)
+    progress = await read_maintained(work.ctx, work.scope, work.record)
     changed = 0
     for turn in work.turns:
-        is_new = not known.has(turn.turn.sequence)
-        if not is_new and not (_asks_model(work) and known.waits(turn.turn.sequence)):
+        is_new = not progress.has(turn.turn.sequence)
+        if not is_new and not (_asks_model(work) and progress.waits(turn.turn.sequence)):
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
@@ -120,28 +120,28 @@ class TurnReading:
         /,
     ) -> ChangeSet:
         """Return the mark of the turn, if rules have nothing to propose for it."""
-        made, (rules_ref, ref) = ChangeSet(record), self.refs(record)
+        changes, (rules_ref, ref) = ChangeSet(record), self.refs(record)
         rules, stored = there.get(rules_ref), there.get(ref)
         paused = rules is not None and is_paused(facts.LearningRules.from_bytes(rules.body))
         maintained = MaintainedTurns.from_bytes(stored.body) if stored is not None else MaintainedTurns()
         self.outcome = None
         extraction = self.extraction(turn) if turn is not None else ExtractionMethod.OFF
         if turn is None or turn_id is None or extraction not in {ExtractionMethod.AUTO, ExtractionMethod.RULES}:
-            return made
+            return changes
         gate = model_facts.gate_for_rules(turn)
         is_open = gate is ReadingGate.OPEN and not paused
         if is_open and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
-            return made
+            return changes
         waits = not paused and _waits_for_model(self.ctx, extraction, turn)
         after = maintained.put_off(turn.sequence) if waits else maintained.plus(turn.sequence)
-        made.put(ref, after, expects=stored.revision if stored is not None else 0, action=JournalAction.MAINTENANCE)
+        changes.put(ref, after, expects=stored.revision if stored is not None else 0, action=JournalAction.MAINTENANCE)
         counts = {"read" if gate is ReadingGate.OPEN else gate.value: 1}
         self.outcome = (
             skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
             if paused
             else ended_outcome(MaintenancePass.EXTRACTION, counts, changed=0)
         )
-        return made
+        return changes
 
 
 async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
@@ -193,12 +193,12 @@ async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:
 
 
 async def _ask_candidates(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
-    before, known = await _messages_before(work, turn), await _standing_facts(work, turn)
-    prompt = extraction_prompt(turn.turn, before=before, known=known, most=work.chars)
+    before, current_facts = await _messages_before(work, turn), await _standing_facts(work, turn)
+    prompt = extraction_prompt(turn.turn, before=before, facts=current_facts, most=work.chars)
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
-    found = model_facts.propose_candidates(turn.id, turn.turn, answer)
-    counts.update(found.dropped)
-    return found.drafts
+    proposals = model_facts.propose_candidates(turn.id, turn.turn, answer)
+    counts.update(proposals.dropped)
+    return proposals.drafts
 
 
 async def _propose_read(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
@@ -225,27 +225,27 @@ async def _messages_before(work: PassWork, turn: KnownTurn) -> tuple[transcript.
     """Return what was said just before a turn."""
     numbers = [number for number in (turn.turn.sequence - 2, turn.turn.sequence - 1) if number > 0]
     earlier = await read_turns(work.ctx, work.scope, work.record, numbers)
-    said = [
+    messages = [
         message
-        for known in earlier
-        for part, message in enumerate(known.turn.messages)
-        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and known.turn.is_recallable(part)
+        for stored_turn in earlier
+        for part, message in enumerate(stored_turn.turn.messages)
+        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and stored_turn.turn.is_recallable(part)
     ]
-    return tuple(said[-limits.EXTRACTION_CONTEXT :])
+    return tuple(messages[-limits.EXTRACTION_CONTEXT :])
 
 
 async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, ...]:
     """Return the current facts that share most words with a turn, then the newest."""
-    said = similarity.normalise_text(
+    turn_text = similarity.normalise_text(
         " ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS]
     )
     here = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
-    shown = [fact for fact in here if fact.privacy is not facts.FactPrivacy.PRIVATE]
+    public_facts = [fact for fact in here if fact.privacy is not facts.FactPrivacy.PRIVATE]
     words = {
         fact.id: similarity.words_of(similarity.normalise_text(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
-        for fact in shown
+        for fact in public_facts
     }
-    order = sorted(shown, key=lambda fact: -sum(similarity.has_term(said, word) for word in words[fact.id]))
+    order = sorted(public_facts, key=lambda fact: -sum(similarity.has_term(turn_text, word) for word in words[fact.id]))
     return tuple(order[: limits.EXTRACTION_KNOWN])
 
 
@@ -298,11 +298,11 @@ async def keep_state(work: PassWork, /) -> PassOutcome:
     """Renew the conversation's execution state where its turns may have moved the work."""
     if work.asker is None:
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, NEEDS_MODEL)
-    known = await work.state()
+    state = await work.state()
     turns = [turn.turn for turn in work.turns]
-    if not turns or not maintenance.is_state_due(turns, known):
+    if not turns or not maintenance.is_state_due(turns, state):
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, "not_due")
-    answer = await work.ask(STATE, state_data(known, turns, most=work.chars), StateAnswer)
+    answer = await work.ask(STATE, state_data(state, turns, most=work.chars), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
         return ended_outcome(MaintenancePass.EXECUTION_STATE, {"no_work": 1}, changed=0)
     report = await work.write(ExecutionWrite(state=_execution_draft(answer)))
@@ -330,8 +330,8 @@ def _answer_text(text: str) -> str:
 
 def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
     """Return the last items that say anything: what was done last is worth more than what was done first."""
-    told = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
-    return tuple(dict.fromkeys(told))[-limits.EXECUTION_ITEMS :]
+    texts = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
+    return tuple(dict.fromkeys(texts))[-limits.EXECUTION_ITEMS :]
 
 
 TURNS_READ = 400
@@ -348,14 +348,14 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
     if work.asker is None:
         return skipped_outcome(MaintenancePass.SUMMARY, NEEDS_MODEL)
     ref = DocumentRef(continuity.SUMMARIES, work.tag)
-    known, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
-    covered = known.through_sequence if known is not None else 0
+    summary, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
+    covered = summary.through_sequence if summary is not None else 0
     turns = await _turns_after(work, covered)
-    messages = (known.messages if known is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
-    if not maintenance.is_summary_due(messages, known):
+    messages = (summary.messages if summary is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
+    if not maintenance.is_summary_due(messages, summary):
         return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
     # A forgotten summary must not come back by the next one.
-    earlier = known.text if known is not None and known.forgotten_at is None else ""
+    earlier = summary.text if summary is not None and summary.forgotten_at is None else ""
     data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
     answer = await work.ask(SUMMARY, data, SummaryAnswer)
     text = answer.summary.strip()[: limits.SUMMARY_CHARS]

@@ -110,9 +110,9 @@ class PassWork:
         prompt = (PromptMessage(PromptRole.SYSTEM, instruction), PromptMessage(PromptRole.USER, data))
         return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
 
-    async def write(self, told: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
+    async def write(self, write: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
         """Write to the conversation, and keep the decisions; what was written under `key` before brings none."""
-        request = MemoryWriteRequest(scope=self.scope, write=told, idempotency_key=key)
+        request = MemoryWriteRequest(scope=self.scope, write=write, idempotency_key=key)
         report = await write_memory(self.ctx, request)
         if not report.duplicated:
             self.decisions += report.decisions
@@ -121,8 +121,8 @@ class PassWork:
     async def state(self) -> continuity.ExecutionState | None:
         """Return the state of the conversation's work; None if it has none, or it is hidden."""
         ref = DocumentRef(continuity.EXECUTION, self.tag)
-        found, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
-        return found if found is not None and found.forgotten_at is None else None
+        state, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
+        return state if state is not None and state.forgotten_at is None else None
 
     async def current_facts(self) -> list[Fact]:
         """Return the space's facts that stand, newest first."""
@@ -146,33 +146,33 @@ async def read_turns(
 async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> MaintainedTurns:
     """Return which turns of the scope's conversation are processed."""
     ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(scope.conversation_key))
-    known, _ = await value_at(ctx.store, scope.space, ref, MaintainedTurns)
-    return known or MaintainedTurns()
+    progress, _ = await value_at(ctx.store, scope.space, ref, MaintainedTurns)
+    return progress or MaintainedTurns()
 
 
 async def mark_maintained(work: PassWork, numbers: Sequence[int], /, *, waits: bool = False) -> None:
     """Store that these turns are processed, or with `waits` that they wait for a model."""
 
-    def marked(known: MaintainedTurns) -> MaintainedTurns:
+    def marked(progress: MaintainedTurns) -> MaintainedTurns:
         for number in numbers:
-            known = known.put_off(number) if waits else known.plus(number)
-        return known
+            progress = progress.put_off(number) if waits else progress.plus(number)
+        return progress
 
     await _change_maintained(work, marked)
 
 
 async def mark_noted(work: PassWork, through: int, /) -> None:
     """Store that notes of days have been drawn from the turns up to `through`."""
-    await _change_maintained(work, lambda known: known.model_copy(update={"noted": max(known.noted, through)}))
+    await _change_maintained(work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, through)}))
 
 
 async def _change_maintained(work: PassWork, change: Callable[[MaintainedTurns], MaintainedTurns]) -> None:
     async def plan(record: SpaceRecord) -> SettledChanges[None]:
         ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
-        known, revision = await value_at(work.ctx.store, work.space, ref, MaintainedTurns)
-        after = change(known or MaintainedTurns())
+        progress, revision = await value_at(work.ctx.store, work.space, ref, MaintainedTurns)
+        after = change(progress or MaintainedTurns())
         changes = ChangeSet(record)
-        if after != (known or MaintainedTurns()):
+        if after != (progress or MaintainedTurns()):
             changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
         return SettledChanges(None, changes)
 
@@ -186,8 +186,8 @@ def skipped_outcome(of: MaintenancePass, reason: str, /) -> PassOutcome:
 
 def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
     """Return the outcome of a part that ran; counts of nothing are left out."""
-    told = {name: count for name, count in counts.items() if count}
-    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=told)
+    totals = {name: count for name, count in counts.items() if count}
+    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=totals)
 
 
 OUTLIVED = "it was not confirmed within the lifetime of such facts"
@@ -198,11 +198,11 @@ async def govern_space(work: PassWork, /) -> PassOutcome:
     """Hide tasks and projects that are out of date, reversibly, and count what is beyond budget."""
     await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
-    gone = maintenance.outlived_facts(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
-    if gone:
-        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
-    counts = {"outlived": len(gone), **maintenance.over_budget(fact for fact in facts if fact.id not in gone)}
-    return ended_outcome(MaintenancePass.GOVERNANCE, counts, changed=len(gone))
+    stale_ids = maintenance.outlived_facts(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
+    if stale_ids:
+        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=stale_ids, reason=OUTLIVED))
+    counts = {"outlived": len(stale_ids), **maintenance.over_budget(fact for fact in facts if fact.id not in stale_ids)}
+    return ended_outcome(MaintenancePass.GOVERNANCE, counts, changed=len(stale_ids))
 
 
 async def note_reuse(work: PassWork, /) -> PassOutcome:
@@ -217,45 +217,47 @@ async def note_reuse(work: PassWork, /) -> PassOutcome:
 
 async def keep_house(work: PassWork, /) -> PassOutcome:
     """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
-    drawn = await _draw_notes(work)
-    rolled = await _roll_up(work)
-    merged = await _reconcile_facts(work)
-    trimmed = await _trim_evidence(work)
-    expired = await _remove_expired(work)
+    note_count = await _draw_notes(work)
+    rollup_count = await _roll_up(work)
+    merge_count = await _reconcile_facts(work)
+    trim_count = await _trim_evidence(work)
+    expiry_count = await _remove_expired(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
-        "notes_drawn": drawn,
-        "notes_rolled_up": rolled,
-        "facts_reconciled": merged,
-        "facts_trimmed": trimmed,
-        "records_expired": expired,
+        "notes_drawn": note_count,
+        "notes_rolled_up": rollup_count,
+        "facts_reconciled": merge_count,
+        "facts_trimmed": trim_count,
+        "records_expired": expiry_count,
         "skills_retired": len(skills.retired) + len(skills.merged),
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
     return ended_outcome(
-        MaintenancePass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + expired + skills.changed
+        MaintenancePass.HYGIENE,
+        counts,
+        changed=note_count + rollup_count + merge_count + trim_count + expiry_count + skills.changed,
     )
 
 
 async def _roll_up(work: PassWork) -> int:
     """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
     documents = await work.ctx.store.scan(work.space, continuity.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
-    kept = [continuity.DailyNote.from_bytes(document.body) for document in documents]
-    shown = [note for note in kept if note.forgotten_at is None]
-    months = {note.period: note for note in shown if note.grain is continuity.NoteGrain.MONTH}
+    notes = [continuity.DailyNote.from_bytes(document.body) for document in documents]
+    visible_notes = [note for note in notes if note.forgotten_at is None]
+    months = {note.period: note for note in visible_notes if note.grain is continuity.NoteGrain.MONTH}
     before = work.ctx.clock.now() - maintenance.NOTES_AFTER_DAYS * DAY_MS
     days: dict[str, list[continuity.DailyNote]] = {}
-    for note in shown:
+    for note in visible_notes:
         if note.grain is continuity.NoteGrain.DAY and note.observed_at < before:
             days.setdefault(maintenance.month_of(note.period), []).append(note)
-    rolled = 0
+    rollup_count = 0
     fitting = {period: maintenance.fitting_days(days[period], months.get(period)) for period in sorted(days)}
-    for period in [period for period, found in fitting.items() if found][: maintenance.ROLLUPS]:
+    for period in [period for period, month_days in fitting.items() if month_days][: maintenance.ROLLUPS]:
         month = months.get(period)
-        told = [*((month,) if month is not None else ()), *fitting[period]]
-        cited = [citation for note in told for citation in note.citations]
+        source_notes = [*((month,) if month is not None else ()), *fitting[period]]
+        cited = [citation for note in source_notes for citation in note.citations]
         draft = NoteDraft(
             period=period,
             text=maintenance.rolled_up(fitting[period], month),
@@ -265,8 +267,8 @@ async def _roll_up(work: PassWork) -> int:
         await work.write(NotesWrite(notes=(draft,)))
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
         await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
-        rolled += len(ids)
-    return rolled
+        rollup_count += len(ids)
+    return rollup_count
 
 
 async def _reconcile_facts(work: PassWork) -> int:
@@ -283,14 +285,14 @@ async def _trim_evidence(work: PassWork) -> int:
         trimmed = 0
         async for document in store.scan_documents(work.ctx.store, work.space, facts.FACTS):
             fact = facts.Fact.from_bytes(document.body)
-            kept = facts.newest_citations(fact.citations)
-            if kept == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
+            citations = facts.newest_citations(fact.citations)
+            if citations == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
                 continue
             trimmed += 1
-            cut = fact.model_copy(update={"citations": kept})
+            cut = fact.model_copy(update={"citations": citations})
             changes.put(document.ref, cut, expects=document.revision, action=JournalAction.MAINTENANCE)
             before = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
-            await unlink_left(work.ctx, work.space, record, changes, before, after=kept)
+            await unlink_left(work.ctx, work.space, record, changes, before, after=citations)
         return SettledChanges(trimmed, changes)
 
     trimmed, _ = await settle_changes(work.ctx, work.space, plan)
@@ -311,8 +313,10 @@ async def _remove_expired(work: PassWork) -> int:
 
 async def _remove_expired_own(work: PassWork, now: Instant) -> int:
     """Erase the runtime's own records of the space whose time to live is over; return how many."""
-    found = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
-    expired = [document.ref async for document, record in found if record.is_expired(now)][: limits.WRITES_PER_REQUEST]
+    records = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
+    expired = [document.ref async for document, record in records if record.is_expired(now)][
+        : limits.WRITES_PER_REQUEST
+    ]
     if expired:
         await work.ctx.store.erase(ErasureTarget(space=work.space, at=now, refs=tuple(expired)))
     return len(expired)
@@ -329,14 +333,14 @@ async def _draw_notes(work: PassWork) -> int:
         work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=limits.SCAN_MAX
     )
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
-    found = draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
+    proposal = draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
     count = 0
-    if found.drafts:
-        write = NotesWrite(notes=found.drafts)
+    if proposal.drafts:
+        write = NotesWrite(notes=proposal.drafts)
         plan = partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
         report = await commit_write(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
         work.decisions += report.decisions
         count = len(report.decisions)
-    if found.through > noted:
-        await mark_noted(work, found.through)
+    if proposal.through > noted:
+        await mark_noted(work, proposal.through)
     return count

@@ -44,65 +44,67 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    found = searched.found
-    seen: Sequence[UnitCandidate] = found.found[:CLOSER]
-    others = found.found[CLOSER:]
+    candidates = searched.found
+    best: Sequence[UnitCandidate] = candidates.found[:CLOSER]
+    others = candidates.found[CLOSER:]
     if searched.has_passages:
-        seen = await by_passages(ctx, searched, seen)
-    if found.long and searched.query.weights.sentence:
-        seen = await _by_sentences(ctx, searched, seen)
-    if not seen:
-        return found
-    seen = sorted(seen, key=lambda item: -item.score)
+        best = await by_passages(ctx, searched, best)
+    if candidates.long and searched.query.weights.sentence:
+        best = await _by_sentences(ctx, searched, best)
+    if not best:
+        return candidates
+    best = sorted(best, key=lambda item: -item.score)
     # The others were not read, so none of them may pass the last one that was.
-    down = max(0.0, others[0].score - seen[-1].score) if others else 0.0
-    return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))
+    down = max(0.0, others[0].score - best[-1].score) if others else 0.0
+    return replace(candidates, found=(*best, *(item._replace(score=item.score - down) for item in others)))
 
 
 async def _by_sentences(
-    ctx: OperationContext, searched: SearchedSpace, seen: Sequence[UnitCandidate], /
+    ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `seen`, the first of those found, with what the nearest sentence of each long message says.
+    """Return `best`, the first of those found, with what the nearest sentence of each long message says.
 
     Where people talk with assistants, only messages of those whose words the query is after are read.
     """
     space, index, query = searched.space, searched.index, searched.query
-    places = [place for place in searched.found.long if place < len(seen)]
+    places = [place for place in searched.found.long if place < len(best)]
     if searched.is_assisted:
-        places = [place for place in places if seen[place].signals.owner]
-    documents = await documents_at(ctx.store, space, (seen[place].unit.ref for place in places))
+        places = [place for place in places if best[place].signals.owner]
+    documents = await documents_at(ctx.store, space, (best[place].unit.ref for place in places))
     turns = {ref: ctx.folds.readings.turn(space, document) for ref, document in documents.items()}
-    read = list(seen)
+    read = list(best)
     sought = index.sought(query)
     for place in places:
-        item = seen[place]
+        item = best[place]
         turn = turns.get(item.unit.ref)
         if turn is not None:
-            said = nearest_sentence(turn.sentences(item.unit.part, index.sentences_of), sought, query.fits)
-            read[place] = _nearest_sentence(item, said, query.weights) if said is not None else item
+            sentence = nearest_sentence(turn.sentences(item.unit.part, index.sentences_of), sought, query.fits)
+            read[place] = _nearest_sentence(item, sentence, query.weights) if sentence is not None else item
     return read
 
 
-def _nearest_sentence(item: UnitCandidate, said: NearestSentence, weights: SignalWeights) -> UnitCandidate:
+def _nearest_sentence(item: UnitCandidate, sentence: NearestSentence, weights: SignalWeights) -> UnitCandidate:
     """Return `item` with the score of its nearest sentence."""
-    more = weights.sentence * said.gain + weights.told * said.share * (said.told - item.signals.told)
-    return item._replace(signals=item.signals._replace(sentence=said.gain, told=said.told), score=item.score + more)
+    more = weights.sentence * sentence.gain + weights.told * sentence.share * (sentence.told - item.signals.told)
+    return item._replace(
+        signals=item.signals._replace(sentence=sentence.gain, told=sentence.told), score=item.score + more
+    )
 
 
 async def by_passages(
-    ctx: OperationContext, searched: SearchedSpace, seen: Sequence[UnitCandidate], /
+    ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `seen`, some of those found, each as like the query as its whole and its nearest passage together.
+    """Return `best`, some of those found, each as like the query as its whole and its nearest passage together.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    query, found = searched.query, searched.found
-    span = found.highs.vector - found.lows.vector
-    if query.vector is None or not seen or span <= 0.0:
-        return seen
+    query, candidates = searched.query, searched.found
+    span = candidates.highs.vector - candidates.lows.vector
+    if query.vector is None or not best or span <= 0.0:
+        return best
     model, data = query.vector
     query_vector = unit_vector(data, field="query vector")
-    refs = list(dict.fromkeys(item.unit.ref for item in seen))
+    refs = list(dict.fromkeys(item.unit.ref for item in best))
     documents = await ctx.store.get(searched.space, [vectors_ref(ref, model) for ref in refs])
     vectors = {
         ref: VectorSet.from_bytes(document.body)
@@ -112,7 +114,7 @@ async def by_passages(
     weights = query.weights
     worth = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / span
     nearer: list[UnitCandidate] = []
-    for item in seen:
+    for item in best:
         vector_set, check = vectors.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
         nearest = _nearest_passage(vector_set, check, query_vector) if vector_set is not None else None
         more = weights.passage * (nearest - item.signals.vector) if nearest is not None else 0.0
@@ -121,9 +123,9 @@ async def by_passages(
     return nearer
 
 
-def _nearest_passage(kept: VectorSet, check: int, asked: Vector) -> float | None:
+def _nearest_passage(vector_set: VectorSet, check: int, query_vector: Vector) -> float | None:
     """Return the highest cosine of a text's passages; None if it has none to compare."""
     # Vectors of another dimension, from a model before, compare with nothing.
-    halves = kept.halves_of_passages(check_to_hex(check)) if kept.dimensions == len(asked) else b""
-    passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
-    return float((passages @ asked).max()) if len(passages) else None
+    halves = vector_set.halves_of_passages(check_to_hex(check)) if vector_set.dimensions == len(query_vector) else b""
+    passages = np.frombuffer(halves, "<f2").reshape(-1, vector_set.dimensions).astype(np.float32)
+    return float((passages @ query_vector).max()) if len(passages) else None

@@ -186,9 +186,9 @@ def skill_passes(skill: skills.Skill, filters: RecallFilters, /) -> bool:
 
 
 def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
-    known = filters.known_at is None or skill.recorded_at <= filters.known_at
+    is_known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
-    return known and is_relied_on and query.filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
+    return is_known and is_relied_on and query.filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
 
 
 def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
@@ -211,8 +211,8 @@ def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
     )
 
 
-def _is_among(value: str | None, wanted: tuple[str, ...]) -> bool:
-    return not wanted or value in wanted
+def _is_among(value: str | None, choices: tuple[str, ...]) -> bool:
+    return not choices or value in choices
 
 
 def _is_within(at: Instant, filters: RecallFilters) -> bool:

@@ -40,66 +40,66 @@ from elytron_index.space_index import SpaceIndex
 _ANALYSER: Final = TextAnalyser()
 
 
-def answer_scores(found: FoundCandidates, /) -> list[float]:
+def answer_scores(candidates: FoundCandidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
-    return [round(score, 6) for score in weights.hit_scores(signs_of(found), encoder=encoder_of(found))]
+    return [round(score, 6) for score in weights.hit_scores(signs_of(candidates), encoder=encoder_of(candidates))]
 
 
-def answer_estimate(found: FoundCandidates, /) -> float:
+def answer_estimate(candidates: FoundCandidates, /) -> float:
     """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
-    return weights.answer_chance(signs_of(found), encoder=encoder_of(found)) if found.found else 0.0
+    return weights.answer_chance(signs_of(candidates), encoder=encoder_of(candidates)) if candidates.found else 0.0
 
 
-def signs_of(found: FoundCandidates, /) -> AnswerSigns:
+def signs_of(candidates: FoundCandidates, /) -> AnswerSigns:
     """Return the evidence of the search for its answer."""
-    best = found.found[0].score if found.found else 0.0
-    worth, lowest, highs = abs(best) or 1.0, found.lows.vector, found.highs
+    best = candidates.found[0].score if candidates.found else 0.0
+    worth, lowest, highs = abs(best) or 1.0, candidates.lows.vector, candidates.highs
     closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
     return AnswerSigns(
-        strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
-        agreement=best / found.most if found.most else 0.0,
-        behind=tuple([(best - item.score) / worth for item in found.found]),
-        is_foreign=found.is_foreign,
+        strength=max(highs.text_vectors, (1.0 - candidates.alike) * highs.context, closeness, 0.0),
+        agreement=best / candidates.most if candidates.most else 0.0,
+        behind=tuple([(best - item.score) / worth for item in candidates.found]),
+        is_foreign=candidates.is_foreign,
     )
 
 
-def first_hit_chance(found: FoundCandidates, hit: RecallHit, query: str, /) -> float:
-    """Return the estimate that `hit`, the first of a recall, answers; `found` is the search of its plane."""
+def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /) -> float:
+    """Return the estimate that `hit`, the first of a recall, answers; `candidates` is the search of its plane."""
     if hit.signals.get("topic_exact") or hit.signals.get("name_exact"):
         return 1.0
-    signs = signs_of(found)
+    signs = signs_of(candidates)
     place, item = next(
-        ((place, item) for place, item in enumerate(found.found) if hit.id in _possible_ids(item)), (1, None)
+        ((place, item) for place, item in enumerate(candidates.found) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
     unshared, lacks_value = 0.0, False
     # Most questions among many memories need neither, and to read a hit takes as long as a tenth of a recall.
-    if found.few or outcome.value_kind(query) is not None:
+    if candidates.few or outcome.value_kind(query) is not None:
         parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
         lacks_value = outcome.lacks_value(query, parts[1]) and is_english(text[: outcome.READ_CHARS])
-        words = set(found.terms).difference(found.name_terms)
+        words = set(candidates.terms).difference(candidates.name_terms)
         is_whole = words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
-        unshared = 1.0 if is_whole else text_likeness(*parts) if found.few else 0.0
+        unshared = 1.0 if is_whole else text_likeness(*parts) if candidates.few else 0.0
     first = outcome.FirstHitSigns(
         evidence=signs.evidence,
-        few=found.few,
+        few=candidates.few,
         unshared=unshared,
         coverage=item.signals.coverage if item is not None else 0.0,
         lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
-        searched=found.searched,
+        searched=candidates.searched,
         lacks_value=lacks_value,
     )
     return outcome.first_hit_chance(first)
 
 
 def answer_estimates(
-    found: Mapping[RecallPlane, FoundCandidates], hits: Sequence[RecallHit], query: str, /
+    candidates_by_plane: Mapping[RecallPlane, FoundCandidates], hits: Sequence[RecallHit], query: str, /
 ) -> tuple[float, float]:
     """Return the estimates that one of the best hits answers, and that the first one does."""
     if not hits:
         return 0.0, 0.0
-    answered = max(hits[0].score, *map(answer_estimate, found.values()))
-    return answered, first_hit_chance(found[hits[0].plane], hits[0], query)
+    answered = max(hits[0].score, *map(answer_estimate, candidates_by_plane.values()))
+    return answered, first_hit_chance(candidates_by_plane[hits[0].plane], hits[0], query)
 
 
 def _possible_ids(item: UnitCandidate) -> tuple[str, str]:
@@ -108,21 +108,21 @@ def _possible_ids(item: UnitCandidate) -> tuple[str, str]:
     return transcript.message_id(TurnId(key), item.unit.part), key
 
 
-def gate_signs(found: FoundCandidates, /) -> GateSigns:
+def gate_signs(candidates: FoundCandidates, /) -> GateSigns:
     """Return what the search says of whether its memories are wanted unasked."""
     return GateSigns(
-        evidence=signs_of(found).evidence,
-        searched=found.searched,
-        context=found.highs.context,
-        encoder=encoder_of(found),
+        evidence=signs_of(candidates).evidence,
+        searched=candidates.searched,
+        context=candidates.highs.context,
+        encoder=encoder_of(candidates),
     )
 
 
-def encoder_of(found: FoundCandidates, /) -> ModelReach | None:
+def encoder_of(candidates: FoundCandidates, /) -> ModelReach | None:
     """Return which kind of encoder had a say in what was found, if any."""
-    if found.highs.vector <= 0.0:
+    if candidates.highs.vector <= 0.0:
         return None
-    return ModelReach.ENGLISH if found.is_english else ModelReach.MANY
+    return ModelReach.ENGLISH if candidates.is_english else ModelReach.MANY
 
 
 EVIDENCE_SHARE = 0.5
@@ -178,7 +178,7 @@ def ranked_facts(
     ]
 
 
-def turns_of(found: FoundCandidates, /) -> list[RankedMemory]:
+def turns_of(candidates: FoundCandidates, /) -> list[RankedMemory]:
     """Return the turns found, each with its score."""
     return [
         in_place(
@@ -192,7 +192,7 @@ def turns_of(found: FoundCandidates, /) -> list[RankedMemory]:
                 RecallPlane.TRANSCRIPT,
             )
         )
-        for score, item in zip(answer_scores(found), found.found, strict=True)
+        for score, item in zip(answer_scores(candidates), candidates.found, strict=True)
     ]
 
 
@@ -245,21 +245,21 @@ def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
 
 
 def _placed_at(item: RankedMemory, score: float) -> RankedMemory:
-    found = item.found
-    if isinstance(found, RecallHit):
-        found = found.model_copy(update={"score": round(score, 6)})
-    return item._replace(score=score, found=found)
+    memory = item.found
+    if isinstance(memory, RecallHit):
+        memory = memory.model_copy(update={"score": round(score, 6)})
+    return item._replace(score=score, found=memory)
 
 
 def _with_bonus(item: RankedMemory, favour: float) -> RankedMemory:
     """Return the memory with its plane's bonus, which its hit shows."""
-    score, found = weights.lift_strength(min(item.score, 1.0), favour), item.found
-    if isinstance(found, RecallHit):
-        signals = {**found.signals, "route": favour}
-        found = found.model_copy(update={"score": round(score, 6), "signals": signals})
-    elif isinstance(found, ScoredFact):
-        found = found._replace(favour=favour)
-    return item._replace(score=score, found=found)
+    score, memory = weights.lift_strength(min(item.score, 1.0), favour), item.found
+    if isinstance(memory, RecallHit):
+        signals = {**memory.signals, "route": favour}
+        memory = memory.model_copy(update={"score": round(score, 6), "signals": signals})
+    elif isinstance(memory, ScoredFact):
+        memory = memory._replace(favour=favour)
+    return item._replace(score=score, found=memory)
 
 
 async def hits_of(
@@ -285,11 +285,11 @@ async def hits_of(
         start += len(page)
         refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
-        made = (
+        page_hits = (
             _ranked_hit(item, at, readings, now, is_signed=signed is None or place < signed)
             for place, item in zip(places, page, strict=True)
         )
-        hits += [hit for hit in made if hit is not None]
+        hits += [hit for hit in page_hits if hit is not None]
     return tuple(hits)
 
 
@@ -349,18 +349,18 @@ async def shown_hits(
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
     With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
     """
-    wanted = max(limit, WINDOW)
+    hit_count = max(limit, WINDOW)
     # Text from outside has its share of all hits, so that these must be known.
-    if room is not None and not any(map(_is_from_outside, ranked[:wanted])):
-        count = max(_count_fitting(ranked[:wanted], room), WINDOW)
-        return await _best_hits(ctx, scope, ranked, wanted=count, now=now, signed=WINDOW)
-    seen = await _best_hits(ctx, scope, ranked, wanted=wanted, now=now)
-    if search is None or not is_crowded(seen, limit=limit):
-        return seen
+    if room is not None and not any(map(_is_from_outside, ranked[:hit_count])):
+        count = max(_count_fitting(ranked[:hit_count], room), WINDOW)
+        return await _best_hits(ctx, scope, ranked, count=count, now=now, signed=WINDOW)
+    hits = await _best_hits(ctx, scope, ranked, count=hit_count, now=now)
+    if search is None or not is_crowded(hits, limit=limit):
+        return hits
     # The same for any limit: pages of one recall agree on the order.
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
-    return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
+    return share_hits(hits, await _inside_hits(ctx, scope, ranked, own, now=now))
 
 
 def _is_from_outside(item: RankedMemory) -> bool:
@@ -375,7 +375,7 @@ def _is_from_outside(item: RankedMemory) -> bool:
 
 def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
     """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
-    left = room + RECALLED_SPARE
+    remaining = room + RECALLED_SPARE
     for count, item in enumerate(ranked, 1):
         match item.found:
             case UnitCandidate(unit):
@@ -384,8 +384,8 @@ def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
                 chars = len(item.found.fact.content)
             case RecallHit():
                 chars = len(item.found.text)
-        left -= min(chars, RECALLED_CHARS_MIN)
-        if left < 0:
+        remaining -= min(chars, RECALLED_CHARS_MIN)
+        if remaining < 0:
             return count
     return len(ranked)
 
@@ -396,18 +396,18 @@ async def _best_hits(
     ranked: Sequence[RankedMemory],
     /,
     *,
-    wanted: int,
+    count: int,
     now: Instant,
     signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next.
+    """Return the hits of the best `count`; a repetition of text from outside is left out for the next.
 
     With `signed`, only so many have signals.
     """
     hits: tuple[RecallHit, ...] = ()
     start = 0
-    while len(hits) < wanted and start < len(ranked):
-        page = ranked[start : start + wanted - len(hits)]
+    while len(hits) < count and start < len(ranked):
+        page = ranked[start : start + count - len(hits)]
         start += len(page)
         hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, signed=signed)))
     return hits

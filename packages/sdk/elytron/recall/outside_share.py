@@ -49,18 +49,18 @@ def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[
 
     Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
     """
-    left = {hit.id: hit for hit in own if not is_outside(hit)}
+    inside_hits = {hit.id: hit for hit in own if not is_outside(hit)}
     ordered: dict[str, RecallHit] = {}
     outside = 0
     for hit in hits:
         if is_outside(hit):
-            if outside >= _allowed_outside(len(ordered) + 1) and left:
-                first = next(iter(left))
-                ordered[first] = left.pop(first)
+            if outside >= _allowed_outside(len(ordered) + 1) and inside_hits:
+                first = next(iter(inside_hits))
+                ordered[first] = inside_hits.pop(first)
             outside += 1
-        left.pop(hit.id, None)
+        inside_hits.pop(hit.id, None)
         ordered.setdefault(hit.id, hit)
-    ordered |= left
+    ordered |= inside_hits
     return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
 
 

@@ -141,9 +141,9 @@ class _AskedQuery(NamedTuple):
     facts: int
     """The largest number of facts that are taken, spread over kinds and topics if more match."""
 
-    def of_beliefs(self, found: FoundCandidates, /) -> FactQuery:
+    def of_beliefs(self, search: FoundCandidates, /) -> FactQuery:
         """Return the query with the terms that the index made of it."""
-        terms = tuple(similarity.normalise_text(self.text).split()) if self.grounding else found.terms
+        terms = tuple(similarity.normalise_text(self.text).split()) if self.grounding else search.terms
         return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
@@ -186,35 +186,35 @@ async def gather_hits(
     use, vector = await ctx.encoders.asked(record, index, question.text)
     bounds = _SearchBounds(filters, now, key, max(limit, depth), diversity, private)
     searches = _plane_searches(index, question, vector, bounds, grounding=grounding)
-    found = await _found_candidates(ctx, scope.space, record, index, searches)
+    candidates = await _found_candidates(ctx, scope.space, record, index, searches)
     route, spread = weights.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
-    asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
-    ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
+    query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
+    ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
     # Repeats are left out of a list, so that it may have room for any number.
     fitting = limits.PROJECTION_CHARS_MAX if room is not None and question.wants_several else room
-    numbers = _gate_numbers(ctx, query, ranked, found, route) if gate is RecallGate.AUTO else None
+    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if gate is RecallGate.AUTO else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
-    seen = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
+    visible_hits = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
     # Hits from within that take the places of those from outside pass as well.
-    seen = seen if numbers is None else injection.injected_memories(seen, numbers)
-    hits = with_newer(question, query, seen, partial(time_places, index))[:limit]
+    visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
+    hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
     return GatheredHits(
         _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked)),
         hits,
         tuple(map(placed_memory, ranked)) if depth else (),
-        time_places(index, seen) if question.retells else {},
+        time_places(index, visible_hits) if question.retells else {},
         () if room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
         tuple([item.score for item in ranked]),
-        *answer_estimates(found, hits, query),
+        *answer_estimates(candidates, hits, query),
         alias=conversation.trust,
-        considered=sum(part.searched for part in found.values()),
-        available=sum(part.pool for part in found.values()),
+        considered=sum(part.searched for part in candidates.values()),
+        available=sum(part.pool for part in candidates.values()),
         sequence=index.watermark,
         intent=route.intent,
         vectors=use,
         unembedded=_count_unembedded(ctx, scope, index, use),
-        terms=next((part.terms for part in found.values()), ()),
+        terms=next((part.terms for part in candidates.values()), ()),
         question=question,
         gate=None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits)),
     )
@@ -224,16 +224,16 @@ def _gate_numbers(
     ctx: OperationContext,
     query: str,
     ranked: Sequence[RankedMemory],
-    found: Mapping[RecallPlane, FoundCandidates],
+    candidates: Mapping[RecallPlane, FoundCandidates],
     route: weights.PlaneRoute,
 ) -> tuple[RecallGateNumbers, ...]:
     """Return what the gate decides about each plane; a fact that the query names by its slot may always be shown."""
-    best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, found.values())], default=0.0)
+    best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, candidates.values())], default=0.0)
     return injection.gate_numbers(
-        {plane: gate_signs(part) for plane, part in found.items()},
+        {plane: gate_signs(part) for plane, part in candidates.items()},
         _prompt_margin(ctx, query),
         is_answered=best >= limits.PROJECTED_SCORE,
-        named=(RecallPlane.LONG_TERM,) if route.slot is not None and slot_of(ranked) == route.slot else (),
+        named_planes=(RecallPlane.LONG_TERM,) if route.slot is not None and slot_of(ranked) == route.slot else (),
     )
 
 
@@ -304,13 +304,13 @@ async def _found_candidates(
 ) -> Mapping[RecallPlane, FoundCandidates]:
     """Return what was found in each plane, messages in the order of a closer look, if one is worth it."""
     by_plane = {plane: index.search(search) for plane, search in searches.items()}
-    heard = by_plane.get(RecallPlane.TRANSCRIPT)
-    if heard is None:
+    message_candidates = by_plane.get(RecallPlane.TRANSCRIPT)
+    if message_candidates is None:
         return by_plane
     has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and ctx.encoders.reads_passages(record, index)
-    if not heard.long and not has_passages:
+    if not message_candidates.long and not has_passages:
         return by_plane
-    searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], heard, has_passages)
+    searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], message_candidates, has_passages)
     return by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
 
 
@@ -337,8 +337,8 @@ def _count_unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, us
 
 def _asked_planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[RecallPlane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
-    held, asked = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
-    return [plane for plane in asked if plane in held and (key is not None or plane is not RecallPlane.TRANSCRIPT)]
+    contents, planes = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
+    return [plane for plane in planes if plane in contents and (key is not None or plane is not RecallPlane.TRANSCRIPT)]
 
 
 def _anchor_question(
@@ -352,13 +352,13 @@ def _anchor_question(
     anchor = question.anchor
     if anchor is None or key is None or RecallPlane.TRANSCRIPT not in index.planes():
         return question
-    told = index_filters(filters, RecallPlane.TRANSCRIPT, now, key)
-    found = index.search(
-        IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=told, owner=question.owner)
+    unit_filters = index_filters(filters, RecallPlane.TRANSCRIPT, now, key)
+    matches = index.search(
+        IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=unit_filters, owner=question.owner)
     ).found
-    if not found or not found[0].unit.at or found[0].signals.coverage < time_ranges.LEAST_COVERED:
+    if not matches or not matches[0].unit.at or matches[0].signals.coverage < time_ranges.LEAST_COVERED:
         return question
-    return question._replace(spans=time_ranges.spans_of(anchor, Instant(found[0].unit.at)))
+    return question._replace(spans=time_ranges.spans_of(anchor, Instant(matches[0].unit.at)))
 
 
 def asked_of_index(
@@ -389,24 +389,24 @@ def asked_of_index(
 async def _rank_candidates(
     ctx: OperationContext,
     scope: Scope,
-    asked: _AskedQuery,
-    found: Mapping[RecallPlane, FoundCandidates],
+    query: _AskedQuery,
+    candidates: Mapping[RecallPlane, FoundCandidates],
     /,
     *,
     route: weights.PlaneRoute,
 ) -> list[RankedMemory]:
     """Return all candidates in one order; equal scores are in the order of the route's planes."""
     ranked: list[RankedMemory] = []
-    for plane in sorted(found, key=route.place):
+    for plane in sorted(candidates, key=route.place):
         match plane:
             case RecallPlane.TRANSCRIPT:
-                ranked += turns_of(found[plane])
+                ranked += turns_of(candidates[plane])
             case RecallPlane.LONG_TERM:
-                ranked += in_own_order(await _rank_facts(ctx, scope, asked, found[plane]))
+                ranked += in_own_order(await _rank_facts(ctx, scope, query, candidates[plane]))
             case RecallPlane.PROCEDURAL:
-                ranked += in_own_order(await _rank_skills(ctx, scope, asked, found[plane]))
+                ranked += in_own_order(await _rank_skills(ctx, scope, query, candidates[plane]))
             case _:
-                ranked += in_own_order(await _rank_kept(ctx, scope, found[plane], asked.now))
+                ranked += in_own_order(await _rank_kept(ctx, scope, candidates[plane], query.now))
     return in_one_order(ranked, route)
 
 
@@ -425,47 +425,47 @@ def _wanted_count(plane: RecallPlane, limit: int) -> int:
 
 
 async def _rank_facts(
-    ctx: OperationContext, scope: Scope, asked: _AskedQuery, found: FoundCandidates
+    ctx: OperationContext, scope: Scope, query: _AskedQuery, search: FoundCandidates
 ) -> list[RankedMemory]:
-    documents = await _read_candidates(ctx, scope, found)
+    documents = await _read_candidates(ctx, scope, search)
     if not documents:
         return []
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
-    estimates = _unit_estimates(found)
-    matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    sequences = {item.unit.ref.key: item.unit.sequence for item in found.found}
-    ranked = ranked_facts(diversify_facts(matching, asked.facts), estimates, sequences)
+    estimates = _unit_estimates(search)
+    matching = [item for item in score_facts(facts, query.of_beliefs(search)) if item.match > 0]
+    sequences = {item.unit.ref.key: item.unit.sequence for item in search.found}
+    ranked = ranked_facts(diversify_facts(matching, query.facts), estimates, sequences)
     others = {item.fact.id for item in matching}
-    signals = {item.unit.ref.key: item for item in found.found}
+    signals = {item.unit.ref.key: item for item in search.found}
     # Without a word in common: found by the index alone, whose score they keep.
     hits = [
-        fact_hit(said.fact, now=asked.now, score=estimates[said.fact.id], signals=signals_of(signals[said.fact.id]))
-        for said in facts
-        if said.fact.id not in others
+        fact_hit(entry.fact, now=query.now, score=estimates[entry.fact.id], signals=signals_of(signals[entry.fact.id]))
+        for entry in facts
+        if entry.fact.id not in others
     ]
     return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit, hit.plane) for hit in hits]
 
 
-def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
+def _unit_estimates(search: FoundCandidates) -> dict[str, float]:
     """Return the score of each document's best unit, by its key."""
     scores: dict[str, float] = {}
-    for score, item in zip(answer_scores(found), found.found, strict=True):
+    for score, item in zip(answer_scores(search), search.found, strict=True):
         # Candidates come in order, so the first of a document is its best.
         scores.setdefault(item.unit.ref.key, score)
     return scores
 
 
 async def _rank_skills(
-    ctx: OperationContext, scope: Scope, asked: _AskedQuery, found: FoundCandidates
+    ctx: OperationContext, scope: Scope, query: _AskedQuery, search: FoundCandidates
 ) -> list[RankedMemory]:
-    documents = await _read_candidates(ctx, scope, found)
+    documents = await _read_candidates(ctx, scope, search)
     if not documents:
         return []
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
-    sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in found.found}
-    ranks = tuple(SkillId(item.unit.ref.key) for item in found.found)
-    scored = score_skills(skills, asked.of_beliefs(found), ranks=ranks, sequences=sequences)
-    estimates, signals = _unit_estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
+    sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in search.found}
+    ranks = tuple(SkillId(item.unit.ref.key) for item in search.found)
+    scored = score_skills(skills, query.of_beliefs(search), ranks=ranks, sequences=sequences)
+    estimates, signals = _unit_estimates(search), {item.unit.ref.key: signals_of(item) for item in search.found}
     hits = {
         item.skill.id: skill_hit(
             item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
@@ -484,28 +484,28 @@ async def _rank_skills(
     ]
 
 
-async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates, now: Instant) -> list[RankedMemory]:
+async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidates, now: Instant) -> list[RankedMemory]:
     """Return what conversations keep, each with its score."""
-    documents = await _read_candidates(ctx, scope, found)
+    documents = await _read_candidates(ctx, scope, search)
     if not documents:
         return []
-    terms = [similarity.signs_of(term) for given in found.terms if (term := similarity.normalise_text(given))]
+    terms = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
     ranked: list[RankedMemory] = []
-    for estimate, item in zip(answer_scores(found), found.found, strict=True):
+    for estimate, item in zip(answer_scores(search), search.found, strict=True):
         document = documents.get(item.unit.ref)
         if document is None:
             continue
         memory = kept_memory(document)
-        told = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
-        share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
+        text = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
+        share = sum(similarity.has_any(text, signs) for signs in terms) / max(len(terms), 1)
         hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
         ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit, hit.plane))
     return ranked
 
 
-async def _read_candidates(ctx: OperationContext, scope: Scope, found: FoundCandidates) -> dict[DocumentRef, Document]:
+async def _read_candidates(ctx: OperationContext, scope: Scope, search: FoundCandidates) -> dict[DocumentRef, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
-    return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in found.found))
+    return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in search.found))
 
 
 async def covered_overrides(
@@ -524,8 +524,8 @@ async def covered_overrides(
     question = _read_query(ctx, query, now)
     scope = ((SESSION, (session,)),) if session is not None else ()
     filters = UnitFilters(planes=(COVERED,), scope=scope)
-    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=HitDiversity.OFF)
-    return {item.key: item.score for item in turns_of(index.search(asked))}
+    index_query = asked_of_index(question, None, limit=limit, filters=filters, diversity=HitDiversity.OFF)
+    return {item.key: item.score for item in turns_of(index.search(index_query))}
 
 
 async def with_neighbours(
@@ -545,9 +545,9 @@ async def with_neighbours(
             )
     refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
-    shown = partial(_shown_nearby, turns=turns, include_private=include_private)
+    nearby_of = partial(_shown_nearby, turns=turns, include_private=include_private)
     return tuple(
-        hit.model_copy(update={"before": shown(beside[hit.id][0]), "after": shown(beside[hit.id][1])})
+        hit.model_copy(update={"before": nearby_of(beside[hit.id][0]), "after": nearby_of(beside[hit.id][1])})
         if hit.id in beside
         else hit
         for hit in hits
@@ -566,11 +566,11 @@ def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, in
     """Return the place of each hit in the order of time, by its id; the journal decides between equal times."""
 
     def moment(hit: RecallHit) -> tuple[int, int, int]:
-        kept = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
-        ref = next(iter(_refs_of(hit)), kept)
+        stored_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
+        ref = next(iter(_refs_of(hit)), stored_ref)
         part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
-        found = index.moment_of(ref, part) if ref is not None else None
-        at, sequence = found or (hit.at or 0, 0)
+        position = index.moment_of(ref, part) if ref is not None else None
+        at, sequence = position or (hit.at or 0, 0)
         return at, sequence, part
 
     return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
@@ -583,12 +583,12 @@ def _id_of(unit: UnitView) -> str:
 def _shown_nearby(
     units: Sequence[UnitView], *, turns: dict[DocumentRef, transcript.Turn], include_private: bool
 ) -> tuple[NearbyTurn, ...]:
-    found: list[NearbyTurn] = []
+    nearby_turns: list[NearbyTurn] = []
     for unit in units:
         turn = turns.get(unit.ref)
         if turn is not None and turn.is_recallable(unit.part, include_private=include_private):
             message = turn.messages[unit.part]
-            found.append(
+            nearby_turns.append(
                 NearbyTurn(
                     id=_id_of(unit),
                     text=message.text,
@@ -597,4 +597,4 @@ def _shown_nearby(
                     at=transcript.said_at(turn, message),
                 )
             )
-    return tuple(found)
+    return tuple(nearby_turns)

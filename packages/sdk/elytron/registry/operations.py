@@ -116,16 +116,16 @@ class Operation(Generic[RequestT, ReportT]):
 
     def asks_private(self, request: RequestT, /) -> bool:
         """Return whether `request` asks for what a model is shown only if its host wants that."""
-        asked = {"private_context": frozenset({"allowed"}), **self.private_values}
-        by_value = any(getattr(request, name, None) in values for name, values in asked.items())
+        field_values = {"private_context": frozenset({"allowed"}), **self.private_values}
+        by_value = any(getattr(request, name, None) in values for name, values in field_values.items())
         return by_value or getattr(request, "include_private", False) is True
 
-    def is_grave(self, asked: Mapping[str, object], /) -> bool:
-        """Return whether the request `asked`, in JSON, is not to be made unasked."""
-        if self.grave is None or asked.get("dry_run") is True:
+    def is_grave(self, arguments: Mapping[str, object], /) -> bool:
+        """Return whether a request with these JSON `arguments` is not to be made unasked."""
+        if self.grave is None or arguments.get("dry_run") is True:
             return False
-        found = [(asked.get(name), grave) for name, grave in self.grave_values.items()]
-        return not found or any(isinstance(value, str) and value in grave for value, grave in found)
+        pairs = [(arguments.get(name), grave) for name, grave in self.grave_values.items()]
+        return not pairs or any(isinstance(value, str) and value in grave for value, grave in pairs)
 
 
 _OVER_DAMAGE = frozenset({"inspect", "recover"})

@@ -68,10 +68,10 @@ async def resolve_nodes(address: ServerAddress, /) -> Sequence[ServerAddress]:
     parts = urlsplit(address.url)
     port = parts.port or 80
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        address_infos = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # a name with a label that is empty or too long is none
         raise unreachable_server(address.url, type(error).__name__) from None
-    hosts = sorted({str(where[0]) for *_, where in found})
+    hosts = sorted({str(where[0]) for *_, where in address_infos})
     headers = {**address.headers, "Host": parts.netloc}
     return [
         replace(address, url=f"http://{f'[{host}]' if ':' in host else host}:{port}{parts.path}", headers=headers)
@@ -102,22 +102,22 @@ class NodesTransport:
 
     async def call(self, call: RemoteCall, /) -> bytes:
         await self._look_for_nodes()
-        left = self._ordered(call.space)
+        remaining = self._ordered(call.space)
         # A copy, since nodes may be found again meanwhile.
         nodes = dict(self._nodes)
         under_way: dict[asyncio.Task[bytes], str] = {}
-        latest, failure = left[0], None
+        latest, failure = remaining[0], None
         try:
-            while left or under_way:
-                if left:
-                    latest = left.pop(0)
+            while remaining or under_way:
+                if remaining:
+                    latest = remaining.pop(0)
                     under_way[asyncio.create_task(nodes[latest].call(call))] = latest
-                pass_s = limits.REMOTE_PASS_S if left and call.may_repeat else None
-                done, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
+                pass_s = limits.REMOTE_PASS_S if remaining and call.may_repeat else None
+                tasks, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
                 # Its call stays under way, for the first answer counts.
-                if not done:
+                if not tasks:
                     self._note_silent(latest)
-                for task in done:
+                for task in tasks:
                     answered = under_way.pop(task)
                     error = task.exception()
                     if error is None:
@@ -148,7 +148,7 @@ class NodesTransport:
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.gather(self._finding, return_exceptions=True)
-        for node in (*self._nodes.values(), *(left for _, left in self._left)):
+        for node in (*self._nodes.values(), *(former_node for _, former_node in self._left)):
             await node.close()
 
     async def _look_for_nodes(self) -> None:
@@ -180,17 +180,19 @@ class NodesTransport:
         Raises Unsupported if they keep no list, Unreachable if none answers.
         """
         first, failure = self._addresses[0], Unreachable("no node was contacted")
-        left = [*dict.fromkeys([*self._ordered(None), *(address.url for address in self._addresses)])]
-        while left:
-            url = left.pop(0)
+        urls = [*dict.fromkeys([*self._ordered(None), *(address.url for address in self._addresses)])]
+        while urls:
+            url = urls.pop(0)
             address = replace(first, url=url, scheme=url.partition(":")[0])
             node = self._nodes.get(url) or HttpTransport(address, timeout_s=self._timeout_s)
             try:
                 # The last has all the time of a call.
-                async with asyncio.timeout(limits.REMOTE_PASS_S if left else None):
-                    found = await node.read("/v1/nodes", ServerNodes)
-                if found.nodes:
-                    return [replace(first, url=each.rstrip("/"), scheme=each.partition(":")[0]) for each in found.nodes]
+                async with asyncio.timeout(limits.REMOTE_PASS_S if urls else None):
+                    listing = await node.read("/v1/nodes", ServerNodes)
+                if listing.nodes:
+                    return [
+                        replace(first, url=each.rstrip("/"), scheme=each.partition(":")[0]) for each in listing.nodes
+                    ]
             except NotFound:
                 raise Unsupported(
                     f"the server at {url} has no list of nodes: start each with --node-url, or pass their addresses"
@@ -204,13 +206,13 @@ class NodesTransport:
                     await node.close()
         raise failure
 
-    async def _take_nodes(self, found: Sequence[ServerAddress]) -> None:
-        """Let `found` be the nodes; connections to others are closed once no call can be under way there."""
+    async def _take_nodes(self, addresses: Sequence[ServerAddress]) -> None:
+        """Let `addresses` be the nodes; connections to others are closed once no call can be under way there."""
         now = asyncio.get_running_loop().time()
-        known = {address.url: address for address in found}
-        for url in [url for url in self._nodes if url not in known]:
+        addresses_by_url = {address.url: address for address in addresses}
+        for url in [url for url in self._nodes if url not in addresses_by_url]:
             self._left.append((now + self._timeout_s, self._nodes.pop(url)))
-        for url, address in known.items():
+        for url, address in addresses_by_url.items():
             if url not in self._nodes:
                 self._nodes[url] = HttpTransport(address, timeout_s=self._timeout_s)
         over, self._left = (
@@ -368,10 +370,10 @@ class RemoteMemory(MemoryFace):
             try:
                 async with aclosing(self._transport.watch(call, after)) as reports:
                     async for data in reports:
-                        found = report_of(data, operation.report)
-                        request, after, failures = _next_request(request, found), 0, 0
+                        report = report_of(data, operation.report)
+                        request, after, failures = _next_request(request, report), 0, 0
                         attempts = limits.REMOTE_STREAM_ATTEMPTS
-                        yield found
+                        yield report
             except ElytronError as error:
                 self._require_open()
                 failures += 1

@@ -141,9 +141,9 @@ class WebSocketTransport:
                 logger=_quiet,
             )
         except InvalidStatus as error:
-            told = told_of(bytes(error.response.body or b""))
-            if told is not None:
-                raise told from None
+            problem = told_of(bytes(error.response.body or b""))
+            if problem is not None:
+                raise problem from None
             raise unreachable_server(self._address.url, f"status {error.response.status_code}") from None
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
             raise unreachable_server(self._address.url, type(error).__name__) from None
@@ -250,8 +250,8 @@ def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
     head, mark, report = data.partition(_MARK)
     try:
         if mark and head.startswith(_BEGINS):
-            told = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
-            return _ReportFrame(told.id, report[:-1])
+            report_event = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
+            return _ReportFrame(report_event.id, report[:-1])
         event = _FRAME.validate_json(data, strict=True)
     except ValidationError:
         raise Unsupported("the server sent an unknown frame: use the same version on both sides") from None

@@ -117,10 +117,10 @@ def require_within(report: ReportT, request: Value, /) -> ReportT:
 def told_of(data: bytes, /) -> ElytronError | None:
     """Return the error of a problem document, or None if `data` is not one."""
     try:
-        told = RemoteProblem.model_validate_json(data)
+        problem = RemoteProblem.model_validate_json(data)
     except ValidationError:
         return None
-    return error_of(told.code, told.detail, told.details)
+    return error_of(problem.code, problem.detail, problem.details)
 
 
 def unreachable_server(origin: str, cause: str, /) -> Unreachable:
@@ -157,10 +157,10 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
     """Return the address that `url` names. Raises InvalidInput, which repeats neither the key nor what may hold one."""
     try:
         parts = urlsplit(url)
-        named = parts.hostname is not None and (parts.port is None or parts.port > 0)
+        has_host = parts.hostname is not None and (parts.port is None or parts.port > 0)
     except ValueError:
         raise InvalidInput(field="url", problem="is not a URL") from None
-    if parts.scheme not in {"http", "https", "ws", "wss"} or not named:
+    if parts.scheme not in {"http", "https", "ws", "wss"} or not has_host:
         raise InvalidInput(field="url", problem="names no server: use http://, https://, ws:// or wss:// with a host")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InvalidInput(field="url", problem="has more than a scheme, host, port and path: pass a key as api_key=")
@@ -172,10 +172,10 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
 
 def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None) -> tuple[ServerAddress, ...]:
     """Return the addresses in `urls`, one or several with commas between. Raises InvalidInput as `address_of` does."""
-    found = tuple(address_of(url.strip(), api_key=api_key, proxy=proxy) for url in urls.split(","))
-    if len(found) > 1 and any(address.is_websocket for address in found):
+    addresses = tuple(address_of(url.strip(), api_key=api_key, proxy=proxy) for url in urls.split(","))
+    if len(addresses) > 1 and any(address.is_websocket for address in addresses):
         raise InvalidInput(field="url", problem="lists several servers, which requires http:// or https://")
-    return found
+    return addresses
 
 
 NodeSource = Literal["listed", "dns", "leased"]
@@ -276,9 +276,9 @@ class HttpTransport:
         keyed = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
         return await self._posted(f"/v1/{call.operation.name}", call.payload, keyed)
 
-    async def post(self, path: str, asked: Value, report: type[ReportT], /) -> ReportT:
-        """Post `asked` to a path that is no operation's and return what is reported."""
-        return report_of(await self._posted(path, asked.model_dump_json().encode(), {}), report)
+    async def post(self, path: str, request: Value, report: type[ReportT], /) -> ReportT:
+        """Post `request` to a path that is no operation's and return what is reported."""
+        return report_of(await self._posted(path, request.model_dump_json().encode(), {}), report)
 
     async def read(self, path: str, report: type[ReportT], /) -> ReportT:
         """Return what is reported at a path that is no operation's."""
@@ -341,7 +341,7 @@ class HttpTransport:
                 f"{self._address.url} answered with status {response.status_code}, unlike an Elytron server: check the "
                 "address"
             )
-        named = response.headers.get("retry-after", "")
-        if named.isascii() and named.isdecimal():
-            error.retry_after_s = int(named[:6])
+        retry_after = response.headers.get("retry-after", "")
+        if retry_after.isascii() and retry_after.isdecimal():
+            error.retry_after_s = int(retry_after[:6])
         return error

@@ -150,10 +150,10 @@ class UserSeats:
         return session.since if session is not None else Instant(0)
 
     def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
-        wanted = usual if minutes is None else minutes
-        if not 1 <= wanted <= most_ms // _MINUTE_MS:
+        duration_minutes = usual if minutes is None else minutes
+        if not 1 <= duration_minutes <= most_ms // _MINUTE_MS:
             raise InvalidInput(field="minutes", problem=f"must be 1 to {most_ms // _MINUTE_MS}")
-        return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
+        return Instant(self.store.clock.now() + duration_minutes * _MINUTE_MS)
 
     def _opened_parts(self) -> "SecretParts":
         # Imported now: a process that meets no secret needs no cipher library.
@@ -410,11 +410,11 @@ class SpaceSecrets(UserSeats):
         keeper = self._opened_parts().keeper
         for space in await keeper.look():
             self._note_closed(space)
-        for space, left in tuple(self._closed.items()):
+        for space, rounds in tuple(self._closed.items()):
             if not self.store.sessions.is_open(space):
                 self.store.forget_content(space)
-            self._closed[space] = left - 1
-            if left <= 1:
+            self._closed[space] = rounds - 1
+            if rounds <= 1:
                 del self._closed[space]
 
     async def close(self) -> None:

@@ -69,9 +69,9 @@ class SkillDirs:
 
     async def current(self, *, at: Instant) -> AgentSkillDirectoryReport:
         """Return what the directories hold, as seen at most `limits.AGENT_SKILL_RESCAN_MS` ago."""
-        seen = self._seen
-        if seen is not None and 0 <= at - (seen.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
-            return seen
+        report = self._seen
+        if report is not None and 0 <= at - (report.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
+            return report
         return await self.scan(at=at)
 
     async def scan(self, *, at: Instant) -> AgentSkillDirectoryReport:
@@ -99,18 +99,18 @@ def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) 
 
     `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
     """
-    found = _ScanFindings(known=dict(digests or {}))
+    findings = _ScanFindings(known=dict(digests or {}))
     for root in roots:
-        found.read(root)
+        findings.read(root)
     if digests is not None:
         digests.clear()
-        digests.update(found.digests)
+        digests.update(findings.digests)
     return AgentSkillDirectoryReport(
         directories=len(roots),
-        skills=tuple(found.skills.values()),
-        resources=sum(sum(skill.resources.values()) for skill in found.skills.values()),
-        skipped=tuple(found.skipped[: limits.AGENT_SKILL_SKIPS]),
-        skipped_total=len(found.skipped),
+        skills=tuple(findings.skills.values()),
+        resources=sum(sum(skill.resources.values()) for skill in findings.skills.values()),
+        skipped=tuple(findings.skipped[: limits.AGENT_SKILL_SKIPS]),
+        skipped_total=len(findings.skipped),
     )
 
 
@@ -220,27 +220,27 @@ class _ScanFindings:
                         self._skip(place, SkipReason.TOO_MANY)
                         return dict(sorted(counts.items())), state.hexdigest()
                     counts[path.partition("/")[0] if "/" in path else "."] += 1
-                    told = self._digest(entry)
-                    state.update(f"\0{path}\0{told}".encode("utf-8", "surrogatepass"))
+                    digest = self._digest(entry)
+                    state.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
         return dict(sorted(counts.items())), state.hexdigest()
 
     def _digest(self, entry: os.DirEntry[str]) -> str:
         """Return the size of a file with the digest of its bytes, if it may be read."""
-        found = entry.stat(follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode):
-            return str(found.st_size)
-        seen = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-        digest = self.known.get(seen, "")
-        if not digest and found.st_size <= self.unread_bytes:
-            self.unread_bytes -= found.st_size
-            digest = _digest_of(Path(entry.path), found.st_size)
+        status = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            return str(status.st_size)
+        identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+        digest = self.known.get(identity, "")
+        if not digest and status.st_size <= self.unread_bytes:
+            self.unread_bytes -= status.st_size
+            digest = _digest_of(Path(entry.path), status.st_size)
         if digest:
-            self.digests[seen] = digest
-        return f"{found.st_size}\0{digest}"
+            self.digests[identity] = digest
+        return f"{status.st_size}\0{digest}"
 
     def _skip(self, place: str, reason: SkipReason) -> None:
-        shown = place.encode("utf-8", "replace").decode("utf-8")
-        self.skipped.append(SkippedPath(place=shown, reason=reason))
+        place_text = place.encode("utf-8", "replace").decode("utf-8")
+        self.skipped.append(SkippedPath(place=place_text, reason=reason))
 
 
 def _digest_of(path: Path, size: int) -> str:
@@ -288,10 +288,10 @@ NO_TOOLS = ToolState({}, {})
 async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
     """Return what the space knows of tools now."""
     registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
-    kept = [KeptRegistry.from_bytes(document.body).snapshot for document in registries]
+    snapshots = [KeptRegistry.from_bytes(document.body).snapshot for document in registries]
     experiences = await store.scan(space, EXPERIENCES, limit=limits.TOOL_EXPERIENCES)
     return ToolState(
-        {one.registry_id: one for one in sorted(kept, key=lambda one: one.registry_id)},
+        {one.registry_id: one for one in sorted(snapshots, key=lambda one: one.registry_id)},
         {experience_id(document): ToolExperience.from_bytes(document.body) for document in experiences},
     )
 

@@ -55,16 +55,16 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} returned no vector within {wait_s:g} s") from None
     try:
-        held = array("d", numbers)
+        vector = array("d", numbers)
     except (TypeError, ValueError, OverflowError):
-        held = array("d")
+        vector = array("d")
     # A NaN fails these comparisons too.
-    if len(held) == embedder.info.dimensions and 0.0 < sum(number * number for number in held) < _LONGEST:
-        return struct.pack(f"<{len(held)}f", *held)
+    if len(vector) == embedder.info.dimensions and 0.0 < sum(number * number for number in vector) < _LONGEST:
+        return struct.pack(f"<{len(vector)}f", *vector)
     raise ModelRefused(f"{embedder.info.model!r} returned no usable vector for a query")
 
 
-def check_vectors(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:
+def check_vectors(embedder: Embedder, vectors: dict[str, Sequence[float]], /) -> VectorSet:
     """Return vectors, by the check of their text, as they are stored.
 
     Raises ModelRefused for one of another dimension than the embedder says, with a number that is not finite, or of
@@ -72,7 +72,7 @@ def check_vectors(embedder: Embedder, made: dict[str, Sequence[float]], /) -> Ve
     """
     info = embedder.info
     try:
-        return vector_set(info.model, info.dimensions, made)
+        return vector_set(info.model, info.dimensions, vectors)
     except ElytronError as error:
         raise ModelRefused(f"{info.model!r} returned no usable vector: {error.message}") from None
     except (TypeError, ValueError, OverflowError, struct.error):
@@ -103,10 +103,10 @@ Asked = tuple[VectorUse, tuple[str, bytes] | None]
 class RuntimeEncoders:
     """At most two embedders: the one that is wanted, and the former one, which serves until it is replaced."""
 
-    def __init__(self, clock: Clock, /, *, wanted: Embedder | None, former: Embedder | None) -> None:
+    def __init__(self, clock: Clock, /, *, current: Embedder | None, former: Embedder | None) -> None:
         self._clock = clock
-        self._wanted = wanted
-        self._known = [embedder for embedder in (wanted, former) if embedder is not None]
+        self._wanted = current
+        self._known = [embedder for embedder in (current, former) if embedder is not None]
         self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
         self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
@@ -151,14 +151,14 @@ class RuntimeEncoders:
         if not index.reads_language(query):
             return VectorUse.OTHER_LANGUAGE, None
         text = encoder_query(query, index.speakers(query))
-        known = self._queries.get((tag, text))
-        if known is None:
+        vector = self._queries.get((tag, text))
+        if vector is None:
             try:
-                known = await self.query_vector(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
+                vector = await self.query_vector(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
             except ModelError:
                 return VectorUse.FAILED, None
-            self._queries[tag, text] = known
-        return VectorUse.COMPARED, (tag, known)
+            self._queries[tag, text] = vector
+        return VectorUse.COMPARED, (tag, vector)
 
     async def query_vector(self, embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
         """Return the vector of a query. Raises ModelUnavailable, ModelRefused.
@@ -191,7 +191,7 @@ class RuntimeEncoders:
 
     def refused(self, space: SpaceId, tag: str, /) -> Collection[DocumentRef]:
         """Return the documents whose texts were refused."""
-        return {ref for known, model, ref in self._refused if (known, model) == (space, tag)}
+        return {ref for space_id, model, ref in self._refused if (space_id, model) == (space, tag)}
 
     def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
         """See to it that `work` is done soon, once at a time for each space, unless it or an embedder failed lately."""

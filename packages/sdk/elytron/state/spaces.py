@@ -94,10 +94,10 @@ class SpaceRecords:
         """
         if space in self._ending and _ENDS.get() != space:
             await self._ending[space].wait()
-        known = self._known.get(space)
-        is_fresh = known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S)
-        if known is not None and is_fresh and not self._is_overdue(space):
-            return known.record
+        cached_record = self._known.get(space)
+        is_fresh = cached_record is not None and (not self._has_nodes or monotonic() - cached_record.seen_at < FRESH_S)
+        if cached_record is not None and is_fresh and not self._is_overdue(space):
+            return cached_record.record
         document, erasing = await self._store.get(space, (REF, ERASING))
         if document is None:
             self.forget(space)
@@ -112,7 +112,7 @@ class SpaceRecords:
             self._met.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
             # A mark that comes later may be of a process that lives: it has its time.
-            if known is None or self._is_overdue(space):
+            if cached_record is None or self._is_overdue(space):
                 await self._end(space)
             else:
                 self._met.setdefault(space, self._clock.now())
@@ -124,8 +124,8 @@ class SpaceRecords:
 
     def _is_overdue(self, space: SpaceId) -> bool:
         """Return whether a mark was met so long ago that its process is taken to be dead."""
-        met = self._met.get(space)
-        return met is not None and self._clock.now() - met >= limits.ERASING_MS
+        mark_time = self._met.get(space)
+        return mark_time is not None and self._clock.now() - mark_time >= limits.ERASING_MS
 
     @contextmanager
     def erasing(self, space: SpaceId, /) -> Generator[None]:
@@ -179,9 +179,9 @@ class SpaceRecords:
 
         Raises SpaceIncomplete in a space that holds a part of what it is being filled with.
         """
-        found = await self.find(space)
-        if found is not None:
-            return found, False
+        record = await self.find(space)
+        if record is not None:
+            return record, False
         (mark,) = await self._store.get(space, (FILLING,))
         # Between the two reads the filling may have ended, with its record.
         if mark is not None and await self.find(space) is None:
@@ -285,23 +285,23 @@ class ChangeLines:
     @contextmanager
     def held(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
-        held = _HeldDocuments(space, refs, asyncio.Event())
-        self._held.append(held)
+        hold = _HeldDocuments(space, refs, asyncio.Event())
+        self._held.append(hold)
         try:
             yield
         finally:
-            self._held.remove(held)
-            held.over.set()
+            self._held.remove(hold)
+            hold.over.set()
 
 
 class LinedRace:
     """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
 
     def __init__(
-        self, lines: dict[_DocumentPlace, _ChangeLine], held: Sequence[_HeldDocuments], space: SpaceId, /
+        self, lines: dict[_DocumentPlace, _ChangeLine], holds: Sequence[_HeldDocuments], space: SpaceId, /
     ) -> None:
         self._lines = lines
-        self._held = held
+        self._held = holds
         self._space = space
         self._race = LostRaces()
         self._joined: _DocumentPlace | None = None
@@ -318,7 +318,7 @@ class LinedRace:
 
     async def held_back(self, about: DocumentRef, /) -> bool:
         """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
-        overs = [held.over for held in self._held if held.space == self._space and about in held.refs]
+        overs = [hold.over for hold in self._held if hold.space == self._space and about in hold.refs]
         for over in overs:
             await over.wait()
         return bool(overs)
@@ -406,25 +406,25 @@ class HeadCache:
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
-        kept = self._kept.get((space, tag))
-        if kept is not None:
-            return kept
-        found = await read_head(self._store, space, tag)
-        if found is not None:
+        cached_head = self._kept.get((space, tag))
+        if cached_head is not None:
+            return cached_head
+        stored_head = await read_head(self._store, space, tag)
+        if stored_head is not None:
             # An erasure of the last turn took the names out.
-            head = found[0].model_copy(update=key._asdict())
-            found = await self._whole(space, tag, head), found[1]
+            head = stored_head[0].model_copy(update=key._asdict())
+            stored_head = await self._whole(space, tag, head), stored_head[1]
         if (space, tag) in self._refused:
             self._refused.discard((space, tag))
-            head, revision = found or (_fresh_head(key), 0)
-            found = await self._caught_up(space, tag, head), revision
+            head, revision = stored_head or (_fresh_head(key), 0)
+            stored_head = await self._caught_up(space, tag, head), revision
         # Another writer may have gone ahead while this one was reading.
-        kept = self._kept.get((space, tag))
-        if kept is not None:
-            return kept
-        if found is None:
+        cached_head = self._kept.get((space, tag))
+        if cached_head is not None:
+            return cached_head
+        if stored_head is None:
             return KnownHead(_fresh_head(key), 0, HeadLine())
-        return KnownHead(*found, HeadLine())
+        return KnownHead(*stored_head, HeadLine())
 
     async def _whole(
         self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
@@ -449,8 +449,10 @@ class HeadCache:
         """Return the stored turns from sequence `first` to before `end`."""
         page = range(first, end)
         refs = [DocumentRef(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
-        found = zip(page, await self._store.get(space, refs), strict=True)
-        return {at: transcript.Turn.from_bytes(document.body) for at, document in found if document is not None}
+        numbered_documents = zip(page, await self._store.get(space, refs), strict=True)
+        return {
+            at: transcript.Turn.from_bytes(document.body) for at, document in numbered_documents if document is not None
+        }
 
     def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Assume that `grown` will be stored, and build on it."""
@@ -462,23 +464,27 @@ class HeadCache:
         """Stop building on `grown`: read the conversation's head again at next use."""
         place = space, grown.tag
         self._refused.add(place)
-        kept = self._kept.get(place)
-        if kept is not None and kept.line is grown.line:
+        cached_head = self._kept.get(place)
+        if cached_head is not None and cached_head.line is grown.line:
             del self._kept[place]
-            if kept.revision > grown.revision:
+            if cached_head.revision > grown.revision:
                 self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
 
     def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Note that `grown` was committed: if its line is unbroken, it contains all turns."""
         place = space, grown.tag
-        if place in self._unmet and (kept := self._kept.get(place)) is not None and kept.line is grown.line:
+        if (
+            place in self._unmet
+            and (cached_head := self._kept.get(place)) is not None
+            and cached_head.line is grown.line
+        ):
             del self._unmet[place]
 
     def drop_space(self, space: SpaceId, /) -> None:
         """Read every head of `space` again at next use."""
-        for kept in (self._kept, self._unmet):
-            for key in [key for key in kept if key[0] == space]:
-                del kept[key]
+        for cache in (self._kept, self._unmet):
+            for key in [key for key in cache if key[0] == space]:
+                del cache[key]
         self._refused = {place for place in self._refused if place[0] != space}
 
 

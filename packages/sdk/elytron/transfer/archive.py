@@ -169,7 +169,7 @@ class ArchiveWriter:
         include_private: bool = True,
     ) -> int:
         """Put the archive in place; return its size in bytes."""
-        made = ArchiveManifest(
+        manifest = ArchiveManifest(
             version=ARCHIVE_VERSION if self._blobs else PLAIN_VERSION,
             space=space,
             sequence=sequence,
@@ -180,7 +180,7 @@ class ArchiveWriter:
             include_private=include_private,
         )
         try:
-            self._pack(made)
+            self._pack(manifest)
             size = self._partial.stat().st_size
             self._require_free()
             self._partial.replace(self._path)
@@ -194,8 +194,8 @@ class ArchiveWriter:
             problem = f"names {self._path.name!r}, which already exists: name a new file, or confirm its replacement"
             raise InvalidInput(field="path", problem=problem)
 
-    def _pack(self, made: ArchiveManifest) -> None:
-        written: list[ArchiveMember] = []
+    def _pack(self, base_manifest: ArchiveManifest) -> None:
+        members: list[ArchiveMember] = []
         with open(self._partial, "wb", opener=private_opener) as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for member in (self._documents, self._journal):
@@ -206,24 +206,24 @@ class ArchiveWriter:
                         while chunk := member.spool.read(limits.BLOB_CHUNK_BYTES):
                             digest.update(chunk)
                             target.write(chunk)
-                    written.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
+                    members.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
                 self._bytes.seek(0)
-                for blob in made.blobs:
+                for blob in base_manifest.blobs:
                     self._pack_blob(archive, blob)
-                manifest = made.model_copy(update={"members": tuple(written)})
-                left_out = None if made.blobs else {"blobs"}
-                told = manifest.model_dump_json(indent=1, exclude=left_out)
-                archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), told)
+                manifest = base_manifest.model_copy(update={"members": tuple(members)})
+                left_out = None if base_manifest.blobs else {"blobs"}
+                manifest_json = manifest.model_dump_json(indent=1, exclude=left_out)
+                archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), manifest_json)
             file.flush()
             os.fsync(file.fileno())
 
     def _pack_blob(self, archive: zipfile.ZipFile, blob: ArchiveBlob) -> None:
-        left = blob.size
+        remaining = blob.size
         with archive.open(zipfile.ZipInfo(BLOBS + blob.key, _EPOCH), "w", force_zip64=True) as target:
-            while left:
-                chunk = self._bytes.read(min(left, limits.BLOB_CHUNK_BYTES))
+            while remaining:
+                chunk = self._bytes.read(min(remaining, limits.BLOB_CHUNK_BYTES))
                 target.write(chunk)
-                left -= len(chunk)
+                remaining -= len(chunk)
 
 
 class ArchiveReader:
@@ -281,7 +281,7 @@ class ArchiveReader:
 
     def count(self, member: str, /) -> int:
         """Return how many lines a member has."""
-        return next(found.lines for found in self.manifest.members if found.name == member)
+        return next(entry.lines for entry in self.manifest.members if entry.name == member)
 
     def _unpacked(self) -> zipfile.ZipFile:
         try:
@@ -405,20 +405,20 @@ class BroughtCount(NamedTuple):
 
 
 async def bring_documents(
-    ctx: OperationContext, scope: Scope, collection: str, found: Iterable[Document], /
+    ctx: OperationContext, scope: Scope, collection: str, documents: Iterable[Document], /
 ) -> BroughtCount:
-    """Store each of `found`, all of `collection`, that may be read and whose name is free here."""
-    told = BroughtCount()
-    for part in _document_parts(collection, found):
-        brought = await _bring_part(ctx, scope, collection, part)
-        told = BroughtCount(told.stored + brought.stored, told.skipped + brought.skipped)
-    return told
+    """Store each of `documents`, all of `collection`, that may be read and whose name is free here."""
+    total = BroughtCount()
+    for part in _document_parts(collection, documents):
+        part_count = await _bring_part(ctx, scope, collection, part)
+        total = BroughtCount(total.stored + part_count.stored, total.skipped + part_count.skipped)
+    return total
 
 
-def _document_parts(collection: str, found: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
+def _document_parts(collection: str, documents: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
     kind = HOMES[collection].kind
     # An archive may be older than a rule of scrubbing, or from elsewhere.
-    clean = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in found)
+    clean = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in documents)
     while part := tuple(islice(clean, AT_ONCE)):
         yield part
 
@@ -435,21 +435,21 @@ async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, part
     async def plan(space: SpaceRecord) -> SettledChanges[BroughtCount]:
         now, changes, stored = ctx.clock.now(), ChangeSet(space), 0
         places = {DocumentRef(collection, key_of(space, one)): one for one in part}
-        known = await ctx.store.get(scope.space, list(places))
-        for (ref, value), document in zip(places.items(), known, strict=True):
+        stored_documents = await ctx.store.get(scope.space, list(places))
+        for (ref, value), document in zip(places.items(), stored_documents, strict=True):
             there = home.kind.from_bytes(document.body) if document is not None else None
             is_reserved = isinstance(value, records.Record) and records.is_reserved(value.namespace)
             if is_reserved or not _is_alive(value, now) or (there is not None and _is_alive(there, now)):
                 continue
             stored += 1
-            brought = home.succeeding(value, there) if there is not None else value
+            new_value = home.succeeding(value, there) if there is not None else value
             changes.put(
-                ref, brought, expects=document.revision if document is not None else 0, action=JournalAction.WRITE
+                ref, new_value, expects=document.revision if document is not None else 0, action=JournalAction.WRITE
             )
         return SettledChanges(BroughtCount(stored, len(part) - stored), changes)
 
-    brought, _ = await settle_changes(ctx, scope.space, plan)
-    return brought
+    count, _ = await settle_changes(ctx, scope.space, plan)
+    return count
 
 
 FACTS_AT_ONCE = 64
@@ -476,7 +476,7 @@ async def bring_guards(
     ctx: OperationContext,
     scope: Scope,
     reader: ArchiveReader,
-    known: Collection[DocumentRef],
+    local_refs: Collection[DocumentRef],
     /,
     *,
     home_of: Callable[[ConversationKey], ConversationKey],
@@ -485,33 +485,33 @@ async def bring_guards(
     """Store the guards of an archive that this space does not have, except what was allowed here since.
 
     Tags of another space say nothing here, so tombstones are made again of the facts that were forgotten. What is
-    `known` to have been erased here leaves none. `home_of` gives the conversation here of one there.
+    `local_refs` to have been erased here leaves none. `home_of` gives the conversation here of one there.
     """
-    guards = await asyncio.to_thread(_read_guards, reader, known)
-    brought = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
+    guards = await asyncio.to_thread(_read_guards, reader, local_refs)
+    counts = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
     for start in range(0, len(guards.burials), FACTS_AT_ONCE):
         part = guards.burials[start : start + FACTS_AT_ONCE]
-        made, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
-        before = brought[plane.TOMBSTONES]
-        brought[plane.TOMBSTONES] = BroughtCount(before.stored + made.stored, before.skipped + made.skipped)
+        part_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
+        before = counts[plane.TOMBSTONES]
+        counts[plane.TOMBSTONES] = BroughtCount(before.stored + part_count.stored, before.skipped + part_count.skipped)
     if guards.rules.rules:
         # An archive may be older than a rule of scrubbing, or from elsewhere.
         rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)
         by = ctx.caller if word is ArchiveWord.CLAIMED else None
-        brought[plane.LEARNING], _ = await settle_changes(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
-    return brought
+        counts[plane.LEARNING], _ = await settle_changes(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
+    return counts
 
 
-def _read_guards(reader: ArchiveReader, known: Collection[DocumentRef]) -> _ArchiveGuards:
+def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> _ArchiveGuards:
     """Return the guards of an archive; it is read again if a forgotten fact cites a turn."""
     rules, facts, stones = LearningRules(), dict[FactId, Fact](), dict[FactId, FactTombstone]()
     for document in reader.documents():
         match document.ref.collection:
-            case planes_facts.FACTS if document.ref not in known:
+            case planes_facts.FACTS if document.ref not in local_refs:
                 fact = Fact.from_bytes(document.body)
                 if not fact.is_believed:
                     facts[fact.id] = fact
-            case plane.TOMBSTONES if document.ref not in known:
+            case plane.TOMBSTONES if document.ref not in local_refs:
                 stone = FactTombstone.from_bytes(document.body)
                 stones.setdefault(stone.fact, stone)
             case plane.LEARNING:
@@ -520,10 +520,10 @@ def _read_guards(reader: ArchiveReader, known: Collection[DocumentRef]) -> _Arch
                 pass
     buried = [(facts[name], stone) for name, stone in stones.items() if name in facts]
     cited = {turn for fact, _ in buried for name in fact.citations if (turn := cited_turn(name)) is not None}
-    wanted = {turn for turn, _ in cited}
+    turn_ids = {turn for turn, _ in cited}
     turns: dict[TurnId, transcript.Turn] = {}
-    for document in reader.documents() if wanted else ():
-        if document.ref.collection == transcript.TURNS and document.ref.key in wanted:
+    for document in reader.documents() if turn_ids else ():
+        if document.ref.collection == transcript.TURNS and document.ref.key in turn_ids:
             turns[TurnId(document.ref.key)] = transcript.Turn.from_bytes(document.body)
     burials = [_FactBurial(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
     return _ArchiveGuards(rules, burials)
@@ -537,33 +537,33 @@ async def _plan_tombstones(
     record: SpaceRecord,
 ) -> SettledChanges[BroughtCount]:
     rules, revision = await read_learning(ctx, scope.space)
-    wanted: dict[DocumentRef, FactTombstone] = {}
+    tombstones: dict[DocumentRef, FactTombstone] = {}
     for fact, stone, texts in burials:
         home = home_of(fact.home) if fact.home is not None else None
         clean, _ = scrub_value(fact, own=OwnOutput.STRIP)
-        made = stone.model_copy(update={"topic": topic_tag(record, clean.topic)})
+        tombstone = stone.model_copy(update={"topic": topic_tag(record, clean.topic)})
         if not is_allowed_since(rules, clean.topic, stone.at):
             places = places_of(record, clean, texts, home)
-            wanted |= dict.fromkeys(places, made)
-    there = await documents_at(ctx.store, scope.space, wanted)
+            tombstones |= dict.fromkeys(places, tombstone)
+    there = await documents_at(ctx.store, scope.space, tombstones)
     changes = ChangeSet(record)
-    for ref, stone in wanted.items():
+    for ref, stone in tombstones.items():
         if ref not in there:
             changes.put(ref, stone, expects=0, action=None)
     if changes:
         # As at each burial: a write that was judged without these tombstones is judged again.
         changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
-    return SettledChanges(BroughtCount(len(wanted) - len(there), len(there)), changes)
+    return SettledChanges(BroughtCount(len(tombstones) - len(there), len(there)), changes)
 
 
 async def _plan_rules(
-    ctx: OperationContext, scope: Scope, found: LearningRules, by: str | None, record: SpaceRecord
+    ctx: OperationContext, scope: Scope, archive_rules: LearningRules, by: str | None, record: SpaceRecord
 ) -> SettledChanges[BroughtCount]:
     before, revision = await read_learning(ctx, scope.space)
-    named = [rule.model_copy(update={"by": by}) if by is not None else rule for rule in found.rules]
-    after = join_rules(before, named)
+    rules = [rule.model_copy(update={"by": by}) if by is not None else rule for rule in archive_rules.rules]
+    after = join_rules(before, rules)
     changes = ChangeSet(record)
     if after != before:
         changes.put(LEARNING, after, expects=revision, action=JournalAction.OPERATOR)
     stored = len(after.rules) - len(before.rules)
-    return SettledChanges(BroughtCount(stored, len(found.rules) - stored), changes)
+    return SettledChanges(BroughtCount(stored, len(archive_rules.rules) - stored), changes)

@@ -101,9 +101,9 @@ class RehearsalStore(PassingStore):
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
         # The first expectation counts: it is of what the store has.
-        for put in batch.puts:
-            self._expects.setdefault(put.ref, put.expects)
-            self._leave(put.ref, Document(put.ref, put.expects + 1, put.body))
+        for change in batch.puts:
+            self._expects.setdefault(change.ref, change.expects)
+            self._leave(change.ref, Document(change.ref, change.expects + 1, change.body))
         for delete in batch.deletes:
             self._expects.setdefault(delete.ref, delete.expects)
             self._leave(delete.ref, None)
@@ -144,11 +144,12 @@ class RehearsalStore(PassingStore):
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents as what was committed would leave them."""
-        found = await self._inner.get(space, refs)
+        documents = await self._inner.get(space, refs)
         if space != self._space:
-            return found
+            return documents
         return [
-            self._left.get(ref.collection, {}).get(ref.key, document) for ref, document in zip(refs, found, strict=True)
+            self._left.get(ref.collection, {}).get(ref.key, document)
+            for ref, document in zip(refs, documents, strict=True)
         ]
 
     async def scan(
@@ -163,22 +164,22 @@ class RehearsalStore(PassingStore):
         descending: bool = False,
     ) -> Sequence[Document]:
         """Return the documents of a collection as what was committed would leave them."""
-        left = self._left.get(collection) if space == self._space else None
-        if not left:
+        overlay = self._left.get(collection) if space == self._space else None
+        if not overlay:
             return await super().scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
-        found: list[Document] = []
-        while len(found) < limit:
+        documents: list[Document] = []
+        while len(documents) < limit:
             page = await self._inner.scan(
                 space, collection, prefix=prefix, after=after, limit=limit, descending=descending
             )
             window = _KeyWindow(prefix, after, page[-1].ref.key if page else "", descending)
-            ours = [document for key, document in left.items() if document is not None and window.has(key)]
-            ours += [document for document in page if document.ref.key not in left]
-            found += sorted(ours, key=lambda document: document.ref.key, reverse=descending)
+            ours = [document for key, document in overlay.items() if document is not None and window.has(key)]
+            ours += [document for document in page if document.ref.key not in overlay]
+            documents += sorted(ours, key=lambda document: document.ref.key, reverse=descending)
             if not page:
                 break
             after = window.last
-        return found[:limit]
+        return documents[:limit]
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
         """Return the number of documents as what was committed would leave them."""
@@ -194,11 +195,11 @@ class RehearsalStore(PassingStore):
 
     def _require_bounds(self) -> None:
         changes = len(self._expects) + len(self._requires) + len(self._entries)
-        for what, most, found in (
+        for what, most, amount in (
             ("changes in one import", limits.IMPORT_CHANGES, changes),
             ("bytes in one import", limits.IMPORT_BYTES, self._bytes),
         ):
-            if found > most:
+            if amount > most:
                 raise LimitExceeded(what=what, limit=most, way_out=_WAY_OUT)
 
 
@@ -235,29 +236,29 @@ async def erased_here(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: ArchiveSurvey
 ) -> set[DocumentRef]:
     """Return what of the archive this very space once held and holds no more: its journal still names it."""
-    brought, record = survey.brought, survey.record
-    named: set[DocumentRef] = set()
+    archive_refs, record = survey.brought, survey.record
+    journal_refs: set[DocumentRef] = set()
     runs: list[JournalEntry] = []
     async for entry in scan_entries(ctx.store, scope.space):
         if entry.covers > 1:
             runs.append(entry)
-        elif entry.ref in brought:
-            named.add(entry.ref)
+        elif entry.ref in archive_refs:
+            journal_refs.add(entry.ref)
     if runs and record is not None and await ctx.spaces.find(scope.space) == SpaceRecord.from_bytes(record.body):
         # Entries of the archive's journal at a compacted run of ours were erased here too.
         ends = [run.sequence for run in runs]
         for entry in reader.entries():
             place = bisect_left(ends, entry.sequence)
-            if place < len(runs) and runs[place].first <= entry.sequence and entry.ref in brought:
-                named.add(entry.ref)
-    return named - await _present_refs(ctx, scope, sorted(named))
+            if place < len(runs) and runs[place].first <= entry.sequence and entry.ref in archive_refs:
+                journal_refs.add(entry.ref)
+    return journal_refs - await _present_refs(ctx, scope, sorted(journal_refs))
 
 
 async def _present_refs(ctx: OperationContext, scope: Scope, refs: Sequence[DocumentRef]) -> set[DocumentRef]:
     present: set[DocumentRef] = set()
     for start in range(0, len(refs), limits.SCAN_MAX):
-        found = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
-        present |= {document.ref for document in found if document is not None}
+        documents = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        present |= {document.ref for document in documents if document is not None}
     return present
 
 
@@ -334,12 +335,12 @@ async def bootstrap_space(
     """
     survey = await asyncio.to_thread(survey_archive, reader)
     race = LostRaces()
-    with ExitStack() as held:
+    with ExitStack() as locks:
         while True:
-            known = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
+            local_refs = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
             rehearsal = RehearsalStore(ctx.store, scope.space)
             report = await _add_archive(
-                _rehearsal_context(ctx, rehearsal), scope, reader, known, survey.counts, word=word
+                _rehearsal_context(ctx, rehearsal), scope, reader, local_refs, survey.counts, word=word
             )
             batch = await asyncio.to_thread(rehearsal.merged, at=ctx.clock.now())
             if dry_run:
@@ -351,7 +352,7 @@ async def bootstrap_space(
             except Conflict as conflict:
                 ctx.spaces.forget(scope.space)
                 await race.lost(conflict)
-                held.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
+                locks.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
                 continue
             nudge_embedding(ctx, scope.space)
             return report.model_copy(update={"sequence": committed.last})
@@ -368,7 +369,7 @@ def _rehearsal_context(ctx: OperationContext, rehearsal: RehearsalStore) -> Oper
         folds=SpaceIndexes(
             rehearsal, forget=spaces.forget, max_bytes=1, max_spaces=1, statements=ctx.models.statements
         ),
-        encoders=RuntimeEncoders(ctx.clock, wanted=None, former=None),
+        encoders=RuntimeEncoders(ctx.clock, current=None, former=None),
         lines=ChangeLines(),
     )
 
@@ -377,7 +378,7 @@ async def _add_archive(
     ctx: OperationContext,
     scope: Scope,
     reader: ArchiveReader,
-    known: set[DocumentRef],
+    local_refs: set[DocumentRef],
     counts: Mapping[str, int],
     /,
     *,
@@ -387,12 +388,14 @@ async def _add_archive(
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     deleted: Counter[str] = Counter()
-    skipped.update(ref.collection for ref in known)
+    skipped.update(ref.collection for ref in local_refs)
     left_out = Counter({name: count for name, count in counts.items() if name in UNBROUGHT})
     renamed = RenamedTurns()
     ahead: list[FutureClaim] = []
-    async for plane, told, target, sources in _archive_writes(scope, reader, known, left_out, now=ctx.clock.now()):
-        claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
+    async for plane, archive_write, target, sources in _archive_writes(
+        scope, reader, local_refs, left_out, now=ctx.clock.now()
+    ):
+        claimed = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
         write = _cited_anew(claimed, renamed)
         report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
         ahead += find_future_claims(ctx, write, plane)
@@ -402,16 +405,18 @@ async def _add_archive(
         imported[plane] += stored
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
-    async for collection, part in in_thread(_archive_parts(reader, BROUGHT, known)):
-        brought = await bring_documents(ctx, scope, collection, part)
-        imported[collection] += brought.stored
-        skipped[collection] += brought.skipped
+    async for collection, part in in_thread(_archive_parts(reader, BROUGHT, local_refs)):
+        part_count = await bring_documents(ctx, scope, collection, part)
+        imported[collection] += part_count.stored
+        skipped[collection] += part_count.skipped
     if not GUARDS.isdisjoint(counts):
         # Behind the facts: what the archive believes was allowed there.
         target = partial(_home_of, scope)
-        for collection, brought in (await bring_guards(ctx, scope, reader, known, home_of=target, word=word)).items():
-            imported[collection] += brought.stored
-            skipped[collection] += brought.skipped
+        for collection, part_count in (
+            await bring_guards(ctx, scope, reader, local_refs, home_of=target, word=word)
+        ).items():
+            imported[collection] += part_count.stored
+            skipped[collection] += part_count.skipped
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
@@ -464,25 +469,27 @@ async def _commit_part(
 
 
 def _archive_parts(
-    reader: ArchiveReader, collections: Collection[str], known: Collection[DocumentRef]
+    reader: ArchiveReader, collections: Collection[str], local_refs: Collection[DocumentRef]
 ) -> Iterator[tuple[str, list[Document]]]:
-    """Yield the archive's documents of `collections` in parts, each of one collection, without what is `known`."""
-    found = (one for one in reader.documents() if one.ref.collection in collections and one.ref not in known)
-    for collection, documents in groupby(found, key=lambda document: document.ref.collection):
+    """Yield the archive's documents of `collections` in parts of one collection each, without `local_refs`."""
+    new_documents = (
+        one for one in reader.documents() if one.ref.collection in collections and one.ref not in local_refs
+    )
+    for collection, documents in groupby(new_documents, key=lambda document: document.ref.collection):
         while part := list(islice(documents, DOCUMENTS_PER_PART)):
             yield collection, part
 
 
-async def _archive_documents(reader: ArchiveReader, known: Collection[DocumentRef]) -> AsyncIterator[Document]:
-    async for _, part in in_thread(_archive_parts(reader, (transcript.TURNS, planes_facts.FACTS, SKILLS), known)):
+async def _archive_documents(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> AsyncIterator[Document]:
+    async for _, part in in_thread(_archive_parts(reader, (transcript.TURNS, planes_facts.FACTS, SKILLS), local_refs)):
         for document in part:
             yield document
 
 
 async def _archive_writes(
-    scope: Scope, reader: ArchiveReader, known: Collection[DocumentRef], left_out: Counter[str], *, now: Instant
+    scope: Scope, reader: ArchiveReader, local_refs: Collection[DocumentRef], left_out: Counter[str], *, now: Instant
 ) -> AsyncIterator[_ToldPart]:
-    """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills.
+    """Yield the archive as writes, without those at `local_refs`: turns by conversation, then facts, then skills.
 
     What is hidden, closed or retired is counted in `left_out`.
     """
@@ -490,7 +497,7 @@ async def _archive_writes(
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: dict[SkillSource, list[RuntimeSkillWrite]] = {}
-    async for document in _archive_documents(reader, known):
+    async for document in _archive_documents(reader, local_refs):
         match document.ref.collection:
             case transcript.TURNS:
                 turn = transcript.Turn.from_bytes(document.body)
@@ -536,10 +543,10 @@ def _belief_writes(
         for start in range(0, len(drafts), TURNS_PER_WRITE):
             part = tuple(drafts[start : start + TURNS_PER_WRITE])
             yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=part), target)
-    for source, written in skills.items():
-        for start in range(0, len(written), TURNS_PER_WRITE):
-            chosen = tuple(written[start : start + TURNS_PER_WRITE])
-            yield _ToldPart(SKILLS, ProcedureSource(writes=chosen, source=source), scope)
+    for source, writes in skills.items():
+        for start in range(0, len(writes), TURNS_PER_WRITE):
+            batch = tuple(writes[start : start + TURNS_PER_WRITE])
+            yield _ToldPart(SKILLS, ProcedureSource(writes=batch, source=source), scope)
 
 
 def _turn_writes(pending: Sequence[tuple[TurnDraft, ArchivedTurn]], target: Scope) -> _ToldPart:

@@ -131,11 +131,11 @@ async def copy_store(
     """
     spaces = [space async for space in ports_store.scan_spaces(source)]
     await _require_no_secret(source, spaces)
-    found = await _whole_spaces(source, target, spaces)
+    earlier_copies = await _whole_spaces(source, target, spaces)
     account = await CopyAccount.of(source, spaces, progress)
     copied: list[CopiedSpace] = []
     for space in spaces:
-        copied.append(found.get(space) or await _copy_space(source, target, space, account, own=ids.new()))
+        copied.append(earlier_copies.get(space) or await _copy_space(source, target, space, account, own=ids.new()))
         account.finish(space)
     for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"appeared in the target during the copy: {_ALONE}")
@@ -145,10 +145,10 @@ async def copy_store(
 async def _require_no_secret(source: Store, spaces: Sequence[SpaceId]) -> None:
     """Raise SpaceLocked for a space under its user's secret: what is sealed is bound to its place in this store."""
     for space in spaces:
-        (found,) = await source.get(space, (SEAT,))
-        if found is not None and read_seat(found).state is SeatState.MAKING:
+        (document,) = await source.get(space, (SEAT,))
+        if document is not None and read_seat(document).state is SeatState.MAKING:
             raise incomplete_space(space)
-        if found is not None:
+        if document is not None:
             raise SpaceLocked(space=space)
 
 
@@ -159,76 +159,78 @@ async def copy_space(source: Store, target: Store, space: SpaceId, /, *, own: st
 
 async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
     """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
-    found: dict[SpaceId, CopiedSpace] = {}
+    copies: dict[SpaceId, CopiedSpace] = {}
     expected = set(spaces)
     async for space in ports_store.scan_spaces(target):
         (mark,) = await target.get(space, (FILLING,))
         if space in expected and mark is not None:
             continue  # begun, and not seen through
-        sent = await _copied_space(source, space) if space in expected else None
+        source_summary = await _copied_space(source, space) if space in expected else None
         here = await _copied_space(target, space)
-        if here != sent:
+        if here != source_summary:
             raise InvalidInput(field="target", problem="is not empty: name an empty or new store")
-        found[space] = here
-    return found
+        copies[space] = here
+    return copies
 
 
 async def _copy_space(source: Store, target: Store, space: SpaceId, account: "CopyAccount", *, own: str) -> CopiedSpace:
     (mark,) = await source.get(space, (FILLING,))
     if mark is not None:
         raise SpaceIncomplete(space=space)
-    sent = await _copied_space(source, space)
-    count = batch_count(documents=sent.documents, entries=sent.entries, blobs=sent.blobs)
-    if sent.entries < count:
+    summary = await _copied_space(source, space)
+    count = batch_count(documents=summary.documents, entries=summary.entries, blobs=summary.blobs)
+    if summary.entries < count:
         what = "documents for each entry of a journal"
-        raise LimitExceeded(what=what, limit=restore.BATCH, found=sent.documents)
+        raise LimitExceeded(what=what, limit=restore.BATCH, found=summary.documents)
 
     async def files() -> None:
         async for key, chunks in _space_files(source, space):
             await target.write_blob(space, key, chunks)
 
-    (last,) = await source.journal(space, after=sent.sequence - 1, limit=1)
+    (last,) = await source.journal(space, after=summary.sequence - 1, limit=1)
     try:
         await take_over(target, space, at=last.at)
-        await fill_space(target, _copy_batches(source, space, sent, count, account), count=count, own=own, files=files)
+        await fill_space(
+            target, _copy_batches(source, space, summary, count, account), count=count, own=own, files=files
+        )
     except SpaceInUse:
         raise
     except Conflict as conflict:
         raise SpaceInUse(space=space, problem=f"was changed in the target during the copy: {_ALONE}") from conflict
     # Both are read again from front to back: neither store's word is taken for it.
-    if await _copied_space(target, space) != sent or await _has_grown(source, space, sent):
+    if await _copied_space(target, space) != summary or await _has_grown(source, space, summary):
         raise _changed_space(space)
-    return sent
+    return summary
 
 
 async def _copy_batches(
-    source: Store, space: SpaceId, sent: CopiedSpace, count: int, account: "CopyAccount"
+    source: Store, space: SpaceId, summary: CopiedSpace, count: int, account: "CopyAccount"
 ) -> AsyncIterator[Batch]:
-    """Yield what was `sent` in `count` batches: documents and entries side by side, the space's record in the last.
+    """Yield the space of `summary` in `count` batches of documents and entries; the last has the space's record.
 
     Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
     """
     collections = await _space_collections(source, space)
     ordered = (item async for item in space_documents(source, space, collections=collections) if item.ref != REF)
-    told = ports_store.scan_entries(source, space)
+    journal_entries = ports_store.scan_entries(source, space)
     for number in range(count):
-        lines = await _next_items(told, batch_share(sent.entries, number, count))
-        kept = await _next_items(ordered, restore.BATCH)
+        lines = await _next_items(journal_entries, batch_share(summary.entries, number, count))
+        documents = await _next_items(ordered, restore.BATCH)
         if number == count - 1:
-            kept += [record for record in await source.get(space, (REF,)) if record is not None]
-        if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
+            documents += [record for record in await source.get(space, (REF,)) if record is not None]
+        if not lines or (number == count - 1 and await _has_grown(source, space, summary)):
             raise _changed_space(space)
         yield Batch(
             space=space,
             at=lines[-1].at,
             entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
-            puts=tuple(PutChange(document.ref, document.body, 0) for document in kept),
+            puts=tuple(PutChange(document.ref, document.body, 0) for document in documents),
         )
         account.reach(lines[-1].sequence)
 
 
-async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
-    return bool(await source.journal(space, after=sent.sequence, limit=1))
+async def _has_grown(source: Store, space: SpaceId, summary: CopiedSpace) -> bool:
+    return bool(await source.journal(space, after=summary.sequence, limit=1))
 
 
 def _changed_space(space: SpaceId) -> SpaceInUse:
@@ -237,10 +239,10 @@ def _changed_space(space: SpaceId) -> SpaceInUse:
 
 async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:
     """Return the next `most` of `items`, fewer at their end."""
-    found: list[T] = []
-    while len(found) < most and (item := await anext(items, None)) is not None:
-        found.append(item)
-    return found
+    page: list[T] = []
+    while len(page) < most and (item := await anext(items, None)) is not None:
+        page.append(item)
+    return page
 
 
 async def _space_collections(store: Store, space: SpaceId) -> tuple[str, ...]:

@@ -45,14 +45,14 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
         return
     (mark,) = await store.get(space, (FILLING,))
     # From here on neither a first write nor the other filling gets through, so the erasure removes no memories.
-    taken = Batch(
+    batch = Batch(
         space=space,
         at=at,
         entries=(EntryDraft(JournalAction.LIFECYCLE, FILLING),),
         puts=(PutChange(FILLING, b"{}", mark.revision if mark is not None else 0),),
         requires=(RequireRevision(REF, 0),),
     )
-    await store.commit(taken)
+    await store.commit(batch)
     await store.erase(ErasureTarget(space=space, at=at, whole_space=True))
 
 
@@ -129,7 +129,7 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
     state, others = StateFingerprint(), StateFingerprint()
     own: list[DocumentRef] = []
     record: Document | None = None
-    brought: set[DocumentRef] = set()
+    importable_refs: set[DocumentRef] = set()
     unowned = {blob.key for blob in reader.manifest.blobs}
     for document in reader.documents():
         collection = document.ref.collection
@@ -138,7 +138,7 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
         if collection in WITH_BLOBS:
             unowned.discard(document.ref.key)
         if collection in _BROUGHT:
-            brought.add(document.ref)
+            importable_refs.add(document.ref)
         counts[collection] += 1
         state.add(document)
         if collection == RUNTIME_RECORDS:
@@ -156,7 +156,9 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
         SpaceRecord.from_bytes(record.body)
         if sum(1 for _ in reader.entries()) < batches_of(reader):
             raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents require")
-    return ArchiveSurvey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
+    return ArchiveSurvey(
+        dict(sorted(counts.items())), record, frozenset(importable_refs), tuple(own), others.hexdigest()
+    )
 
 
 def contents_text(counts: Mapping[str, int], /) -> str:
@@ -209,12 +211,12 @@ async def full_restore(
             ),
         )
     left_out = () if with_agents else survey.own
-    kept = {name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not left_out}
+    counts = {name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not left_out}
     report = MemoryImportReport(
         space=scope.space,
         mode=ImportMode.FULL_RESTORE,
         contents=survey.counts,
-        imported=kept,
+        imported=counts,
         skipped={RUNTIME_RECORDS: len(left_out)} if left_out else {},
         blobs=len(reader.manifest.blobs),
         changed=not dry_run,
@@ -254,8 +256,8 @@ def _restore_batches(
     space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef], count: int
 ) -> Iterator[Batch]:
     """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
-    gone = frozenset(left_out)
-    documents = (document for document in reader.documents() if document.ref != REF and document.ref not in gone)
+    omissions = frozenset(left_out)
+    documents = (document for document in reader.documents() if document.ref != REF and document.ref not in omissions)
     entries = _with_erasures(reader.entries(), left_out)
     total = reader.count(JOURNAL) + len(left_out)
     for number in range(count):
@@ -268,14 +270,14 @@ def _restore_batches(
         )
 
 
-def _with_erasures(entries: Iterator[JournalEntry], gone: Sequence[DocumentRef]) -> Iterator[JournalEntry]:
+def _with_erasures(entries: Iterator[JournalEntry], refs: Sequence[DocumentRef]) -> Iterator[JournalEntry]:
     """Yield the entries of an archive, and behind them an erasure of each document that is left out."""
     last: JournalEntry | None = None
     for last in entries:
         yield last
     if last is None:
         return
-    for number, ref in enumerate(gone, start=1):
+    for number, ref in enumerate(refs, start=1):
         yield JournalEntry(last.sequence + number, last.at, JournalAction.ERASE, ref, "")
 
 

@@ -66,24 +66,24 @@ async def plan_candidates(
     ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing these candidates now, and the decision on each, in their order."""
-    named = (name for draft in write.candidates for name in draft.citations)
-    found = await cited_messages(ctx, scope.space, named)
-    cited = {name: one for name, one in found.items() if one is not None}
-    known = await _current_facts(ctx, scope, write.candidates)
+    citation_names = (name for draft in write.candidates for name in draft.citations)
+    messages = await cited_messages(ctx, scope.space, citation_names)
+    cited = {name: one for name, one in messages.items() if one is not None}
+    current_facts = await _current_facts(ctx, scope, write.candidates)
     decisions: list[WriteDecision | None] = []
     accepted: list[tuple[int, CandidateDraft]] = []
     waiting: list[tuple[int, CandidateDraft, candidates.CandidateJudgement]] = []
     for place, draft in enumerate(write.candidates):
-        if None in [found[name] for name in draft.citations if name in found]:
+        if None in [messages[name] for name in draft.citations if name in messages]:
             decisions.append(_unfounded_decision(draft))
             continue
         judgement = admission_candidates.judge_candidate(
             draft, tuple(cited[name] for name in draft.citations if name in cited)
         )
         if judgement.verdict is AdmissionVerdict.ACCEPT:
-            said = _said_already(draft, known)
-            decisions.append(said)
-            if said is None:
+            duplicate = _said_already(draft, current_facts)
+            decisions.append(duplicate)
+            if duplicate is None:
                 accepted.append((place, draft))
         elif judgement.verdict is AdmissionVerdict.REJECT:
             decisions.append(_candidate_decision(draft, WriteOutcome.REJECTED, judgement))
@@ -95,9 +95,9 @@ async def plan_candidates(
         decisions[place] = decision
     for place, decision in await _keep_waiting(ctx, scope, waiting, record, changes):
         decisions[place] = decision
-    made = tuple(decision for decision in decisions if decision is not None)
-    assert len(made) == len(write.candidates)
-    return PlannedWrite(changes, made, DocumentRef(candidates.CANDIDATES, record.tag("candidate", "")))
+    final_decisions = tuple(decision for decision in decisions if decision is not None)
+    assert len(final_decisions) == len(write.candidates)
+    return PlannedWrite(changes, final_decisions, DocumentRef(candidates.CANDIDATES, record.tag("candidate", "")))
 
 
 async def admit_candidate(
@@ -145,21 +145,21 @@ async def _admit_accepted(
     if gardens:
         write = GardenWrite(documents=tuple(gardens.values()))
         parts.append((gardens, await plan_garden(ctx, scope, write, record)))
-    made: list[tuple[int, WriteDecision]] = []
+    decisions: list[tuple[int, WriteDecision]] = []
     for places, planned in parts:
         changes.join(planned.changes)
-        made += zip(places, planned.decisions, strict=True)
-    await link_sources(ctx, scope.space, record, changes, _private_links(dict(accepted), made))
-    return made
+        decisions += zip(places, planned.decisions, strict=True)
+    await link_sources(ctx, scope.space, record, changes, _private_links(dict(accepted), decisions))
+    return decisions
 
 
 def _private_links(
-    drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]
+    drafts: Mapping[int, CandidateDraft], decisions: Sequence[tuple[int, WriteDecision]]
 ) -> list[RestingMemory]:
     """Return the private documents that were written, each with what its candidate cites."""
     return [
         RestingMemory(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
-        for place, decision in made
+        for place, decision in decisions
         if decision.id is not None and isinstance(drafts[place].proposal, GardenProposal)
     ]
 
@@ -175,36 +175,44 @@ async def _keep_waiting(
     if not waiting:
         return []
     documents = await ctx.store.scan(scope.space, candidates.CANDIDATES, limit=limits.SCAN_MAX)
-    held = {document.ref: (Candidate.from_bytes(document.body), document.revision) for document in documents}
-    over = sorted((kept.proposed_at, ref) for ref, (kept, _) in held.items() if not kept.is_open)
-    room = limits.CANDIDATES_WAITING - len(held)
+    stored_candidates = {
+        document.ref: (Candidate.from_bytes(document.body), document.revision) for document in documents
+    }
+    over = sorted(
+        (stored_candidate.proposed_at, ref)
+        for ref, (stored_candidate, _) in stored_candidates.items()
+        if not stored_candidate.is_open
+    )
+    room = limits.CANDIDATES_WAITING - len(stored_candidates)
     now = ctx.clock.now()
-    made: list[tuple[int, WriteDecision]] = []
+    decisions: list[tuple[int, WriteDecision]] = []
     handed: list[RestingMemory] = []
     for place, draft, judgement in waiting:
         # Without the judgement: the same candidate, judged again, is the same one.
         bare = draft.model_copy(update={"judgement": None})
         ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
-        if ref in held:
-            made.append((place, _known_decision(draft, id_of(ref), held[ref][0])))
+        if ref in stored_candidates:
+            decisions.append((place, _known_decision(draft, id_of(ref), stored_candidates[ref][0])))
             continue
         if room < 1 and over:
             _, oldest = over.pop(0)
-            changes.delete(oldest, expects=held.pop(oldest)[1])
+            changes.delete(oldest, expects=stored_candidates.pop(oldest)[1])
             room += 1
         if room < 1:
             full = candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=TOO_MANY)
-            made.append((place, _candidate_decision(draft, WriteOutcome.REJECTED, full)))
+            decisions.append((place, _candidate_decision(draft, WriteOutcome.REJECTED, full)))
             continue
         candidate = _waiting_candidate(scope, ref, draft, judgement, now)
-        held[ref] = (candidate, 0)
+        stored_candidates[ref] = (candidate, 0)
         room -= 1
         changes.put(ref, candidate, expects=0, action=JournalAction.WRITE)
-        made.append((place, _candidate_decision(draft, WriteOutcome.DEFERRED, judgement, kept=candidate.id)))
+        decisions.append(
+            (place, _candidate_decision(draft, WriteOutcome.DEFERRED, judgement, candidate_id=candidate.id))
+        )
         if isinstance(draft.proposal, candidates.SoulProposal):
             handed.append(RestingMemory(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations))
     await link_sources(ctx, scope.space, record, changes, handed)
-    return made
+    return decisions
 
 
 def _waiting_candidate(
@@ -222,19 +230,23 @@ def _waiting_candidate(
     )
 
 
-def _known_decision(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
-    state = "already awaits a decision" if known.is_open else f"was {known.state.value} before"
-    verdict = AdmissionVerdict.DEFER if known.is_open else AdmissionVerdict.REJECT
+def _known_decision(draft: CandidateDraft, candidate_id: str, candidate: Candidate) -> WriteDecision:
+    state = "already awaits a decision" if candidate.is_open else f"was {candidate.state.value} before"
+    verdict = AdmissionVerdict.DEFER if candidate.is_open else AdmissionVerdict.REJECT
     judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {state}")
-    return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, kept=candidate_id)
+    return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, candidate_id=candidate_id)
 
 
 def _candidate_decision(
-    draft: CandidateDraft, outcome: WriteOutcome, judgement: candidates.CandidateJudgement, *, kept: str | None = None
+    draft: CandidateDraft,
+    outcome: WriteOutcome,
+    judgement: candidates.CandidateJudgement,
+    *,
+    candidate_id: str | None = None,
 ) -> WriteDecision:
     return WriteDecision(
         plane=_PLANES[draft.proposal.target],
-        id=kept,
+        id=candidate_id,
         outcome=outcome,
         verdict=judgement.verdict,
         reason=judgement.reason,
@@ -247,7 +259,7 @@ def _unfounded_decision(draft: CandidateDraft) -> WriteDecision:
     )
 
 
-def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision | None:
+def _said_already(draft: CandidateDraft, current_facts: Sequence[Fact]) -> WriteDecision | None:
     """Return the decision on a fact that is there already, and that this candidate adds no evidence to."""
     proposal = draft.proposal
     if not isinstance(proposal, FactProposal) or proposal.operation is FactOperation.DELETE:
@@ -256,10 +268,10 @@ def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision
     kind = kind_of_topic(proposal.fact_kind, proposal.topic)
     slot = (kind, topic_key(proposal.topic), is_of_chat)
     # Newest first, so reversed: the newest of each slot remains.
-    slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
+    slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(current_facts)}
     current = slots.get(slot)
     if current is None:
-        like = most_similar_fact(proposal.content, kind, known)
+        like = most_similar_fact(proposal.content, kind, current_facts)
         return _duplicate_decision(like, NEARLY_SAID) if like is not None else None
     is_same = rules.says_the_same(proposal.content, current.content)
     return (

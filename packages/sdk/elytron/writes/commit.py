@@ -105,8 +105,8 @@ def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, commi
 def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: CommitReceipt) -> MemoryWriteReport:
     """Return what was reported when the write of this key was committed first."""
     assert request.idempotency_key is not None
-    kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
-    first = MemoryWriteReport.from_bytes(kept)
+    answer = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
+    first = MemoryWriteReport.from_bytes(answer)
     return first.model_copy(update={"sequence": committed.last, "duplicated": True})
 
 
@@ -127,9 +127,9 @@ async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | 
 
 def _rehearsed_report(report: MemoryWriteReport) -> MemoryWriteReport:
     """Return the report of a write that was only judged; what was not stored has no id yet."""
-    kept = {WriteOutcome.CONFIRMED, WriteOutcome.DUPLICATE, WriteOutcome.SKIPPED}
+    stored_outcomes = {WriteOutcome.CONFIRMED, WriteOutcome.DUPLICATE, WriteOutcome.SKIPPED}
     decisions = tuple(
-        decision if decision.outcome in kept else decision.model_copy(update={"id": None})
+        decision if decision.outcome in stored_outcomes else decision.model_copy(update={"id": None})
         for decision in report.decisions
     )
     return report.model_copy(update={"decisions": decisions, "changed": False, "dry_run": True})
@@ -147,9 +147,9 @@ def _write_batch(
     puts, requires, entries = opening_changes(record, is_new=is_new)
     idempotency = None
     if request.idempotency_key is not None:
-        key, asked = request.idempotency_key, request.write.to_bytes()
-        answer = sealed_answer(planned.report(space).to_bytes(), record, key, asked)
-        idempotency = BatchKey(key, record.digest(asked), answer)
+        key, write_bytes = request.idempotency_key, request.write.to_bytes()
+        answer = sealed_answer(planned.report(space).to_bytes(), record, key, write_bytes)
+        idempotency = BatchKey(key, record.digest(write_bytes), answer)
     beside = planned.beside or ChangeSet(record)
     is_said = planned.changes.entries or beside.entries
     own = planned.changes.entries if is_said else (EntryDraft(JournalAction.WRITE, planned.about),)
@@ -206,8 +206,8 @@ async def settle_changes(
         while True:
             record, is_new = await ctx.spaces.found_or_new(space)
             settled = await plan(record)
-            made = settled.changes or ChangeSet(record)
-            puts, deletes = made.puts, made.deletes
+            changes = settled.changes or ChangeSet(record)
+            puts, deletes = changes.puts, changes.deletes
             if not puts and not deletes:
                 return settled.report, 0
             # A plan writes last the documents that similar plans write too: the queue, a count, a candidate.
@@ -218,10 +218,10 @@ async def settle_changes(
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=(*opened, *made.entries),
+                entries=(*opened, *changes.entries),
                 puts=(*opening, *puts),
                 deletes=deletes,
-                requires=(*requires, *made.requires),
+                requires=(*requires, *changes.requires),
                 takes_back=takes_back,
             )
             try:

@@ -75,14 +75,22 @@ class _NoteDesk:
         )
 
     def keep(
-        self, ref: DocumentRef, draft: Value, known: ValueT | None, revision: int, /, *, kind: type[ValueT], **more: Any
+        self,
+        ref: DocumentRef,
+        draft: Value,
+        current: ValueT | None,
+        revision: int,
+        /,
+        *,
+        kind: type[ValueT],
+        **more: Any,
     ) -> None:
-        """Write `draft` in the place of `known`; the same again changes nothing."""
+        """Write `draft` in the place of `current`; the same again changes nothing."""
         channel, conversation = self.scope.conversation_key
         fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
         value = kind.model_validate({**dict(draft), **fields, **more})
-        outcome = WriteOutcome.STORED if known is None else WriteOutcome.UPDATED
-        if known is not None and known.model_copy(update={"updated_at": self.now}) == value:
+        outcome = WriteOutcome.STORED if current is None else WriteOutcome.UPDATED
+        if current is not None and current.model_copy(update={"updated_at": self.now}) == value:
             outcome = WriteOutcome.CONFIRMED
         else:
             self.changes.put(ref, value, expects=revision, action=JournalAction.WRITE)
@@ -114,8 +122,8 @@ async def plan_execution(
     if similarity.is_blank(write.state.goal):
         desk.refuse(write.state, NO_GOAL)
     else:
-        known = await value_at(ctx.store, scope.space, ref, continuity.ExecutionState)
-        desk.keep(ref, write.state, *known, kind=continuity.ExecutionState)
+        current_state = await value_at(ctx.store, scope.space, ref, continuity.ExecutionState)
+        desk.keep(ref, write.state, *current_state, kind=continuity.ExecutionState)
     return desk.planned()
 
 
@@ -125,13 +133,13 @@ async def plan_summary(
     """Return the changes of writing this summary now; none if it covers less than one that is in use."""
     desk = _open_desk(ctx, scope, record, continuity.SUMMARIES)
     ref = DocumentRef(continuity.SUMMARIES, desk.tag)
-    known, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
+    current, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
     if similarity.is_blank(write.summary.text):
         desk.refuse(write.summary, BLANK)
-    elif known is not None and known.forgotten_at is None and write.summary.messages < known.messages:
+    elif current is not None and current.forgotten_at is None and write.summary.messages < current.messages:
         desk.refuse(write.summary, COVERS_LESS, outcome=WriteOutcome.SKIPPED)
     else:
-        desk.keep(ref, write.summary, known, revision, kind=continuity.SessionSummary)
+        desk.keep(ref, write.summary, current, revision, kind=continuity.SessionSummary)
     return desk.planned()
 
 
@@ -149,11 +157,11 @@ async def plan_drawn_notes(
     ctx: OperationContext,
     scope: Scope,
     write: NotesWrite,
-    said: Sequence[tuple[TurnId, transcript.Turn]],
+    turns: Sequence[tuple[TurnId, transcript.Turn]],
     record: SpaceRecord,
     /,
 ) -> PlannedWrite:
-    """Return the changes of writing these notes, drawn from what was `said`, now.
+    """Return the changes of writing these notes, drawn from `turns`, now.
 
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
@@ -165,13 +173,13 @@ async def plan_drawn_notes(
         if document is None:
             await _write_note(ctx, desk, ref, draft, None)
             continue
-        known = continuity.DailyNote.from_bytes(document.body)
-        is_hidden = known.forgotten_at is not None and not maintenance.is_rolled_up(
-            known, continuity.DailyNote.from_bytes(month.body) if month is not None else None
+        note = continuity.DailyNote.from_bytes(document.body)
+        is_hidden = note.forgotten_at is not None and not maintenance.is_rolled_up(
+            note, continuity.DailyNote.from_bytes(month.body) if month is not None else None
         )
-        if is_hidden or not own_output.is_drawn(known.text):
+        if is_hidden or not own_output.is_drawn(note.text):
             continue
-        again = drawn_again(known, (*await _cited_turns(ctx, scope, known), *said))
+        again = drawn_again(note, (*await _cited_turns(ctx, scope, note), *turns))
         if again is not None:
             await _write_note(ctx, desk, ref, again, document)
     return desk.planned()
@@ -182,7 +190,9 @@ async def _cited_turns(
 ) -> Sequence[tuple[TurnId, transcript.Turn]]:
     """Return the turns that a note cites and that are still there."""
     refs = [
-        DocumentRef(transcript.TURNS, found[0]) for name in note.citations if (found := cited_turn(name)) is not None
+        DocumentRef(transcript.TURNS, reference[0])
+        for name in note.citations
+        if (reference := cited_turn(name)) is not None
     ]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return [(TurnId(ref.key), turn) for ref, turn in turns.items()]
@@ -200,36 +210,36 @@ async def _write_note(
     if similarity.is_blank(draft.text):
         desk.refuse(draft, BLANK)
         return
-    known, revision = None, 0
+    current, revision = None, 0
     if document is not None:
-        known, revision = continuity.DailyNote.from_bytes(document.body), document.revision
-    recorded_at = known.recorded_at if known is not None else desk.now
-    desk.keep(ref, draft, known, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
-    if known is not None:
-        before = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+        current, revision = continuity.DailyNote.from_bytes(document.body), document.revision
+    recorded_at = current.recorded_at if current is not None else desk.now
+    desk.keep(ref, draft, current, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
+    if current is not None:
+        before = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, current.id, current.citations)
         await unlink_left(ctx, desk.scope.space, desk.record, desk.changes, before, after=draft.citations)
 
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
     desk = _open_desk(ctx, scope, record, continuity.GARDEN)
-    found = await ctx.store.scan(
+    page = await ctx.store.scan(
         scope.space, continuity.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
     )
-    held = {one.ref: (continuity.GardenDocument.from_bytes(one.body), one.revision) for one in found}
-    taken = set(held)
+    documents = {one.ref: (continuity.GardenDocument.from_bytes(one.body), one.revision) for one in page}
+    refs = set(documents)
     # Of several documents with one name the last counts.
     for draft in {draft.name: draft for draft in write.documents}.values():
         ref = desk.named("garden", draft.name)
         if similarity.is_blank(draft.text):
             desk.refuse(draft, BLANK)
-        elif ref not in taken and len(taken) >= limits.GARDEN_DOCUMENTS:
+        elif ref not in refs and len(refs) >= limits.GARDEN_DOCUMENTS:
             desk.refuse(draft, GARDEN_FULL)
         else:
-            taken.add(ref)
-            known, revision = held.get(ref, (None, 0))
-            created_at = known.created_at if known is not None else desk.now
-            desk.keep(ref, draft, known, revision, kind=continuity.GardenDocument, created_at=created_at)
+            refs.add(ref)
+            current, revision = documents.get(ref, (None, 0))
+            created_at = current.created_at if current is not None else desk.now
+            desk.keep(ref, draft, current, revision, kind=continuity.GardenDocument, created_at=created_at)
     return desk.planned()
 
 
@@ -283,8 +293,12 @@ class _CapsuleBook:
     @property
     def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
         """Return the stored capsules that do not rest any more on all that they cited, each with what is left."""
-        left = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
-        return [(capsule, left[ref]) for ref, capsule in self._stored.items() if set(capsule.provenance) - {*left[ref]}]
+        remaining = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
+        return [
+            (capsule, remaining[ref])
+            for ref, capsule in self._stored.items()
+            if set(capsule.provenance) - {*remaining[ref]}
+        ]
 
     def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
         """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged otherwise."""
@@ -327,7 +341,14 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleBook, now: I
     capsule = _draft_capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
     replaced = None
     if draft.supersedes is not None:
-        replaced = next((known for known in book.all if known.id == draft.supersedes and known.id != capsule.id), None)
+        replaced = next(
+            (
+                stored_capsule
+                for stored_capsule in book.all
+                if stored_capsule.id == draft.supersedes and stored_capsule.id != capsule.id
+            ),
+            None,
+        )
         if replaced is None:
             return _rejected_decision(NO_SUCH)
         closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
@@ -336,21 +357,21 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleBook, now: I
             replaced.model_copy(update=closed),
             JournalAction.WRITE,
         )
-    known = book.get(ref)
-    if known is None:
+    stored_capsule = book.get(ref)
+    if stored_capsule is None:
         outcome = WriteOutcome.STORED
     else:
-        same = known.model_copy(update={"updated_at": now}) == capsule
+        same = stored_capsule.model_copy(update={"updated_at": now}) == capsule
         outcome = WriteOutcome.CONFIRMED if same else WriteOutcome.UPDATED
     book.put(ref, capsule, JournalAction.MERGE if outcome is WriteOutcome.CONFIRMED else JournalAction.WRITE)
     return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
 
 
 def _draft_capsule(
-    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, known: ContinuityCapsule | None, now: Instant
+    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, current: ContinuityCapsule | None, now: Instant
 ) -> ContinuityCapsule:
     channel, conversation = scope.conversation_key
-    provenance = dict.fromkeys((*(known.provenance if known is not None else ()), *draft.provenance))
+    provenance = dict.fromkeys((*(current.provenance if current is not None else ()), *draft.provenance))
     return ContinuityCapsule(
         id=capsule_id,
         kind=draft.capsule_kind,
@@ -365,7 +386,7 @@ def _draft_capsule(
         state=draft.state,
         channel=channel,
         conversation=conversation,
-        recorded_at=known.recorded_at if known is not None else now,
+        recorded_at=current.recorded_at if current is not None else now,
         updated_at=now,
     )
 
@@ -405,12 +426,12 @@ class _SubjectRoll:
         self._released: set[DocumentRef] = set()
 
     async def read(self, ctx: OperationContext, scope: Scope, write: SubjectsWrite, /) -> None:
-        named = {draft.name for draft in write.subjects} | {
+        names = {draft.name for draft in write.subjects} | {
             end for draft in write.edges for end in (draft.source, draft.target)
         }
-        await self._read(ctx, scope, [self._subject(name) for name in sorted(named)])
+        await self._read(ctx, scope, [self._subject(name) for name in sorted(names)])
         # A persona that takes another soul lets go of the one it had.
-        had = [held.soul for held, _ in self._held.values() if isinstance(held, Subject)]
+        had = [subject.soul for subject, _ in self._held.values() if isinstance(subject, Subject)]
         souls = {binding.soul for binding in (*had, *(draft.soul for draft in write.subjects)) if binding is not None}
         await self._read(ctx, scope, [self._soul(name) for name in sorted(souls)])
         await self._read(ctx, scope, [self._edge(draft) for draft in (*write.edges, *write.ended_edges)])
@@ -422,12 +443,12 @@ class _SubjectRoll:
     def enter(self, draft: SubjectDraft, /) -> WriteDecision:
         """Take a subject in, or say why not."""
         ref = self._subject(draft.name)
-        bound = self._now_at(self._soul(draft.soul.soul)) if draft.soul is not None else None
-        reason = rules.subject_flaw(draft, bound_to=bound.subject if isinstance(bound, BoundSoul) else None)
+        binding = self._now_at(self._soul(draft.soul.soul)) if draft.soul is not None else None
+        reason = rules.subject_flaw(draft, bound_to=binding.subject if isinstance(binding, BoundSoul) else None)
         if reason is not None:
             return _rejected_decision(reason, plane=RecallPlane.SUBJECT, name=draft.name)
-        known = self._now_at(ref)
-        before = known if isinstance(known, Subject) else None
+        current = self._now_at(ref)
+        before = current if isinstance(current, Subject) else None
         subject = Subject(
             id=SubjectId(id_of(ref)),
             name=draft.name,
@@ -451,9 +472,9 @@ class _SubjectRoll:
     def join(self, draft: EdgeDraft, /) -> WriteDecision:
         """Take an edge in, or say why not."""
         ends = {draft.source, draft.target}
-        known = frozenset(end for end in ends if self._now_at(self._subject(end)) is not None)
+        known_ends = frozenset(end for end in ends if self._now_at(self._subject(end)) is not None)
         name = _draft_name(draft)
-        reason = rules.edge_flaw(draft, known=known)
+        reason = rules.edge_flaw(draft, subjects=known_ends)
         if reason is not None:
             return _rejected_decision(reason, plane=RecallPlane.SUBJECT, name=name)
         ref = self._edge(draft)
@@ -486,18 +507,18 @@ class _SubjectRoll:
         return changes
 
     def _bind(self, draft: SubjectDraft, before: Subject | None) -> None:
-        wanted = self._soul(draft.soul.soul) if draft.soul is not None and rules.holds_soul(draft) else None
+        soul_ref = self._soul(draft.soul.soul) if draft.soul is not None and rules.holds_soul(draft) else None
         if before is not None and before.soul is not None:
             had = self._soul(before.soul.soul)
-            bound = self._now_at(had)
+            binding = self._now_at(had)
             # A soul that another subject has by now stays bound.
-            if had != wanted and isinstance(bound, BoundSoul) and bound.subject == draft.name:
+            if had != soul_ref and isinstance(binding, BoundSoul) and binding.subject == draft.name:
                 self._written.pop(had, None)
                 if had in self._held:
                     self._released.add(had)
-        if wanted is not None and self._now_at(wanted) is None:
-            self._released.discard(wanted)
-            self._written[wanted] = BoundSoul(subject=draft.name)
+        if soul_ref is not None and self._now_at(soul_ref) is None:
+            self._released.discard(soul_ref)
+            self._written[soul_ref] = BoundSoul(subject=draft.name)
 
     def _now_at(self, ref: DocumentRef) -> Value | None:
         if ref in self._released:

@@ -28,32 +28,32 @@ async def edit_message(
 
     Raises NotFound; InvalidInput for a message that is hidden and was not edited, and for a blank text.
     """
-    shown = await _shown_message(ctx, scope, request.id)
+    message = await _shown_message(ctx, scope, request.id)
 
     async def plan(record: SpaceRecord) -> PlannedWrite:
-        nonlocal shown
-        shown = await _shown_message(ctx, scope, request.id)
-        return await _plan_edit(ctx, scope, shown, request, record)
+        nonlocal message
+        message = await _shown_message(ctx, scope, request.id)
+        return await _plan_edit(ctx, scope, message, request, record)
 
     write = TranscriptWrite(turns=(TurnDraft(messages=(Message(text=request.content),)),))
     write_request = MemoryWriteRequest(scope=scope, write=write, dry_run=request.dry_run)
-    written = await commit_write(ctx, scope.space, write_request, plan)
+    write_report = await commit_write(ctx, scope.space, write_request, plan)
     decision = ControlDecision(
         id=request.id,
-        outcome=ControlOutcome.CHANGED if written.decisions else ControlOutcome.UNCHANGED,
+        outcome=ControlOutcome.CHANGED if write_report.decisions else ControlOutcome.UNCHANGED,
         plane=RecallPlane.TRANSCRIPT,
-        new_id=next((one.id for one in written.decisions), None),
-        reason=None if written.decisions else STAYS[FactAction.CORRECT],
+        new_id=next((one.id for one in write_report.decisions), None),
+        reason=None if write_report.decisions else STAYS[FactAction.CORRECT],
     )
     report = MemoryControlReport(
         space=scope.space,
         decisions=(decision,),
-        changed=written.changed,
+        changed=write_report.changed,
         dry_run=request.dry_run,
-        sequence=written.sequence,
-        planes=(RecallPlane.TRANSCRIPT,) if written.decisions else (),
+        sequence=write_report.sequence,
+        planes=(RecallPlane.TRANSCRIPT,) if write_report.decisions else (),
     )
-    return report, shown
+    return report, message
 
 
 async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> MessageMemory:

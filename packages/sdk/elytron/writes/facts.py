@@ -137,8 +137,8 @@ class _SlotBook:
         now = ctx.clock.now()
         ahead = {ref: slot.facts for ref, slot in self._slots.items()}
         page = _VERSIONS_AT_ONCE
-        while asked := {name for names in ahead.values() for name in names[-page:]}:
-            refs = [DocumentRef(planes_facts.FACTS, name) for name in asked]
+        while fact_ids := {name for names in ahead.values() for name in names[-page:]}:
+            refs = [DocumentRef(planes_facts.FACTS, name) for name in fact_ids]
             for ref, document in (await documents_at(ctx.store, scope.space, refs)).items():
                 self._facts[FactId(ref.key)] = (planes_facts.Fact.from_bytes(document.body), document.revision)
             for ref, names in ahead.items():
@@ -161,8 +161,8 @@ class _SlotBook:
     def hold(self, draft: FactDraft, fact: planes_facts.Fact, /) -> None:
         """Make `fact` the newest of the draft's slot."""
         ref = self.ref(draft)
-        known = self._slots[ref]
-        slot = replace(known, facts=(*known.facts, fact.id))
+        current_slot = self._slots[ref]
+        slot = replace(current_slot, facts=(*current_slot.facts, fact.id))
         slot.put(self.changes)
         self._slots[ref] = replace(slot, earlier={})
 
@@ -170,25 +170,25 @@ class _SlotBook:
 def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _SlotBook, now: Instant) -> WriteDecision:
     versions = book.versions(draft)
     judgement = rules.judge_fact(draft, versions, at=now)
-    known = rules.known_version(draft, versions, at=now)
+    current = rules.known_version(draft, versions, at=now)
     if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := book.refusal(draft)):
         judgement = rules.reject_fact(refusal)
-    kept: FactId | None = known.id if known is not None else None
+    fact_id: FactId | None = current.id if current is not None else None
     supersedes: FactId | None = None
     match judgement.outcome:
         case WriteOutcome.STORED | WriteOutcome.UPDATED:
             is_first = not any(version.is_believed for version in versions)
-            fact = _draft_fact(ctx, scope, draft, known, now, is_first=is_first)
+            fact = _draft_fact(ctx, scope, draft, current, now, is_first=is_first)
             _replace_versions(book, fact, versions, because=draft.reason or "superseded", now=now)
             book.put(fact, JournalAction.WRITE)
             book.hold(draft, fact)
-            kept, supersedes = fact.id, fact.supersedes
+            fact_id, supersedes = fact.id, fact.supersedes
         case WriteOutcome.CONFIRMED:
-            assert known is not None
-            confirmed = _confirm_fact(known, draft, now)
+            assert current is not None
+            confirmed = _confirm_fact(current, draft, now)
             book.put(confirmed, JournalAction.MERGE)
-            if known.is_current:
-                others = [fact for fact in versions if fact.id != known.id]
+            if current.is_current:
+                others = [fact for fact in versions if fact.id != current.id]
                 _replace_versions(book, confirmed, others, because="superseded", now=now)
         case WriteOutcome.DELETED:
             because = draft.reason or "deleted"
@@ -199,7 +199,7 @@ def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Sl
             pass
     return WriteDecision(
         plane=RecallPlane.LONG_TERM,
-        id=kept,
+        id=fact_id,
         outcome=judgement.outcome,
         verdict=judgement.verdict,
         reason=judgement.reason,
@@ -222,7 +222,7 @@ def _draft_fact(
     ctx: OperationContext,
     scope: Scope,
     draft: FactDraft,
-    known: planes_facts.Fact | None,
+    current: planes_facts.Fact | None,
     now: Instant,
     *,
     is_first: bool,
@@ -250,7 +250,7 @@ def _draft_fact(
         confirmed_at=observed_at,
         valid_from=began,
         valid_to=rules.end_of(draft, at=now),
-        supersedes=known.id if known is not None else None,
+        supersedes=current.id if current is not None else None,
         reach=draft.reach,
         channel=scope.channel if draft.reach is planes_facts.FactReach.CHAT else None,
         chat=scope.conversation_key.conversation,
@@ -322,34 +322,36 @@ async def plan_change(
         raise PreconditionFailed
     require_believed(memory.fact)
     now = ctx.clock.now()
-    made = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
+    change = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
     slot = await read_slot(ctx.store, scope.space, record, key_of(memory.fact))
-    known = await documents_at(ctx.store, scope.space, (DocumentRef(planes_facts.FACTS, name) for name in slot.facts))
-    versions = {ref: (Fact.from_bytes(document.body), document.revision) for ref, document in known.items()}
+    documents = await documents_at(
+        ctx.store, scope.space, (DocumentRef(planes_facts.FACTS, name) for name in slot.facts)
+    )
+    versions = {ref: (Fact.from_bytes(document.body), document.revision) for ref, document in documents.items()}
     report = FactChangeReport(
         space=scope.space,
         id=request.id,
         action=request.action,
-        outcome=ControlOutcome.CHANGED if made is not None else ControlOutcome.UNCHANGED,
-        reason=None if made is not None else STAYS[request.action],
+        outcome=ControlOutcome.CHANGED if change is not None else ControlOutcome.UNCHANGED,
+        reason=None if change is not None else STAYS[request.action],
         remaining=_remaining_versions(request, versions.values()),
-        changed=made is not None and not request.dry_run,
+        changed=change is not None and not request.dry_run,
         dry_run=request.dry_run,
     )
-    if made is None:
+    if change is None:
         return SettledChanges(report)
     changes = ChangeSet(record)
     batch = _SpaceBatch(ctx, scope, record, changes, slot, versions, now)
-    await _put_fact(batch, memory, made)
+    await _put_fact(batch, memory, change)
     if request.action is FactAction.CHANGE_PRIVACY:
-        _tighten_privacy(batch, made.fact)
+        _tighten_privacy(batch, change.fact)
     if request.action is FactAction.DELETE:
         await bury_facts(ctx, scope.space, record, changes, (memory.fact,), at=now)
-    done = event_of(ctx, AUDITED[request.action], at=now, reason=request.reason)
-    await note_events(ctx, scope.space, record, changes, {memory.ref: (done,)})
+    event = event_of(ctx, AUDITED[request.action], at=now, reason=request.reason)
+    await note_events(ctx, scope.space, record, changes, {memory.ref: (event,)})
     if request.dry_run:
         return SettledChanges(report)
-    new_id = made.successor.id if made.successor is not None else None
+    new_id = change.successor.id if change.successor is not None else None
     return SettledChanges(report.model_copy(update={"new_id": new_id}), changes)
 
 
@@ -359,17 +361,17 @@ def _remaining_versions(request: FactChangeRequest, versions: Iterable[tuple[Fac
     return remaining_of((fact for fact, _ in versions), without={request.id})
 
 
-async def _put_fact(batch: _SpaceBatch, memory: FactMemory, made: FactChange) -> None:
+async def _put_fact(batch: _SpaceBatch, memory: FactMemory, change: FactChange) -> None:
     """Add the changed fact to a batch, and the version that takes its place."""
     before = memory.fact
-    action = JournalAction.WRITE if made.successor is not None else JournalAction.OPERATOR
-    action = JournalAction.DELETE if made.fact.state is planes_facts.FactState.DELETED else action
-    batch.changes.put(memory.ref, made.fact, expects=memory.revision, action=action)
-    if made.fact.home != before.home:
-        await _change_slot(batch, before, made.fact)
-    if made.successor is None:
+    action = JournalAction.WRITE if change.successor is not None else JournalAction.OPERATOR
+    action = JournalAction.DELETE if change.fact.state is planes_facts.FactState.DELETED else action
+    batch.changes.put(memory.ref, change.fact, expects=memory.revision, action=action)
+    if change.fact.home != before.home:
+        await _change_slot(batch, before, change.fact)
+    if change.successor is None:
         return
-    new = made.successor
+    new = change.successor
     batch.changes.put(DocumentRef(planes_facts.FACTS, new.id), new, expects=0, action=JournalAction.WRITE)
     place = batch.slot.facts.index(before.id) + 1 if before.id in batch.slot.facts else len(batch.slot.facts)
     replace(batch.slot, facts=(*batch.slot.facts[:place], new.id, *batch.slot.facts[place:])).put(batch.changes)
@@ -426,10 +428,10 @@ def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:
     """Return when each of up to a page of facts was last shown, if known."""
-    asked = list(facts)
-    found = await values_at(ctx.store, space, [DocumentRef(FACT_USES, fact) for fact in asked], FactUse)
-    kept = {FactId(ref.key): use.last_used_at for ref, use in found.items()}
-    return kept | {fact: at for fact, at in ctx.fact_uses.of(space).items() if fact in asked}
+    fact_ids = list(facts)
+    uses = await values_at(ctx.store, space, [DocumentRef(FACT_USES, fact) for fact in fact_ids], FactUse)
+    stored_uses = {FactId(ref.key): use.last_used_at for ref, use in uses.items()}
+    return stored_uses | {fact: at for fact, at in ctx.fact_uses.of(space).items() if fact in fact_ids}
 
 
 async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
@@ -460,17 +462,17 @@ async def _plan_pending(
     ctx: OperationContext, space: SpaceId, pending: dict[FactId, Instant], record: SpaceRecord
 ) -> SettledChanges[None]:
     facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending])
-    known = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending])
+    use_documents = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending])
     changes = ChangeSet(record)
-    for (fact, at), stored, document in zip(pending.items(), facts, known, strict=True):
+    for (fact, at), stored, document in zip(pending.items(), facts, use_documents, strict=True):
         if stored is None:
             continue
         before = FactUse.from_bytes(document.body) if document is not None else None
         if before is not None and at - before.last_used_at < TOUCH_MS:
             continue
-        used = FactUse(last_used_at=at, uses=(before.uses if before is not None else 0) + 1)
+        fact_use = FactUse(last_used_at=at, uses=(before.uses if before is not None else 0) + 1)
         revision = document.revision if document is not None else 0
         # One entry in the journal is for all of them.
         action = None if changes else JournalAction.MAINTENANCE
-        changes.put(DocumentRef(FACT_USES, fact), used, expects=revision, action=action)
+        changes.put(DocumentRef(FACT_USES, fact), fact_use, expects=revision, action=action)
     return SettledChanges(None, changes)

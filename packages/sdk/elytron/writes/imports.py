@@ -69,9 +69,9 @@ async def read_changes(
     fresh = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in there]
     refused = dict.fromkeys(await _erased_ids(ctx, scope, record, fresh), ERASED)
     places = {
-        host_id: DocumentRef(transcript.TURNS, named.value.turn)
-        for host_id, named in there.items()
-        if record.digest(drafts[host_id].to_bytes()) != named.value.digest
+        host_id: DocumentRef(transcript.TURNS, turn_name.value.turn)
+        for host_id, turn_name in there.items()
+        if record.digest(drafts[host_id].to_bytes()) != turn_name.value.digest
     }
     tag = record.conversation_tag(scope.conversation_key)
     edit_names = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
@@ -142,16 +142,16 @@ async def erasure_marks(
 
     Each turn comes with the number of one of its messages; what a host wrote leaves no mark.
     """
-    wanted: Counter[DocumentRef] = Counter()
+    counts: Counter[DocumentRef] = Counter()
     for turn, part in turns:
         if turn.origin is TurnOrigin.IMPORTED and turn.messages[part].text:
             key = ConversationKey(turn.channel, turn.conversation)
             host_id = turn.host_id if len(turn.messages) == 1 else None
             names = erased_names(turn.messages[part], key, host_id)
-            wanted.update(DocumentRef(ERASED_IMPORTS, record.erased_tag(name)) for name in names)
-    there = await documents_at(ctx.store, space, wanted)
+            counts.update(DocumentRef(ERASED_IMPORTS, record.erased_tag(name)) for name in names)
+    there = await documents_at(ctx.store, space, counts)
     marks: dict[DocumentRef, tuple[ErasedImport, int]] = {}
-    for ref, count in wanted.items():
+    for ref, count in counts.items():
         document = there.get(ref)
         before = ErasedImport.from_bytes(document.body).count if document is not None else 0
         marks[ref] = ErasedImport(count=before + count), document.revision if document is not None else 0
@@ -190,15 +190,15 @@ async def compare_import(
         if before is WriteOutcome.STORED or (before is WriteOutcome.DUPLICATE and outcome is WriteOutcome.UPDATED):
             update = {"outcome": outcome, "id": stored, "reason": reason}
             decisions[place] = decisions[place].model_copy(update=update)
-    known = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
+    turn_sequences = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
     offsets = [offset for _, offset in sequences.values() if offset is not None]
     latest = offsets[-1] if offsets else comparison.offsets_ms[0]
     compared = ComparedConversation(
         channel=scope.channel,
         conversation=scope.conversation_key.conversation,
-        messages=len(known),
+        messages=len(turn_sequences),
         offsets_ms=(latest, *(offset for offset in comparison.offsets_ms if offset != latest)),
-        last=max(known, default=comparison.after),
+        last=max(turn_sequences, default=comparison.after),
     )
     return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
 
@@ -224,7 +224,7 @@ def _stored_sequences(
 
     The drafts have the first difference in their times already.
     """
-    found: dict[int, tuple[int, int | None]] = {}
+    matches: dict[int, tuple[int, int | None]] = {}
     untimed: list[int] = []
     first, *_ = offsets = list(comparison.offsets_ms)
     for place, draft in enumerate(drafts):
@@ -236,7 +236,7 @@ def _stored_sequences(
         for offset in offsets:
             equal = messages.at_minute(message_key(message), minute_of(Instant(message.at + offset - first)))
             if repeat < len(equal):
-                found[place] = equal[repeat], offset
+                matches[place] = equal[repeat], offset
                 # Neighbours have the same difference, in summer or in winter.
                 offsets.sort(key=lambda each, usual=offset: each != usual)
                 break
@@ -244,8 +244,8 @@ def _stored_sequences(
     stored = [each for each in messages.untimed if each[1] > comparison.after]
     for place, sequence in zip(untimed, align_keys(keys, stored), strict=True):
         if sequence is not None:
-            found[place] = sequence, None
-    return found
+            matches[place] = sequence, None
+    return matches
 
 
 async def _erased_places(
@@ -263,8 +263,10 @@ async def _erased_places(
         marks = await values_at(ctx.store, scope.space, refs, ErasedImport)
         for place, draft in enumerate(drafts):
             mark, message = marks.get(refs[place]), draft.messages[0]
-            left = len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
-            if mark is not None and _repeat_of(comparison, place) < left + mark.count:
+            stored_count = (
+                len(messages.at_minute(message_key(message), minute_of(message.at))) if message.at is not None else 0
+            )
+            if mark is not None and _repeat_of(comparison, place) < stored_count + mark.count:
                 erased.add(place)
     return erased
 
@@ -297,11 +299,11 @@ async def _search_conversation(
 
 
 def _swapped_count(
-    head: transcript.Conversation, messages: StoredMessages, drafts: Sequence[TurnDraft], found: Container[int]
+    head: transcript.Conversation, messages: StoredMessages, drafts: Sequence[TurnDraft], matches: Container[int]
 ) -> int:
     """Return how many drafts are stored with day and month the other way round; 0 if that may be chance."""
     places = [place for place, draft in enumerate(drafts) if _moved_draft(draft, swapped_time) is not draft]
-    rest = [drafts[place].messages[0] for place in places if place not in found]
+    rest = [drafts[place].messages[0] for place in places if place not in matches]
     # What is said often, perhaps every day at one time, says nothing of an order.
     rare = [message for message in rest if len(messages.timed.get(message_key(message), ())) == 1]
     count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare)
@@ -352,10 +354,10 @@ def _is_same(
     write: TranscriptWrite,
     sample: Sequence[Message],
     offset: int,
-    found: Sequence[tuple[int, int | None] | None],
+    matches: Sequence[tuple[int, int | None] | None],
 ) -> bool:
     """Return whether a stored conversation is the one of a sample, by what it holds of it in the same time."""
-    count = sum(each is not None for each in found)
+    count = sum(each is not None for each in matches)
     is_titled = _title_stem(head.title) == _title_stem(write.title) != ""
     assert head.first_at is not None
     assert head.last_at is not None
@@ -367,6 +369,6 @@ def _is_same(
     ]
     if within:
         return count >= (1 if is_titled and not offset else 2) and count >= _SHARE * len(within)
-    run = longest_run(each[0] if each is not None else None for each in found)
+    run = longest_run(each[0] if each is not None else None for each in matches)
     is_whole = count == len(sample) == head.turns
     return count > 0 and ((is_whole and is_titled) or (run >= _RUN and 2 * count >= min(len(sample), head.turns)))

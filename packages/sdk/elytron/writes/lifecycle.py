@@ -71,17 +71,17 @@ async def turn_lives(
     Deleted text is gone from documents, index and every remain when this returns; facts and procedures that were
     accepted from it stay and are named. Broken off, the same request finishes the work.
     """
-    found = await meant_conversation(ctx, scope)
+    conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     touched = _TouchedTurns()
-    if record is not None and found.is_trusted:
-        tag = record.conversation_tag(found.key)
-        async for refs in _turn_pages(ctx, scope, record, found.key, request):
+    if record is not None and conversation.is_trusted:
+        tag = record.conversation_tag(conversation.key)
+        async for refs in _turn_pages(ctx, scope, record, conversation.key, request):
             await _turn_page(ctx, scope, refs, request, touched)
         if touched.emptied:
             await _remove_emptied(ctx, scope, touched)
         await _find_derived(ctx, scope, tag, touched)
-    return _lifecycle_report(ctx, scope, found, request, touched)
+    return _lifecycle_report(ctx, scope, conversation, request, touched)
 
 
 async def _turn_pages(
@@ -96,17 +96,19 @@ async def _turn_pages(
     if request.turn_ids:
         own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
         names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
-        known = await ctx.store.get(scope.space, names)
-        given = {transcript.TurnName.from_bytes(document.body).turn for document in known if document is not None}
+        name_documents = await ctx.store.get(scope.space, names)
+        named_turns = {
+            transcript.TurnName.from_bytes(document.body).turn for document in name_documents if document is not None
+        }
         stored = await documents_at(
-            ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own | given]
+            ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own | named_turns]
         )
         messages = [message for document in stored.values() for message in parts_of(document)]
         # A text that is masked or deleted goes in all its versions.
         versions = await message_versions(ctx, scope, messages)
-        named = sorted({message.ref.key for family in versions.values() for message in family})
-        for start in range(0, len(named), PAGE):
-            yield [DocumentRef(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
+        turn_keys = sorted({message.ref.key for family in versions.values() for message in family})
+        for start in range(0, len(turn_keys), PAGE):
+            yield [DocumentRef(transcript.TURNS, turn) for turn in turn_keys[start : start + PAGE]]
         return
     after = ""
     while page := await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=PAGE):
@@ -158,14 +160,14 @@ def _audit_events(
     ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, changes: ChangeSet
 ) -> dict[DocumentRef, list[AuditEvent]]:
     """Return what was done to each turn of a batch."""
-    done = event_of(
+    event = event_of(
         ctx,
         _ACTIONS[request.transition],
         at=ctx.clock.now(),
         reason=request.reason,
         asked_by=request.requested_by,
     )
-    return {ref: [done] for ref in changes.folded if ref.collection == transcript.TURNS}
+    return {ref: [event] for ref in changes.folded if ref.collection == transcript.TURNS}
 
 
 async def _note_anew(
@@ -173,9 +175,9 @@ async def _note_anew(
 ) -> None:
     """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
     ref = DocumentRef(jobs.MAINTAINED, tag)
-    known, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
-    if known is not None and known.noted >= sequence:
-        after = known.model_copy(update={"noted": sequence - 1})
+    progress, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
+    if progress is not None and progress.noted >= sequence:
+        after = progress.model_copy(update={"noted": sequence - 1})
         changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
 
 
@@ -205,7 +207,7 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
 def _lifecycle_report(
     ctx: OperationContext,
     scope: Scope,
-    found: MeantConversation,
+    conversation: MeantConversation,
     request: MemoryTranscriptLifecycleRequest,
     touched: _TouchedTurns,
 ) -> MemoryTranscriptLifecycleReport:
@@ -214,17 +216,17 @@ def _lifecycle_report(
     refs: list[HostOpaqueRef] = []
     redactions: list[TranscriptRedactionReportItem] = []
     for turn_id, turn in touched.turns:
-        shown, items = cut_refs(turn_id, turn, view=request.view, budget=budget)
-        refs += shown
+        visible_refs, items = cut_refs(turn_id, turn, view=request.view, budget=budget)
+        refs += visible_refs
         redactions += items
     messages = [message_id for turn_id, turn in touched.turns for message_id in _message_ids(turn_id, turn)]
     listed = clipper.limit("turns", [turn_id for turn_id, _ in touched.turns], limits.PAGE_MAX)
     return MemoryTranscriptLifecycleReport(
         space=scope.space,
-        channel=found.key.channel,
-        conversation=found.key.conversation,
+        channel=conversation.key.channel,
+        conversation=conversation.key.conversation,
         transition=request.transition,
-        alias=found.trust,
+        alias=conversation.trust,
         affected_turns=len(touched.turns),
         affected_turn_ids=listed,
         affected_message_ids=clipper.limit("messages", messages, limits.PAGE_MAX),

@@ -52,11 +52,11 @@ async def records_below(
     ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /, *, collection: str = RECORDS
 ) -> AsyncIterator[tuple[Document, Record]]:
     """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too."""
-    found = await ctx.spaces.find(space)
-    if found is None:
+    space_record = await ctx.spaces.find(space)
+    if space_record is None:
         return
     # Keys begin with a tag of the namespace's first part: others are not read.
-    begin = found.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
+    begin = space_record.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
     async for document in store.scan_documents(ctx.store, space, collection, prefix=begin):
         record = Record.from_bytes(document.body)
         if record.namespace[: len(prefix)] == prefix:
@@ -139,11 +139,11 @@ def plan_records(
     records: list[Record] = []
     for request in requests:
         ref, document = there[request.namespace, request.key]
-        known = Record.from_bytes(document.body) if document is not None else None
+        current = Record.from_bytes(document.body) if document is not None else None
         revision = document.revision if document is not None else 0
-        require_version(known, request.expected_version, at)
-        made = put_record(
-            known,
+        require_version(current, request.expected_version, at)
+        record = put_record(
+            current,
             namespace=request.namespace,
             key=request.key,
             value=request.value,
@@ -153,17 +153,17 @@ def plan_records(
             at=at,
             has_history=has_history,
         )
-        if made is not known:
-            changes.put(ref, made, expects=revision, action=JournalAction.WRITE)
+        if record is not current:
+            changes.put(ref, record, expects=revision, action=JournalAction.WRITE)
         elif request.expected_version is not None:
             changes.require(ref, revision=revision)
         refs.append(ref)
-        records.append(made)
+        records.append(record)
     return RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes))
 
 
-def require_version(known: Record | None, expected: int | None, now: Instant, /) -> None:
+def require_version(record: Record | None, expected: int | None, now: Instant, /) -> None:
     """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
-    found = known.version if known is not None and known.is_alive(now) else 0
-    if expected is not None and expected != found:
+    version = record.version if record is not None and record.is_alive(now) else 0
+    if expected is not None and expected != version:
         raise PreconditionFailed

@@ -52,8 +52,8 @@ class SkillShelf:
 
     def get(self, name: str, /) -> Skill | None:
         """Return the skill of this name."""
-        found = self._skills.get(name)
-        return found[0] if found is not None else None
+        entry = self._skills.get(name)
+        return entry[0] if entry is not None else None
 
     def must_get(self, name: str, /) -> Skill:
         """Return the skill of this name. Raises NotFound."""
@@ -89,8 +89,8 @@ class SkillShelf:
         """
         if self._looks is None:
             self._looks = SkillLooks()
-            for known in self:
-                _look_at(self._looks, known)
+            for other in self:
+                _look_at(self._looks, other)
         return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
 
     def digest(self, skill: Skill, /) -> str:
@@ -172,24 +172,24 @@ def _admit_skill(
     return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm_skill(shelf: SkillShelf, name: str, known: skills.Skill, skill: skills.Skill) -> WriteDecision:
-    """Take note that `known` was found again: its citations grow, nothing else changes."""
-    citations = join_unique(known.citations, skill.citations, most=limits.CITATIONS)
-    if citations != known.citations:
-        shelf.put(known.model_copy(update={"citations": citations}), JournalAction.MERGE)
-    return _skill_decision(name, known.name, WriteOutcome.CONFIRMED, "")
+def _confirm_skill(shelf: SkillShelf, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
+    """Note that `current` was observed again: its citations grow, nothing else changes."""
+    citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
+    if citations != current.citations:
+        shelf.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
+    return _skill_decision(name, current.name, WriteOutcome.CONFIRMED, "")
 
 
 def _skill_decision(
     name: str,
-    kept: str | None,
+    skill_id: str | None,
     outcome: WriteOutcome,
     reason: str,
     *,
     verdict: AdmissionVerdict = AdmissionVerdict.ACCEPT,
 ) -> WriteDecision:
     return WriteDecision(
-        plane=RecallPlane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name
+        plane=RecallPlane.PROCEDURAL, id=skill_id, outcome=outcome, verdict=verdict, reason=reason, name=name
     )
 
 
@@ -226,20 +226,20 @@ async def record_reuse(
     A success counts and takes back a pending revision, a mismatch counts and asks for one, a neutral outcome is only
     noted.
     """
-    asked = tuple(dict.fromkeys(names))
+    unique_names = tuple(dict.fromkeys(names))
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillReuseReport]:
-        shelf = await shelf_of(ctx, scope.space, record, asked)
-        known = tuple(skill for skill in shelf)
-        for skill in known:
+        shelf = await shelf_of(ctx, scope.space, record, unique_names)
+        shelf_skills = tuple(skill for skill in shelf)
+        for skill in shelf_skills:
             learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
             shelf.put(learned, JournalAction.MAINTENANCE)
-        recorded = tuple(skill.name for skill in known)
+        recorded = tuple(skill.name for skill in shelf_skills)
         report = RuntimeSkillReuseReport(
             space=scope.space,
-            changed=bool(known),
+            changed=bool(shelf_skills),
             recorded=recorded,
-            unknown=tuple(name for name in asked if name not in recorded),
+            unknown=tuple(name for name in unique_names if name not in recorded),
         )
         return SettledChanges(report, shelf.changes)
 
@@ -264,9 +264,9 @@ async def _touch_skills(
     shelf = await shelf_of(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(shelf):
-        used = touch_skill(skill, at=now)
-        if used is not skill:
-            shelf.put(used, JournalAction.MAINTENANCE)
+        updated_skill = touch_skill(skill, at=now)
+        if updated_skill is not skill:
+            shelf.put(updated_skill, JournalAction.MAINTENANCE)
     return SettledChanges(None, shelf.changes)
 
 
@@ -277,18 +277,18 @@ async def plan_tool_feedback(
     feedback = write.feedback
     registry_ref = DocumentRef(REGISTRIES, record.registry_tag(feedback.registry_ref.registry_id))
     experience_ref = _experience_ref(record, feedback)
-    registry, known = await ctx.store.get(scope.space, (registry_ref, experience_ref))
+    registry, experience_document = await ctx.store.get(scope.space, (registry_ref, experience_ref))
     judgement = judge_feedback(
         feedback,
         KeptRegistry.from_bytes(registry.body).snapshot if registry is not None else None,
-        ToolExperience.from_bytes(known.body) if known is not None else None,
+        ToolExperience.from_bytes(experience_document.body) if experience_document is not None else None,
         at=ctx.clock.now(),
     )
     changes = ChangeSet(record)
     if judgement.experience is not None:
-        expects = known.revision if known is not None else 0
+        expects = experience_document.revision if experience_document is not None else 0
         changes.put(experience_ref, judgement.experience, expects=expects, action=JournalAction.WRITE)
-    verdict, outcome = _tool_outcome(judgement.decision, is_known=known is not None)
+    verdict, outcome = _tool_outcome(judgement.decision, is_known=experience_document is not None)
     decision = WriteDecision(
         plane=RecallPlane.TOOL_EXPERIENCE,
         id=id_of(experience_ref) if verdict is not AdmissionVerdict.REJECT else None,

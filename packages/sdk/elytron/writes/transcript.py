@@ -111,7 +111,7 @@ async def plan_turns(
     tag = record.conversation_tag(key)
     names = _host_names(record, key, write)
     there = await _known_names(ctx, scope, names)
-    known = {host_id: one.value for host_id, one in there.items()}
+    turn_names = {host_id: one.value for host_id, one in there.items()}
     imported = await read_changes(ctx, scope, write, record, there) if rules.replaces else ImportedChanges()
     retried = await _retried_turns(ctx, scope, record, write, there)
     alias = await read_alias(ctx, scope, record)
@@ -130,7 +130,7 @@ async def plan_turns(
             continue
         digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
         earlier = imported.replaced.pop(host_id, None)
-        name = known.get(host_id) if earlier is None else None
+        name = turn_names.get(host_id) if earlier is None else None
         if name is not None and (retry := retried.get(host_id)) is not None and name.digest != digest:
             head = transcript.note_turns(head, [_complete_turn(changes, record, draft, retry, digest)])
             decisions.append(_turn_decision(WriteOutcome.UPDATED, name.turn, draft))
@@ -146,7 +146,7 @@ async def plan_turns(
         _put_turn(changes, record, turn_id, with_edit(turn, earlier), draft)
         if draft.host_id is not None:
             name = transcript.TurnName(turn=turn_id, digest=digest)
-            _put_name(changes, names, known, host_id, name, earlier=earlier, at=now)
+            _put_name(changes, names, turn_names, host_id, name, earlier=earlier, at=now)
         decisions.append(_stored_decision(turn_id, draft, earlier))
         stored.append(turn)
         sequence += 1
@@ -214,7 +214,7 @@ def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrit
 def _put_name(
     changes: ChangeSet,
     names: Mapping[str, DocumentRef],
-    known: dict[str, transcript.TurnName],
+    turn_names: dict[str, transcript.TurnName],
     host_id: str,
     name: transcript.TurnName,
     /,
@@ -224,7 +224,7 @@ def _put_name(
 ) -> None:
     """Add the host id of a new turn to the batch, and that the turn which had it before is hidden."""
     # Known from here on, so that the same id later in this write is a duplicate.
-    known[host_id] = name
+    turn_names[host_id] = name
     changes.put(names[host_id], name, expects=earlier.name_revision if earlier is not None else 0, action=None)
     if earlier is not None:
         hide_earlier(changes, earlier, at=at)
@@ -255,10 +255,10 @@ def _complete_turn(
     changes: ChangeSet, record: SpaceRecord, draft: TurnDraft, retry: _RetriedTurn, digest: str
 ) -> transcript.Turn:
     """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
-    told = {name: getattr(draft, name) for name in _TOLD} | {"tags": tag_forms(draft.tags)}
-    turn = retry.turn.model_copy(update=told)
+    updates = {name: getattr(draft, name) for name in _TOLD} | {"tags": tag_forms(draft.tags)}
+    turn = retry.turn.model_copy(update=updates)
     changes.put(DocumentRef(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=JournalAction.MERGE)
-    _put_attributes(changes, record, retry.turn_id, turn, draft, known=retry.attributes)
+    _put_attributes(changes, record, retry.turn_id, turn, draft, stored_keys=retry.attributes)
     renamed = transcript.TurnName(turn=retry.turn_id, digest=digest)
     changes.put(retry.name.document.ref, renamed, expects=retry.name.document.revision, action=None)
     return turn
@@ -271,8 +271,8 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
     if not all(similarity.is_blank(message.text) for message in messages):
         return ""
     # A host may tell of a turn without words what was done in it.
-    told = draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
-    return "" if told else NO_WORDS
+    evidence = draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
+    return "" if evidence else NO_WORDS
 
 
 def _put_attributes(
@@ -282,29 +282,29 @@ def _put_attributes(
     turn: transcript.Turn,
     draft: TurnDraft,
     *,
-    known: frozenset[str] = frozenset(),
+    stored_keys: frozenset[str] = frozenset(),
 ) -> None:
     """Add the turn's attributes to the batch. Raises InvalidInput for one that is not the turn's."""
-    seen: set[str] = set()
+    keys: set[str] = set()
     for attribute in draft.attributes:
         if attribute.part is not None and attribute.part >= len(turn.messages):
             raise InvalidInput(field="attributes", problem="name a message that is not in the turn")
         if attribute.value_bytes > attribute.max_value_bytes:
             raise InvalidInput(field="attributes", problem="have a value that exceeds their own size limit")
         key = attribute_key(turn_id, record.attribute_tag(attribute.key, attribute.part))
-        if key in seen:
+        if key in keys:
             raise InvalidInput(field="attributes", problem="have a duplicate key")
-        seen.add(key)
-        if key in known:
+        keys.add(key)
+        if key in stored_keys:
             continue
-        kept = TurnAttribute(
+        stored_attribute = TurnAttribute(
             **attribute.model_dump(),
             turn=turn_id,
             channel=turn.channel,
             conversation=turn.conversation,
             written_at=turn.recorded_at,
         )
-        changes.put(DocumentRef(TURN_ATTRIBUTES, key), kept, expects=0, action=None)
+        changes.put(DocumentRef(TURN_ATTRIBUTES, key), stored_attribute, expects=0, action=None)
 
 
 def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn) -> WriteDecision:
@@ -335,21 +335,25 @@ async def _retried_turns(
     scope: Scope,
     record: SpaceRecord,
     write: TranscriptWrite,
-    known: Mapping[str, NamedTurn],
+    stored_names: Mapping[str, NamedTurn],
 ) -> dict[str, _RetriedTurn]:
     """Return the stored turns that a delivered turn of the write completes."""
     drafts = {
         draft.host_id: draft
         for draft in write.turns
-        if draft.host_id is not None and draft.host_id in known and draft.delivery is transcript.TurnDelivery.DELIVERED
+        if draft.host_id is not None
+        and draft.host_id in stored_names
+        and draft.delivery is transcript.TurnDelivery.DELIVERED
     }
-    found = (
-        await ctx.store.get(scope.space, [DocumentRef(transcript.TURNS, known[name].value.turn) for name in drafts])
+    documents = (
+        await ctx.store.get(
+            scope.space, [DocumentRef(transcript.TURNS, stored_names[name].value.turn) for name in drafts]
+        )
         if drafts
         else ()
     )
     retried: dict[str, _RetriedTurn] = {}
-    for (host_id, draft), document in zip(drafts.items(), found, strict=True):
+    for (host_id, draft), document in zip(drafts.items(), documents, strict=True):
         stored = transcript.Turn.from_bytes(document.body) if document is not None else None
         turn = transcript.delivered_after(stored, draft.messages) if stored is not None else None
         if document is None or turn is None:
@@ -358,7 +362,7 @@ async def _retried_turns(
         keys = [attribute_key(turn_id, record.attribute_tag(one.key, one.part)) for one in draft.attributes]
         there = await ctx.store.get(scope.space, [DocumentRef(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
         attributes = frozenset(one.ref.key for one in there if one is not None)
-        retried[host_id] = _RetriedTurn(known[host_id], turn_id, turn, document.revision, attributes)
+        retried[host_id] = _RetriedTurn(stored_names[host_id], turn_id, turn, document.revision, attributes)
     return retried
 
 

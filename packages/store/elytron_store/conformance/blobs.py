@@ -84,16 +84,16 @@ class BlobClaims(Claims):
     async def test_a_reader_never_sees_a_mixture_of_two_blobs(self, store: Store) -> None:
         old, new = b"\x01" * len(BIG), b"\x02" * len(BIG)
         await write_blob(store, "aa", old)
-        seen = b""
+        content = b""
         try:
             async for chunk in store.read_blob(ADA, "aa"):
-                if not seen:
+                if not content:
                     await write_blob(store, "aa", new)
-                seen += chunk
+                content += chunk
         except StoreError:
-            assert seen == old[: len(seen)]
+            assert content == old[: len(content)]
         else:
-            assert seen == old
+            assert content == old
         assert await blob(store, "aa") == new
 
     async def test_a_key_against_the_rules_is_refused(self, store: Store) -> None:

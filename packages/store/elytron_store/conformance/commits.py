@@ -55,13 +55,13 @@ class CommitClaims(Claims):
     """Claims on `commit`."""
 
     async def test_a_batch_is_stored_whole_with_its_entries(self, store: Store) -> None:
-        told = (
+        drafts = (
             EntryDraft(JournalAction.WRITE, fact(1), digest="aa"),
             EntryDraft(JournalAction.MERGE, fact(2)),
             EntryDraft(JournalAction.LIFECYCLE, DocumentRef("turns", "00-ff.1"), digest="bb"),
         )
         committed = await store.commit(
-            batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), entries=told)
+            batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), entries=drafts)
         )
         assert committed == CommitReceipt(first=1, last=3)
         assert await documents(store) == [Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")]
@@ -93,25 +93,28 @@ class CommitClaims(Claims):
 
     async def test_every_action_comes_back_as_it_was_told(self, store: Store) -> None:
         await store.commit(batch(entries=tuple(entry(fact(1), action=action) for action in JournalAction)))
-        assert [kept.action for kept in await journal(store)] == list(JournalAction)
+        assert [journal_entry.action for journal_entry in await journal(store)] == list(JournalAction)
 
     async def test_an_entry_keeps_the_instant_of_its_batch(self, store: Store) -> None:
         instants = [limits.EARLIEST_MS, -1, 0, limits.LATEST_MS]
         for number, at in enumerate(instants):
             await store.commit(batch(PutChange(fact(number), b"one", 0), at=Instant(at)))
-        assert [kept.at for kept in await journal(store)] == instants
+        assert [journal_entry.at for journal_entry in await journal(store)] == instants
 
     async def test_an_entry_with_an_instant_of_its_own_keeps_that(self, store: Store) -> None:
         own = Instant(AT - 1_000)
         own_or_not = (own, None, Instant(0))
-        told = tuple(EntryDraft(JournalAction.WRITE, fact(1), at=at) for at in own_or_not)
-        await store.commit(batch(entries=told))
-        assert [kept.at for kept in await journal(store)] == [own, AT, 0]
+        drafts = tuple(EntryDraft(JournalAction.WRITE, fact(1), at=at) for at in own_or_not)
+        await store.commit(batch(entries=drafts))
+        assert [journal_entry.at for journal_entry in await journal(store)] == [own, AT, 0]
 
     async def test_order_is_that_of_commits_and_not_of_the_clock(self, store: Store) -> None:
         await store.commit(batch(PutChange(fact(1), b"one", 0), at=Instant(AT + 10)))
         await store.commit(batch(PutChange(fact(2), b"two", 0), at=AT))
-        assert [(kept.sequence, kept.at) for kept in await journal(store)] == [(1, AT + 10), (2, AT)]
+        assert [(journal_entry.sequence, journal_entry.at) for journal_entry in await journal(store)] == [
+            (1, AT + 10),
+            (2, AT),
+        ]
 
     async def test_sequences_are_gapless_across_refused_batches(self, store: Store) -> None:
         assert await put(store, fact(1)) == CommitReceipt(1, 1)
@@ -150,14 +153,14 @@ class CommitClaims(Claims):
 
     async def test_a_demand_that_does_not_hold_conflicts(self, store: Store) -> None:
         await put(store, fact(1), b"first")
-        for demand, found in (
+        for demand, revision in (
             (RequireRevision(fact(1), 0), 1),
             (RequireRevision(fact(1), 2), 1),
             (RequireRevision(fact(2), 1), 0),
         ):
             with pytest.raises(Conflict) as refused:
                 await store.commit(batch(PutChange(fact(3), b"third", 0), demand))
-            assert (refused.value.expected, refused.value.found) == (demand.revision, found)
+            assert (refused.value.expected, refused.value.found) == (demand.revision, revision)
         assert await documents(store) == [Document(fact(1), 1, b"first")]
 
     async def test_a_demand_that_holds_changes_nothing(self, store: Store) -> None:
@@ -198,7 +201,9 @@ class CommitClaims(Claims):
         bodies = [(bytes(range(256)) * (size // 256 + 1))[:size] for size in sizes]
         for number, body in enumerate(bodies):
             await put(store, fact(number), body)
-        assert [found.body == body for found, body in zip(await documents(store), bodies, strict=True)] == [True] * 4
+        assert [document.body == body for document, body in zip(await documents(store), bodies, strict=True)] == [
+            True
+        ] * 4
 
     async def test_a_body_may_hold_any_bytes(self, store: Store) -> None:
         body = b"\x00\xff\r\n\n'\";--\xc3\x28" + bytes(range(256))

@@ -68,8 +68,8 @@ class CompactionClaims(Claims):
         await store.compact(ADA, [run])
         for after in (1, 2, 3):
             assert (await store.journal(ADA, after=after, limit=2))[0] == stand_in(run)
-        assert [kept.sequence for kept in await store.journal(ADA, after=4, limit=2)] == [5, 6]
-        assert [kept.sequence for kept in await store.journal(ADA, after=0, limit=2)] == [1, 4]
+        assert [journal_entry.sequence for journal_entry in await store.journal(ADA, after=4, limit=2)] == [5, 6]
+        assert [journal_entry.sequence for journal_entry in await store.journal(ADA, after=0, limit=2)] == [1, 4]
         assert list(await store.journal(ADA, after=7, limit=2)) == []
 
     async def test_runs_join_and_grow(self, store: Store) -> None:
@@ -141,13 +141,17 @@ class CompactionClaims(Claims):
         assert everything == ErasureReceipt(documents=0, blobs=0, entries_scrubbed=4, sequence=0)
 
     async def test_a_restored_journal_keeps_the_places_of_its_runs(self, store: Store) -> None:
-        told = (
+        drafts = (
             EntryDraft(JournalAction.ERASE, COMPACTION_REF, "sum", covers=41),
             EntryDraft(JournalAction.WRITE, fact(1), "5eed"),
             EntryDraft(JournalAction.ERASE, ERASURE_REF),
         )
-        assert await store.commit(batch(PutChange(fact(1), b"", 0), entries=told)) == CommitReceipt(1, 43)
-        assert [(kept.first, kept.sequence) for kept in await journal(store)] == [(1, 41), (42, 42), (43, 43)]
+        assert await store.commit(batch(PutChange(fact(1), b"", 0), entries=drafts)) == CommitReceipt(1, 43)
+        assert [(journal_entry.first, journal_entry.sequence) for journal_entry in await journal(store)] == [
+            (1, 41),
+            (42, 42),
+            (43, 43),
+        ]
         assert await put(store, fact(2)) == CommitReceipt(44, 44)
         assert (await store.check()).ok
         with pytest.raises(InvalidInput):

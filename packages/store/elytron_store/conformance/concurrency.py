@@ -29,16 +29,16 @@ class ConcurrencyClaims(Claims):
             batch(PutChange(fact(number), b"%d" % number, 0), PutChange(fact(number + 64), b"", 0))
             for number in range(64)
         ]
-        told = await asyncio.gather(*(store.commit(each) for each in batches))
-        assert sorted(committed.first for committed in told) == list(range(1, 129, 2))
-        assert all(committed.last == committed.first + 1 for committed in told)
+        receipts = await asyncio.gather(*(store.commit(each) for each in batches))
+        assert sorted(committed.first for committed in receipts) == list(range(1, 129, 2))
+        assert all(committed.last == committed.first + 1 for committed in receipts)
         assert await sequences(store) == list(range(1, 129))
         assert await documents(store) == [
             *(Document(fact(number), 1, b"%d" % number) for number in range(64)),
             *(Document(fact(number), 1, b"") for number in range(64, 128)),
         ]
-        by_sequence = {kept.sequence: kept.ref for kept in await journal(store)}
-        assert [by_sequence[committed.first] for committed in told] == [fact(number) for number in range(64)]
+        by_sequence = {journal_entry.sequence: journal_entry.ref for journal_entry in await journal(store)}
+        assert [by_sequence[committed.first] for committed in receipts] == [fact(number) for number in range(64)]
 
     async def test_many_commits_over_many_spaces_are_gapless_in_each(self, store: Store) -> None:
         names = [SpaceId(f"space {number}") for number in range(8)]
@@ -49,20 +49,20 @@ class ConcurrencyClaims(Claims):
         assert await spaces(store) == set(names)
 
     async def test_of_many_writers_of_one_document_one_wins(self, store: Store) -> None:
-        told = await asyncio.gather(
+        outcomes = await asyncio.gather(
             *(put(store, fact(1), b"%d" % number) for number in range(16)), return_exceptions=True
         )
-        won = [number for number, outcome in enumerate(told) if isinstance(outcome, CommitReceipt)]
-        lost = [outcome for outcome in told if isinstance(outcome, Conflict)]
-        assert (len(won), len(lost)) == (1, 15)
-        assert {(conflict.expected, conflict.found) for conflict in lost} == {(0, 1)}
-        assert await one(store, fact(1)) == Document(fact(1), 1, b"%d" % won[0])
+        winners = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, CommitReceipt)]
+        conflicts = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+        assert (len(winners), len(conflicts)) == (1, 15)
+        assert {(conflict.expected, conflict.found) for conflict in conflicts} == {(0, 1)}
+        assert await one(store, fact(1)) == Document(fact(1), 1, b"%d" % winners[0])
 
     async def test_a_counter_raised_by_many_loses_no_step(self, store: Store) -> None:
         async def raise_by_one() -> None:
             while True:
-                found = await one(store, fact(1))
-                revision, count = (found.revision, int(found.body)) if found else (0, 0)
+                document = await one(store, fact(1))
+                revision, count = (document.revision, int(document.body)) if document else (0, 0)
                 try:
                     await put(store, fact(1), b"%d" % (count + 1), expects=revision)
                 except Conflict:
@@ -74,8 +74,8 @@ class ConcurrencyClaims(Claims):
 
     async def test_one_request_sent_many_times_at_once_is_applied_once(self, store: Store) -> None:
         once = batch(PutChange(fact(1), b"", 0), idempotency=BatchKey(key="k", digest="d", answer=b"answer"))
-        told = await asyncio.gather(*(store.commit(once) for _ in range(16)))
-        assert sorted(told, key=lambda committed: committed.replayed) == [
+        receipts = await asyncio.gather(*(store.commit(once) for _ in range(16)))
+        assert sorted(receipts, key=lambda committed: committed.replayed) == [
             CommitReceipt(1, 1, answer=b"answer"),
             *[CommitReceipt(1, 1, replayed=True, answer=b"answer")] * 15,
         ]
@@ -83,10 +83,10 @@ class ConcurrencyClaims(Claims):
 
     async def test_one_request_that_each_caller_plans_anew_is_applied_once(self, store: Store) -> None:
         once = BatchKey(key="k", digest="d", answer=b"answer")
-        told = await asyncio.gather(
+        receipts = await asyncio.gather(
             *(store.commit(batch(PutChange(fact(number), b"", 0), idempotency=once)) for number in range(4))
         )
-        assert sorted(told, key=lambda committed: committed.replayed) == [
+        assert sorted(receipts, key=lambda committed: committed.replayed) == [
             CommitReceipt(1, 1, answer=b"answer"),
             *[CommitReceipt(1, 1, replayed=True, answer=b"answer")] * 3,
         ]
@@ -131,9 +131,9 @@ class ConcurrencyClaims(Claims):
             there = {document.ref for document in await documents(store, space=space)}
             assert there & {fact(1), fact(2)} in (set(), {fact(1), fact(2)})
             assert there >= {fact(0), fact(3), fact(4), fact(5), fact(6)}
-            told = await journal(store, space=space)
-            assert [kept.sequence for kept in told] == list(range(1, len(told) + 1))
-            assert {kept.ref for kept in told} == there
+            entries = await journal(store, space=space)
+            assert [journal_entry.sequence for journal_entry in entries] == list(range(1, len(entries) + 1))
+            assert {journal_entry.ref for journal_entry in entries} == there
         assert (await store.check()).ok
 
     async def test_a_cancelled_blob_leaves_the_old_one_or_the_new_one(self, store: Store) -> None:
@@ -152,5 +152,5 @@ class ConcurrencyClaims(Claims):
         tasks = [asyncio.create_task(put(store, fact(number))) for number in range(8)]
         await asyncio.sleep(0)
         await store.close()
-        told = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(outcome, (CommitReceipt, StoreClosed)) for outcome in told)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(outcome, (CommitReceipt, StoreClosed)) for outcome in outcomes)

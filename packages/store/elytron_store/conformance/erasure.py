@@ -58,8 +58,8 @@ class ErasureClaims(Claims):
 
     async def test_an_erasure_names_in_the_journal_what_it_is_to_name(self, store: Store) -> None:
         await store.commit(batch(*(PutChange(fact(number), b"", 0) for number in range(3))))
-        refs, named = (fact(0), fact(1), fact(2)), (fact(2), fact(0))
-        erased = await store.erase(ErasureTarget(space=ADA, at=LATER, refs=refs, named=named))
+        refs, journal_refs = (fact(0), fact(1), fact(2)), (fact(2), fact(0))
+        erased = await store.erase(ErasureTarget(space=ADA, at=LATER, refs=refs, named=journal_refs))
         assert erased == ErasureReceipt(documents=3, blobs=0, entries_scrubbed=3, sequence=6)
         assert (await journal(store))[3:] == [
             JournalEntry(4, LATER, JournalAction.DELETE, fact(2), ""),
@@ -74,7 +74,7 @@ class ErasureClaims(Claims):
         await delete(store, fact(1), expects=1)
         erased = await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert erased == ErasureReceipt(documents=0, blobs=0, entries_scrubbed=2, sequence=3)
-        assert [kept.digest for kept in await journal(store)] == ["", "", ""]
+        assert [journal_entry.digest for journal_entry in await journal(store)] == ["", "", ""]
 
     async def test_entries_without_a_digest_are_not_counted_as_scrubbed(self, store: Store) -> None:
         await store.commit(batch(PutChange(fact(1), b"", 0), entries=(entry(fact(1), digest=""), entry(fact(1)))))

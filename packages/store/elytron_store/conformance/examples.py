@@ -62,13 +62,13 @@ def batch(
     idempotency: BatchKey | None = None,
 ) -> Batch:
     """Return a batch of `changes` with one entry for each, or with `entries`."""
-    told = tuple(
+    drafts = tuple(
         entry(change.ref, action=_action(change)) for change in changes if not isinstance(change, RequireRevision)
     )
     return Batch(
         space=space,
         at=at,
-        entries=told if entries is None else entries,
+        entries=drafts if entries is None else entries,
         puts=tuple(change for change in changes if isinstance(change, PutChange)),
         deletes=tuple(change for change in changes if isinstance(change, DeleteChange)),
         requires=tuple(change for change in changes if isinstance(change, RequireRevision)),
@@ -90,8 +90,8 @@ async def delete(store: Store, ref: DocumentRef, *, expects: int, space: SpaceId
 
 async def one(store: Store, ref: DocumentRef, *, space: SpaceId = ADA) -> Document | None:
     """Return the document at `ref`, or None."""
-    (found,) = await store.get(space, [ref])
-    return found
+    (document,) = await store.get(space, [ref])
+    return document
 
 
 async def documents(store: Store, *, space: SpaceId = ADA, collection: str = "facts") -> Sequence[Document]:
@@ -105,7 +105,7 @@ async def journal(store: Store, *, space: SpaceId = ADA) -> Sequence[JournalEntr
 
 
 async def sequences(store: Store, *, space: SpaceId = ADA) -> Sequence[int]:
-    return [kept.sequence for kept in await journal(store, space=space)]
+    return [journal_entry.sequence for journal_entry in await journal(store, space=space)]
 
 
 async def spaces(store: Store) -> set[SpaceId]:
@@ -120,15 +120,15 @@ async def queued(store: Store) -> set[SpaceId]:
 
 async def refusals(calls: Mapping[CaseT, Callable[[], Awaitable[object]]]) -> dict[CaseT, type[ElytronError] | None]:
     """Return the class of error that each of `calls` raises, None for one that is answered."""
-    found: dict[CaseT, type[ElytronError] | None] = {}
+    errors: dict[CaseT, type[ElytronError] | None] = {}
     for case, call in calls.items():
         try:
             await call()
         except ElytronError as error:
-            found[case] = type(error)
+            errors[case] = type(error)
         else:
-            found[case] = None
-    return found
+            errors[case] = None
+    return errors
 
 
 async def source(parts: Iterable[bytes]) -> AsyncIterator[bytes]:

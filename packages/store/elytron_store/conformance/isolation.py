@@ -49,8 +49,8 @@ class IsolationClaims(Claims):
             assert await documents(store, space=name) == []
             assert await journal(store, space=name) == []
             assert await put(store, fact(1), name.encode(), space=name) == CommitReceipt(1, 1)
-        found = {name: await one(store, fact(1), space=name) for name in NAMES}
-        assert found == {name: Document(fact(1), 1, name.encode()) for name in NAMES}
+        documents_by_name = {name: await one(store, fact(1), space=name) for name in NAMES}
+        assert documents_by_name == {name: Document(fact(1), 1, name.encode()) for name in NAMES}
         assert [await sequences(store, space=name) for name in NAMES] == [[1]] * len(NAMES)
         assert await spaces(store) == set(NAMES)
 
@@ -58,12 +58,14 @@ class IsolationClaims(Claims):
         for name in NAMES:
             await put(store, fact(1), name.encode(), space=name)
             await write_blob(store, "aa", name.encode(), space=name)
-        gone, left = NAMES[::2], NAMES[1::2]
-        told = [await store.erase(ErasureTarget(space=name, at=AT, whole_space=True)) for name in gone]
-        assert told == [ErasureReceipt(documents=1, blobs=1, entries_scrubbed=1, sequence=0)] * len(gone)
-        assert await spaces(store) == set(left)
-        found = {name: (await one(store, fact(1), space=name), await blob(store, "aa", space=name)) for name in left}
-        assert found == {name: (Document(fact(1), 1, name.encode()), name.encode()) for name in left}
+        target_names, other_names = NAMES[::2], NAMES[1::2]
+        receipts = [await store.erase(ErasureTarget(space=name, at=AT, whole_space=True)) for name in target_names]
+        assert receipts == [ErasureReceipt(documents=1, blobs=1, entries_scrubbed=1, sequence=0)] * len(target_names)
+        assert await spaces(store) == set(other_names)
+        contents = {
+            name: (await one(store, fact(1), space=name), await blob(store, "aa", space=name)) for name in other_names
+        }
+        assert contents == {name: (Document(fact(1), 1, name.encode()), name.encode()) for name in other_names}
 
     async def test_one_idempotency_key_is_free_in_each_space(self, store: Store) -> None:
         for name in ("ann", "anna"):

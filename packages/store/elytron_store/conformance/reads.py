@@ -49,8 +49,8 @@ class ReadClaims(Claims):
     async def test_get_answers_in_the_order_asked_with_none_for_absence(self, store: Store) -> None:
         await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
         one, two = Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")
-        found = await store.get(ADA, [fact(2), fact(3), fact(1), fact(2)])
-        assert list(found) == [two, None, one, two]
+        page = await store.get(ADA, [fact(2), fact(3), fact(1), fact(2)])
+        assert list(page) == [two, None, one, two]
 
     async def test_get_of_nothing_and_in_no_space_is_empty(self, store: Store) -> None:
         assert list(await store.get(ADA, [])) == []
@@ -59,29 +59,29 @@ class ReadClaims(Claims):
     async def test_get_is_bounded(self, store: Store) -> None:
         refs = [fact(number) for number in range(limits.SCAN_MAX)]
         await store.commit(batch(PutChange(refs[-1], b"last", 0)))
-        found = await store.get(ADA, refs)
-        assert list(found) == [None] * (len(refs) - 1) + [Document(refs[-1], 1, b"last")]
+        page = await store.get(ADA, refs)
+        assert list(page) == [None] * (len(refs) - 1) + [Document(refs[-1], 1, b"last")]
         with pytest.raises(LimitExceeded):
             await store.get(ADA, [*refs, fact(0)])
 
     async def test_scan_is_in_key_order_within_one_collection(self, store: Store) -> None:
         await fill(store)
-        found = await store.scan(ADA, "facts", limit=100)
-        assert list(found) == [Document(DocumentRef("facts", key), 1, key.encode()) for key in sorted(KEYS)]
+        page = await store.scan(ADA, "facts", limit=100)
+        assert list(page) == [Document(DocumentRef("facts", key), 1, key.encode()) for key in sorted(KEYS)]
 
     async def test_scan_descends_in_the_opposite_order(self, store: Store) -> None:
         await fill(store)
-        found = await store.scan(ADA, "facts", limit=100, descending=True)
-        assert [document.ref.key for document in found] == sorted(KEYS, reverse=True)
+        page = await store.scan(ADA, "facts", limit=100, descending=True)
+        assert [document.ref.key for document in page] == sorted(KEYS, reverse=True)
 
     async def test_scan_takes_a_prefix_as_plain_text(self, store: Store) -> None:
         await fill(store)
         for prefix in ("0", "00", "a", "a-", "a.", "b", "c", "a_", "%", "*", "[a]", "A", "\U0010ffff"):
-            wanted = sorted(key for key in KEYS if key.startswith(prefix))
+            expected_keys = sorted(key for key in KEYS if key.startswith(prefix))
             up = await store.scan(ADA, "facts", prefix=prefix, limit=100)
             down = await store.scan(ADA, "facts", prefix=prefix, limit=100, descending=True)
-            assert (prefix, [document.ref.key for document in up]) == (prefix, wanted)
-            assert (prefix, [document.ref.key for document in down]) == (prefix, wanted[::-1])
+            assert (prefix, [document.ref.key for document in up]) == (prefix, expected_keys)
+            assert (prefix, [document.ref.key for document in down]) == (prefix, expected_keys[::-1])
 
     async def test_scan_continues_behind_a_key_that_need_not_exist(self, store: Store) -> None:
         await fill(store)
@@ -103,19 +103,19 @@ class ReadClaims(Claims):
     async def test_pages_of_a_scan_join_to_the_whole(self, store: Store) -> None:
         await fill(store)
         for size, descending in product((1, 2, 5, 12), (False, True)):
-            seen, sizes = [""], [size]
-            while page := await store.scan(ADA, "facts", after=seen[-1], limit=size, descending=descending):
+            keys, sizes = [""], [size]
+            while page := await store.scan(ADA, "facts", after=keys[-1], limit=size, descending=descending):
                 assert sizes[-1] == size  # only the last page is shorter
                 sizes.append(len(page))
-                seen.extend(document.ref.key for document in page)
+                keys.extend(document.ref.key for document in page)
             assert max(sizes) == size
-            assert seen[1:] == sorted(KEYS, reverse=descending)
+            assert keys[1:] == sorted(KEYS, reverse=descending)
 
     async def test_scan_does_not_show_what_was_deleted(self, store: Store) -> None:
         await fill(store)
         await delete(store, DocumentRef("facts", "a"), expects=1)
-        found = await store.scan(ADA, "facts", prefix="a", limit=1)
-        assert [document.ref.key for document in found] == ["a-1"]
+        page = await store.scan(ADA, "facts", prefix="a", limit=1)
+        assert [document.ref.key for document in page] == ["a-1"]
 
     async def test_scan_of_an_unknown_space_or_collection_is_empty(self, store: Store) -> None:
         await fill(store)
@@ -140,7 +140,7 @@ class ReadClaims(Claims):
             assert len(page) <= 5
             pages.extend(page)
         assert pages == whole
-        assert [kept.sequence for kept in pages] == list(range(1, 13))
+        assert [journal_entry.sequence for journal_entry in pages] == list(range(1, 13))
 
     async def test_the_journal_has_nothing_behind_its_end_or_in_no_space(self, store: Store) -> None:
         await put(store, fact(1))
@@ -158,13 +158,13 @@ class ReadClaims(Claims):
         for name in sorted(names):
             await put(store, fact(1), space=name)
             await put(store, fact(2), space=name)
-        seen: list[SpaceId] = []
-        while page := await store.spaces(after=seen[-1] if seen else "", limit=3):
+        listing: list[SpaceId] = []
+        while page := await store.spaces(after=listing[-1] if listing else "", limit=3):
             assert len(page) <= 3
-            seen.extend(page)
-        assert set(seen) == names
-        assert len(seen) == len(names)
-        assert list(await store.spaces(limit=100)) == seen
+            listing.extend(page)
+        assert set(listing) == names
+        assert len(listing) == len(names)
+        assert list(await store.spaces(limit=100)) == listing
 
     async def test_a_new_store_has_no_space(self, store: Store) -> None:
         assert await spaces(store) == set()
@@ -187,8 +187,8 @@ class ReadClaims(Claims):
         }
         for page, (read, most) in pages.items():
             calls = {limit: partial(read, limit=limit) for limit in (0, -1, most + 1)}
-            wanted = {0: InvalidInput, -1: InvalidInput, most + 1: LimitExceeded}
-            assert (page, await refusals(calls)) == (page, wanted)
+            expected_errors = {0: InvalidInput, -1: InvalidInput, most + 1: LimitExceeded}
+            assert (page, await refusals(calls)) == (page, expected_errors)
 
 
 class QueueClaims(Claims):

@@ -114,8 +114,8 @@ class SecondHandleSuite(Claims):
 
     async def test_both_may_commit_at_once_without_a_gap(self, store: Store, second: Store) -> None:
         handles = [store, second] * 16
-        told = await asyncio.gather(*(put(handle, fact(number)) for number, handle in enumerate(handles)))
-        assert sorted(committed.first for committed in told) == list(range(1, 33))
+        receipts = await asyncio.gather(*(put(handle, fact(number)) for number, handle in enumerate(handles)))
+        assert sorted(committed.first for committed in receipts) == list(range(1, 33))
         assert await sequences(store) == await sequences(second) == list(range(1, 33))
         assert await documents(store) == await documents(second)
 

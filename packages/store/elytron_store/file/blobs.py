@@ -152,11 +152,11 @@ def blob_chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
         head = _read_sized(file, _HEAD.size)
         if len(head) < _HEAD.size:
             raise damaged
-        size, found = _HEAD.unpack(head)
+        size, checksum = _HEAD.unpack(head)
         if size > limits.BLOB_CHUNK_BYTES:
             raise damaged
         data = _read_sized(file, size)
-        if len(data) != size or found != _seal_chunk(name, key, count, data):
+        if len(data) != size or checksum != _seal_chunk(name, key, count, data):
             raise damaged
         if not data:
             break
@@ -180,10 +180,10 @@ def blob_keys(where: StorePaths, name: str, /) -> list[str]:
     """Return the keys of a space's blobs, in order."""
     with while_reading("a space's blobs"):
         try:
-            found = [path.name for path in where.blobs_of(name).iterdir()]
+            file_names = [path.name for path in where.blobs_of(name).iterdir()]
         except FileNotFoundError:
             return []
-    return sorted(each.removesuffix(SUFFIX) for each in found if each.endswith(SUFFIX))
+    return sorted(each.removesuffix(SUFFIX) for each in file_names if each.endswith(SUFFIX))
 
 
 def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
@@ -194,11 +194,11 @@ def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
         for path in where.incoming.iterdir():
             try:
                 with FileIO(path, "r+") as file:
-                    left = try_lock(file)
+                    is_orphan = try_lock(file)
             except FileNotFoundError:
                 continue  # its writer has just published it
             # The lock ended with the handle, but the name is random: no living writer takes it again.
-            if left:
+            if is_orphan:
                 path.unlink(missing_ok=True)
 
 

@@ -37,9 +37,9 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
     """Write all of `data` at the position of `file`: a raw file may take less at once."""
     rest = memoryview(data)
     while rest:
-        written = file.write(rest)
-        assert written is not None, "the file blocks"
-        rest = rest[written:]
+        byte_count = file.write(rest)
+        assert byte_count is not None, "the file blocks"
+        rest = rest[byte_count:]
 
 
 def sync_file(file: FileIO, /) -> None:

@@ -111,9 +111,9 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
             )
     if data is None:
         return None
-    found = manifest.read_manifest(data)
-    manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
-    return found
+    store_manifest = manifest.read_manifest(data)
+    manifest.require_match(store_manifest, engine=ENGINE, profile=profile, sealed=sealed)
+    return store_manifest
 
 
 def new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
@@ -121,10 +121,10 @@ def new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreMani
     return StoreManifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
 
 
-def _write_manifest(where: StorePaths, kept: StoreManifest) -> None:
+def _write_manifest(where: StorePaths, store_manifest: StoreManifest) -> None:
     """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
     try:
-        disk.write_file(where.manifest, kept.to_bytes())
+        disk.write_file(where.manifest, store_manifest.to_bytes())
     except OSError as error:
         if error.errno not in FULL or not is_there(where.manifest):
             raise
@@ -152,7 +152,7 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     with while_reading("the store"):
         if not is_there(there.manifest):
             raise StoreForeign("this folder contains no store yet: there is nothing to copy")
-        found = manifest.read_manifest(there.manifest.read_bytes())
+        store_manifest = manifest.read_manifest(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)
         names = records.space_names(there)
@@ -160,8 +160,8 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
         with locked_file(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
     with while_reading("the store"):
-        write_file(here.manifest, found.to_bytes())  # last: without it the folder is no store
-    return found
+        write_file(here.manifest, store_manifest.to_bytes())  # last: without it the folder is no store
+    return store_manifest
 
 
 def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:

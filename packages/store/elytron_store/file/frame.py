@@ -82,11 +82,11 @@ class FrameRecord(BaseModel):
     @property
     def last(self) -> int:
         """The last sequence of the entries, `first - 1` if there are none."""
-        return self.first - 1 + sum(kept.covers for kept in self.entries)
+        return self.first - 1 + sum(entry.covers for entry in self.entries)
 
     @property
     def bodies_bytes(self) -> int:
-        return sum(CHECKSUM_BYTES + kept.size for kept in (*self.documents, *self.answers))
+        return sum(CHECKSUM_BYTES + record.size for record in (*self.documents, *self.answers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ def decode_header(data: bytes, /) -> LogHeader | None:
     _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
     marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
     # A mark follows the sync of its frames, so the larger of two is true; the other was torn.
-    known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
+    ends = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
     return LogHeader(
         salt=salt,
         space=SpaceId(name[:length].decode()),
-        acknowledged=max(known, default=None),
-        sound=len(whole) == len(known) == 2 and len(set(statics)) == len(set(known)) == 1,
+        acknowledged=max(ends, default=None),
+        sound=len(whole) == len(ends) == 2 and len(set(statics)) == len(set(ends)) == 1,
     )
 
 
@@ -161,12 +161,12 @@ def find_header(data: bytes, /) -> LogHeader | None:
     places = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
     copies = [data[place : place + _STATIC_BYTES] for place in dict.fromkeys((0, second_at, *places))]
     copies = [copy for copy in copies if len(copy) == _STATIC_BYTES]
-    for salted, named, checked in product(copies, repeat=3):
-        _, salt, _, _ = _STATIC.unpack(salted[: _STATIC.size])
-        _, _, length, name = _STATIC.unpack(named[: _STATIC.size])
+    for salt_copy, name_copy, checksum_copy in product(copies, repeat=3):
+        _, salt, _, _ = _STATIC.unpack(salt_copy[: _STATIC.size])
+        _, _, length, name = _STATIC.unpack(name_copy[: _STATIC.size])
         static = _STATIC.pack(_LOG_MAGIC, salt, length, name[:length])
-        if frame_checksum(static) == checked[_STATIC.size :]:
-            whole = static + checked[_STATIC.size :]
+        if frame_checksum(static) == checksum_copy[_STATIC.size :]:
+            whole = static + checksum_copy[_STATIC.size :]
             header = decode_header(whole + data[ACKNOWLEDGED_AT:HEADER_BYTES])
             assert header is not None, "one copy is whole"
             return replace(header, sound=False)
@@ -182,9 +182,9 @@ def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes
     return b"".join((*blocks, *bodies))
 
 
-def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
+def seal_document(document: KeptDocument, body: bytes, /) -> bytes:
     """Return a document's body as a frame holds it."""
-    return document_checksum(DocumentRef(kept.collection, kept.key), kept.revision, body) + body
+    return document_checksum(DocumentRef(document.collection, document.key), document.revision, body) + body
 
 
 def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
@@ -217,12 +217,12 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
     length = record_bytes(data)
     if length is None or len(data) < HEAD_BYTES + length:
         return None
-    _, copy, _, bodies_bytes, found = _HEAD.unpack(data[:HEAD_BYTES])
+    _, copy, _, bodies_bytes, checksum = _HEAD.unpack(data[:HEAD_BYTES])
     size = HEAD_BYTES + length
     # A copy has its number, so that either one alone leads to the frame's beginning.
     offset = at - copy * size
     text = data[HEAD_BYTES:size]
-    if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
+    if offset < HEADER_BYTES or checksum != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
         return None
     try:
         record = FrameRecord.model_validate_json(text)
@@ -235,9 +235,9 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
 def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
     """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
     at = block.bodies_at
-    for kept in (*block.record.documents, *block.record.answers):
-        yield kept, at
-        at += CHECKSUM_BYTES + kept.size
+    for record in (*block.record.documents, *block.record.answers):
+        yield record, at
+        at += CHECKSUM_BYTES + record.size
 
 
 def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
@@ -250,12 +250,12 @@ def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes
 
 
 def _is_whole_static(static: bytes) -> bool:
-    sealed, found = static[: _STATIC.size], static[_STATIC.size :]
-    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(sealed) == found
+    content, checksum = static[: _STATIC.size], static[_STATIC.size :]
+    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(content) == checksum
 
 
 def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
     if len(mark) < _ACKNOWLEDGED.size:
         return None
-    acknowledged, found = _ACKNOWLEDGED.unpack(mark)
-    return acknowledged if found == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None
+    acknowledged, checksum = _ACKNOWLEDGED.unpack(mark)
+    return acknowledged if checksum == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None

@@ -108,11 +108,11 @@ def recover_log(path: Path, /) -> None:
         if size <= acknowledged:
             return
         end = acknowledged
-        for found in log.frames(acknowledged, size):
-            if isinstance(found, LogHole) or not log.is_whole(found):
+        for block in log.frames(acknowledged, size):
+            if isinstance(block, LogHole) or not log.is_whole(block):
                 break
-            end = found.end
-        if end < size and any(isinstance(found, LogHole) for found in log.frames(HEADER_BYTES, acknowledged)):
+            end = block.end
+        if end < size and any(isinstance(block, LogHole) for block in log.frames(HEADER_BYTES, acknowledged)):
             return  # bytes put into a damaged log moved its last frames behind that end: a repair finds them there
         whole = log.read(acknowledged, end - acknowledged)
     with FileIO(path, "r+") as file:
@@ -170,20 +170,22 @@ def snapshot_frames(
     yield from _journal_frames(log, contents, rewrite)
     yield from _body_frames(log, contents, without)
     answers = [
-        (KeptAnswer(kept.key, kept.digest, kept.first, kept.last, kept.at, kept.answer.size), kept.answer)
-        for kept in contents.ledger.answered()
+        (KeptAnswer(record.key, record.digest, record.first, record.last, record.at, record.answer.size), record.answer)
+        for record in contents.ledger.answered()
     ]
     for start in range(0, len(answers), _FRAME_ITEMS):
         some = answers[start : start + _FRAME_ITEMS]
         yield NewFrame(
-            FrameRecord(answers=tuple(kept for kept, _ in some)), _sealed_bodies(log, [span for _, span in some])
+            FrameRecord(answers=tuple(record for record, _ in some)), _sealed_bodies(log, [span for _, span in some])
         )
 
 
 def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
     """Return a frame of journal entries alone."""
-    kept = tuple(KeptEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries)
-    return NewFrame(FrameRecord(first=first, entries=kept), ())
+    frame_entries = tuple(
+        KeptEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries
+    )
+    return NewFrame(FrameRecord(first=first, entries=frame_entries), ())
 
 
 def _journal_frames(log: GenerationLog, contents: LogContents, rewrite: Rewrite) -> Iterator[NewFrame]:
@@ -197,17 +199,17 @@ def _journal_frames(log: GenerationLog, contents: LogContents, rewrite: Rewrite)
         yield entries_frame(some[0].first, some)
 
 
-def _gapless_entries(found: Iterable[FrameBlock | LogHole]) -> Iterator[JournalEntry]:
-    wanted = 1
-    for block in found:
+def _gapless_entries(blocks: Iterable[FrameBlock | LogHole]) -> Iterator[JournalEntry]:
+    next_sequence = 1
+    for block in blocks:
         if isinstance(block, LogHole):
             # The sequence of the next entry shows how many were lost.
             continue
         for entry in entries_of(block):
-            for lost in range(wanted, entry.first):
+            for lost in range(next_sequence, entry.first):
                 yield engine.lost_entry(lost, entry.at)
             yield entry
-            wanted = entry.sequence + 1
+            next_sequence = entry.sequence + 1
 
 
 def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[DocumentRef]) -> Iterator[NewFrame]:
@@ -215,16 +217,16 @@ def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[D
     order = sorted(contents.ledger.items(), key=lambda item: item[1].body.at)
     documents: list[KeptDocument] = []
     spans: list[BodySpan] = []
-    held_bytes = 0
-    for ref, held in order:
+    body_bytes = 0
+    for ref, document in order:
         if ref in without:
             continue
-        documents.append(KeptDocument(*ref, held.revision, held.body.size))
-        spans.append(held.body)
-        held_bytes += held.body.size
-        if len(documents) == _FRAME_ITEMS or held_bytes >= _FRAME_BODIES_BYTES:
+        documents.append(KeptDocument(*ref, document.revision, document.body.size))
+        spans.append(document.body)
+        body_bytes += document.body.size
+        if len(documents) == _FRAME_ITEMS or body_bytes >= _FRAME_BODIES_BYTES:
             yield _documents_frame(log, documents, spans)
-            documents, spans, held_bytes = [], [], 0
+            documents, spans, body_bytes = [], [], 0
     if documents:
         yield _documents_frame(log, documents, spans)
 
@@ -288,14 +290,14 @@ def left_by(
 ) -> ErasureRemainder:
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
-    kept = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
+    frames = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
     entries = erasure_entries(erasure, after=ledger.last)
     ending = (
         entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
         for start in range(0, len(entries), _FRAME_ITEMS)
     )
     documents = sum(ledger.find(ref) is not None for ref in refs)
-    return ErasureRemainder(chain(kept, ending), documents, entries[-1].sequence)
+    return ErasureRemainder(chain(frames, ending), documents, entries[-1].sequence)
 
 
 def judge_batches(
@@ -331,8 +333,8 @@ def _kept_entry(entry: EntryDraft, at: Instant) -> KeptEntry:
 
 
 def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
-    documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
-    sealed = [seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
+    documents = tuple(KeptDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
+    sealed = [seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)]
     answers: tuple[KeptAnswer, ...] = ()
     if batch.idempotency is not None:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer

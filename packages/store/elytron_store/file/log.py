@@ -134,8 +134,8 @@ class GenerationLog:
         if block is not None and block.copy == 0:
             return block
         # The first copy's length is lost with it, so the second one has to be searched for.
-        found = self._find_block(at + 1, self.size())
-        return found if found is not None and found.offset == at else None
+        second_copy = self._find_block(at + 1, self.size())
+        return second_copy if second_copy is not None and second_copy.offset == at else None
 
     def frames(self, start: int, end: int, /) -> Iterator[FrameBlock | LogHole]:
         """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
@@ -176,9 +176,9 @@ class GenerationLog:
 
     def damaged(self, block: FrameBlock, /) -> Iterator[KeptDocument | KeptAnswer]:
         """Walk the documents and answers of `block` whose body is damaged."""
-        for kept, at in block_bodies(block):
-            if not is_sound(kept, self.read(at, CHECKSUM_BYTES + kept.size)):
-                yield kept
+        for record, at in block_bodies(block):
+            if not is_sound(record, self.read(at, CHECKSUM_BYTES + record.size)):
+                yield record
 
     def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
         """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
@@ -245,16 +245,16 @@ def _find_header(file: FileIO) -> LogHeader | None:
     return find_header(file.read(HEADER_BYTES + _SHIFT_BYTES) or b"")
 
 
-def is_sound(kept: KeptDocument | KeptAnswer, sealed: bytes, /) -> bool:
-    """Return whether `sealed` is the whole and undamaged body of `kept`."""
-    if len(sealed) != CHECKSUM_BYTES + kept.size:
+def is_sound(record: KeptDocument | KeptAnswer, sealed: bytes, /) -> bool:
+    """Return whether `sealed` is the whole and undamaged body of `record`."""
+    if len(sealed) != CHECKSUM_BYTES + record.size:
         return False
-    match kept:
+    match record:
         case KeptDocument():
-            ref = DocumentRef(kept.collection, kept.key)
-            return open_document(ref, kept.revision, sealed) is not None
+            ref = DocumentRef(record.collection, record.key)
+            return open_document(ref, record.revision, sealed) is not None
         case KeptAnswer():
-            return open_answer(kept.key, sealed) is not None
+            return open_answer(record.key, sealed) is not None
 
 
 _LEAST_DEAD_BYTES = 1024 * 1024
@@ -290,12 +290,12 @@ class LogContents:
 
     def catch_up(self, log: GenerationLog, /) -> None:
         """Take in what `log`, which is of this generation, acknowledged since the last time."""
-        for found in log.frames(self.end, log.acknowledged):
-            if isinstance(found, LogHole):
-                self.holes.append(found)
-                self.end = found.end
+        for block in log.frames(self.end, log.acknowledged):
+            if isinstance(block, LogHole):
+                self.holes.append(block)
+                self.end = block.end
             else:
-                self.apply(found)
+                self.apply(block)
 
     def apply(self, block: FrameBlock, /) -> None:
         """Take in the frame of `block`, the next one."""
@@ -305,25 +305,25 @@ class LogContents:
             self._offsets.append(block.offset)
             self.ledger.last = record.last
             self.entries += len(record.entries)
-        for kept, at in block_bodies(block):
-            match kept:
+        for body, at in block_bodies(block):
+            match body:
                 case KeptDocument():
-                    held = HeldDocument(kept.revision, BodySpan(at, kept.size))
-                    self._bury(self.ledger.put(DocumentRef(kept.collection, kept.key), held))
+                    document = HeldDocument(body.revision, BodySpan(at, body.size))
+                    self._bury(self.ledger.put(DocumentRef(body.collection, body.key), document))
                 case KeptAnswer():
                     # By the log's own times, without a clock: every reader of the log drops the same records.
-                    for gone in self.ledger.forget_before(kept.at):
-                        self.dead_bytes += gone.answer.size
-                    span = BodySpan(at, kept.size)
-                    self.ledger.remember(AnsweredRequest(kept.key, kept.digest, span, kept.first, kept.last, kept.at))
+                    for request in self.ledger.forget_before(body.at):
+                        self.dead_bytes += request.answer.size
+                    span = BodySpan(at, body.size)
+                    self.ledger.remember(AnsweredRequest(body.key, body.digest, span, body.first, body.last, body.at))
         for ref in record.deletes:
             self._bury(self.ledger.remove(ref))
         self.end = block.end
 
-    def _require_known(self, ref: DocumentRef, held: HeldDocument[BodySpan] | None) -> None:
+    def _require_known(self, ref: DocumentRef, document: HeldDocument[BodySpan] | None) -> None:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
         # A document written behind the last hole is the newest for certain.
-        if self.holes and (held is None or held.body.at < self.holes[-1].start):
+        if self.holes and (document is None or document.body.at < self.holes[-1].start):
             raise StoreCorrupt(what=f"the log with document {ref.collection}/{ref.key}")
 
     def require_complete(self) -> None:
@@ -332,16 +332,16 @@ class LogContents:
             raise StoreCorrupt(what="the log of a space")
 
     def find(self, refs: Sequence[DocumentRef], /) -> list[tuple[DocumentRef, HeldDocument[BodySpan] | None]]:
-        """Return what is held at `refs`, in that order. Raises StoreCorrupt if a newer one may be lost."""
-        found = [(ref, self.ledger.find(ref)) for ref in refs]
-        for ref, held in found:
-            self._require_known(ref, held)
-        return found
+        """Return the documents at `refs`, in that order. Raises StoreCorrupt if a newer version may be lost."""
+        documents = [(ref, self.ledger.find(ref)) for ref in refs]
+        for ref, document in documents:
+            self._require_known(ref, document)
+        return documents
 
     def scan(self, page: DocumentPage, /) -> list[tuple[DocumentRef, HeldDocument[BodySpan]]]:
-        """Return what is held of `page`, in key order. Raises StoreCorrupt where frames were lost."""
+        """Return the documents of `page`, in key order. Raises StoreCorrupt where frames were lost."""
         self.require_complete()
-        return [(ref, held) for ref in self.ledger.window(page) if (held := self.ledger.find(ref)) is not None]
+        return [(ref, document) for ref in self.ledger.window(page) if (document := self.ledger.find(ref)) is not None]
 
     def count(self, collection: str, /) -> int:
         """Return the number of documents in `collection`. Raises StoreCorrupt where frames were lost."""
@@ -375,9 +375,9 @@ class LogContents:
                 raise StoreCorrupt(what=f"the journal after sequence {sequence - 1}")
             yield block
 
-    def _bury(self, gone: HeldDocument[BodySpan] | None) -> None:
-        if gone is not None:
-            self.dead_bytes += gone.body.size
+    def _bury(self, document: HeldDocument[BodySpan] | None) -> None:
+        if document is not None:
+            self.dead_bytes += document.body.size
 
 
 class LogView(NamedTuple):
@@ -387,12 +387,12 @@ class LogView(NamedTuple):
     contents: LogContents
 
 
-def read_document(log: GenerationLog, ref: DocumentRef, held: HeldDocument[BodySpan], /) -> Document:
+def read_document(log: GenerationLog, ref: DocumentRef, document: HeldDocument[BodySpan], /) -> Document:
     """Return the document at `ref` from `log`. Raises StoreCorrupt where its body is damaged."""
-    body = open_document(ref, held.revision, read_sealed(log, held.body))
+    body = open_document(ref, document.revision, read_sealed(log, document.body))
     if body is None:
         raise StoreCorrupt(what=f"document {ref.collection}/{ref.key}")
-    return Document(ref, held.revision, body)
+    return Document(ref, document.revision, body)
 
 
 def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
@@ -411,8 +411,8 @@ def read_sealed(log: GenerationLog, span: BodySpan, /) -> bytes:
 def entries_of(block: FrameBlock, /) -> Iterator[JournalEntry]:
     """Walk the journal entries that a frame holds."""
     sequence = block.record.first - 1
-    for kept in block.record.entries:
-        sequence += kept.covers
+    for entry in block.record.entries:
+        sequence += entry.covers
         yield JournalEntry(
-            sequence, kept.at, kept.action, DocumentRef(kept.collection, kept.key), kept.digest, kept.covers
+            sequence, entry.at, entry.action, DocumentRef(entry.collection, entry.key), entry.digest, entry.covers
         )

@@ -146,9 +146,11 @@ class SpaceFindings:
         is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
         if is_spare:  # bytes put in between two frames, which are all there
             return None
-        named = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
-        named += [f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]]
-        what = "; ".join(named[:_NAMED_PIECES])
+        descriptions = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
+        descriptions += [
+            f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]
+        ]
+        what = "; ".join(descriptions[:_NAMED_PIECES])
         return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, what)
 
     def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
@@ -158,14 +160,14 @@ class SpaceFindings:
 
 
 def findings_report(
-    found: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /, *, losses: Sequence[StoreLoss] = ()
+    findings: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /, *, losses: Sequence[StoreLoss] = ()
 ) -> CheckReport:
     """Return the report over the findings of all spaces."""
     return CheckTally(
-        spaces=len(found),
-        documents=sum(each.documents for each in found),
-        entries=sum(each.entries for each in found),
-        blobs=sum(each.blobs for each in found),
+        spaces=len(findings),
+        documents=sum(each.documents for each in findings),
+        entries=sum(each.entries for each in findings),
+        blobs=sum(each.blobs for each in findings),
     ).report(problems, losses=losses)
 
 
@@ -266,8 +268,8 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
-        kept = where.manifest.read_bytes() if where.manifest.exists() else b""
-    if known_manifest(kept) is None:
+        manifest_bytes = where.manifest.read_bytes() if where.manifest.exists() else b""
+    if known_manifest(manifest_bytes) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
             # With a manifest that says otherwise, a sealed store would be opened, and written to, unsealed.
@@ -279,13 +281,13 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
                     make_folder(where.quarantine)
                     move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
                 disk.write_file(where.manifest, new_manifest(at=at, profile=None, sealed=is_sealed).to_bytes())
-    found: list[SpaceFindings] = []
+    findings: list[SpaceFindings] = []
     for name in names:
         each = repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
         if each is not None:
-            found.append(each)
+            findings.append(each)
             problems.extend(each.problems(repaired=repair))
-    return findings_report(found, problems, losses=[each.loss for each in found if each.loss is not None])
+    return findings_report(findings, problems, losses=[each.loss for each in findings if each.loss is not None])
 
 
 def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
@@ -304,25 +306,25 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     if not log.header.sound:
         troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
     contents = LogContents(log.header.salt)
-    wanted = 1
-    for found in log.frames(HEADER_BYTES, log.acknowledged):
-        findings.has_end = not isinstance(found, LogHole)
-        if isinstance(found, LogHole):
-            contents.holes.append(found)
-            what = f"{found.end - found.start} bytes of a log at {found.start}"
+    next_sequence = 1
+    for block in log.frames(HEADER_BYTES, log.acknowledged):
+        findings.has_end = not isinstance(block, LogHole)
+        if isinstance(block, LogHole):
+            contents.holes.append(block)
+            what = f"{block.end - block.start} bytes of a log at {block.start}"
             troubles.append(SpaceDamage(DamageKind.ENGINE, what))
             continue
-        contents.apply(found)
-        if not log.has_both_copies(found):
+        contents.apply(block)
+        if not log.has_both_copies(block):
             troubles.append(
-                SpaceDamage(DamageKind.JOURNAL_ENTRY, f"one copy of the record at {found.offset}", content=False)
+                SpaceDamage(DamageKind.JOURNAL_ENTRY, f"one copy of the record at {block.offset}", content=False)
             )
-        for entry in entries_of(found):
-            if entry.first != wanted:
-                findings.lost_entries += max(0, entry.first - wanted)
-                lost = f"journal entries {wanted} to {entry.first - 1}"
+        for entry in entries_of(block):
+            if entry.first != next_sequence:
+                findings.lost_entries += max(0, entry.first - next_sequence)
+                lost = f"journal entries {next_sequence} to {entry.first - 1}"
                 troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost, content=False))
-            wanted = entry.sequence + 1
+            next_sequence = entry.sequence + 1
             findings.entries += 1
     findings.documents = len(contents.ledger)
     for broken in _broken_documents(log, contents):
@@ -336,12 +338,12 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
 
 def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     """Return the number of documents that the journal names last as there, and that no frame has."""
-    named: dict[DocumentRef, bool] = {}
-    for found in log.frames(HEADER_BYTES, log.acknowledged):
-        for entry in () if isinstance(found, LogHole) else entries_of(found):
+    presence: dict[DocumentRef, bool] = {}
+    for block in log.frames(HEADER_BYTES, log.acknowledged):
+        for entry in () if isinstance(block, LogHole) else entries_of(block):
             is_stored = entry.action is not JournalAction.DELETE
-            named[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
-    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in named.items())
+            presence[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
+    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in presence.items())
 
 
 def _mend_blobs(where: StorePaths, name: str) -> None:
@@ -356,10 +358,10 @@ def _mend_blobs(where: StorePaths, name: str) -> None:
 
 
 def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
-    pieces, kept = mended_log(log)
+    pieces, frames = mended_log(log)
     for label, piece in pieces:
         keep_aside(where, name, label, piece)
-    generation.write_new(where.log_of(name), log.header.space, kept, instead_of=log)
+    generation.write_new(where.log_of(name), log.header.space, frames, instead_of=log)
 
 
 def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:
@@ -385,10 +387,10 @@ def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iter
 
 
 def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:
-    for ref, held in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
-        sealed = read_sealed(log, held.body)
-        if open_document(ref, held.revision, sealed) is None:
-            yield BrokenDocument(ref, held.revision, sealed)
+    for ref, document in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
+        sealed = read_sealed(log, document.body)
+        if open_document(ref, document.revision, sealed) is None:
+            yield BrokenDocument(ref, document.revision, sealed)
 
 
 def _broken_answers(log: GenerationLog, contents: LogContents) -> Iterator[AnsweredRequest[BodySpan]]:

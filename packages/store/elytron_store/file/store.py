@@ -91,7 +91,7 @@ class FileSpace:
 
     def _commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         with self._writing("appending commits"), self._viewing() as view:
-            if any(put.ref.collection == QUEUE for batch in batches for put in batch.puts):
+            if any(change.ref.collection == QUEUE for batch in batches for change in batch.puts):
                 self._leave_mark()
             if view is None:
                 outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
@@ -117,9 +117,9 @@ class FileSpace:
             if view is None:
                 return [None] * len(refs)
             with self._mutex:
-                found = view.contents.find(refs)
+                documents = view.contents.find(refs)
             # Without the lock: the bytes of a generation never change, and its file stays open.
-            return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+            return [None if document is None else read_document(view.log, ref, document) for ref, document in documents]
 
     def scan(self, page: DocumentPage, /) -> Sequence[Document]:
         """Return documents in key order, as `Store.scan` promises."""
@@ -127,8 +127,8 @@ class FileSpace:
             if view is None:
                 return []
             with self._mutex:
-                found = view.contents.scan(page)
-            return [read_document(view.log, ref, held) for ref, held in found]
+                documents = view.contents.scan(page)
+            return [read_document(view.log, ref, document) for ref, document in documents]
 
     def count(self, collection: str, /) -> int:
         """Return the number of documents in `collection`, as `Store.count` promises."""
@@ -191,18 +191,18 @@ class FileSpace:
                 return self._erase_documents(view, erasure, removed)
 
     def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
-        """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
+        """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
         with self._writing("compacting the journal"), self._viewing() as view:
             if view is None:
                 for run in runs:
                     raise engine.missing_run(run)
                 return 0
             view.contents.require_complete()
-            left = generation.CompactedRuns(runs)
-            frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=left)
+            compaction = generation.CompactedRuns(runs)
+            frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=compaction)
             self._write_new(frames, instead_of=view.log)
             # Counted while the frames were written, so it is known only now.
-            return view.contents.entries - left.count
+            return view.contents.entries - compaction.count
 
     def compact(self) -> None:
         """Rewrite the log without unreachable bodies, if that is worth it."""
@@ -210,8 +210,8 @@ class FileSpace:
         with self._writing("compacting"), self._viewing() as view:
             # Asked again under the lock: another process may have compacted since.
             if view is not None and view.contents.wants_compaction:
-                kept = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=iter)
-                self._write_new(kept, instead_of=view.log)
+                frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=iter)
+                self._write_new(frames, instead_of=view.log)
 
     def _append(self, view: LogView, frames: Sequence[NewFrame]) -> None:
         log, contents = view
@@ -240,10 +240,13 @@ class FileSpace:
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
         def rewrite() -> ErasureReceipt:
             scrub = generation.DigestScrub(frozenset(erasure.refs))
-            left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
-            self._write_new(left.frames, instead_of=None if view is None else view.log)
+            remainder = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
+            self._write_new(remainder.frames, instead_of=None if view is None else view.log)
             return ErasureReceipt(
-                documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
+                documents=remainder.documents,
+                blobs=blobs_removed,
+                entries_scrubbed=scrub.count,
+                sequence=remainder.sequence,
             )
 
         return self._reserve.use(rewrite)
@@ -265,10 +268,10 @@ class FileSpace:
         removed = len(blobs.blob_keys(self._where, self.name))
         # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
         disk.make_folder(self._where.trash)
-        gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
-        move_durably(folder, gone)
+        trash_path = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
+        move_durably(folder, trash_path)
         self._drop_mark()
-        shutil.rmtree(gone)
+        shutil.rmtree(trash_path)
         sync_folder(self._where.trash)
         return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
 
@@ -453,12 +456,12 @@ class FileStore(Engine):
         return spaces
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
-        known = self._space(space)
-        writer = BlobWriter(self._where, known.name, key, busy_wait_s=self._busy_wait_s)
+        file_space = self._space(space)
+        writer = BlobWriter(self._where, file_space.name, key, busy_wait_s=self._busy_wait_s)
         try:
             async for piece in blob_pieces(chunks):
                 await self._run(writer.write, piece)
-            await self._run(known.publish, writer, key)
+            await self._run(file_space.publish, writer, key)
         finally:
             self._finally(writer.discard)
         return writer.size
@@ -477,21 +480,21 @@ class FileStore(Engine):
         return await self._run(self._space(erasure.space).erase, erasure)
 
     async def _check(self) -> CheckReport:
-        found = await self._examine_all()
+        findings = await self._examine_all()
         return file_repair.findings_report(
-            found, [problem for each in found for problem in each.problems(repaired=False)]
+            findings, [problem for each in findings for problem in each.problems(repaired=False)]
         )
 
     async def _repair(self) -> CheckReport:
-        at, found = self._clock.now(), list[SpaceFindings]()
+        at, findings = self._clock.now(), list[SpaceFindings]()
         for name in await self._run(records.space_names, self._where):
             each = await self._run(file_repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
             if each is not None:
-                found.append(each)
-        left = await self._examine_all()
-        problems = [problem for each in found for problem in each.problems(repaired=True)]
-        losses = [each.loss for each in found if each.loss is not None]
-        return file_repair.findings_report(left, problems, losses=losses)
+                findings.append(each)
+        final_findings = await self._examine_all()
+        problems = [problem for each in findings for problem in each.problems(repaired=True)]
+        losses = [each.loss for each in findings if each.loss is not None]
+        return file_repair.findings_report(final_findings, problems, losses=losses)
 
     async def _examine_all(self) -> Sequence[SpaceFindings]:
         names = await self._run(records.space_names, self._where)
@@ -532,25 +535,25 @@ class FileStore(Engine):
         return self._hold(space)[0]
 
     def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
-        held = self._held.get(space)
-        if held is None:
+        cache_entry = self._held.get(space)
+        if cache_entry is None:
             fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
 
             def between() -> Work | None:
                 return fresh.compact if fresh.wants_compaction else None
 
             committer = GroupCommitter(fresh.commit, engine=ENGINE, submit=self._submit, between=between)
-            held = self._held[space] = fresh, committer
+            cache_entry = self._held[space] = fresh, committer
             self._let_go()
         self._held.move_to_end(space)
-        return held
+        return cache_entry
 
     def _let_go(self) -> None:
         """Forget the spaces unused for longest; one that is writing, or may write no more, stays."""
-        for space, (known, committer) in list(self._held.items()):
+        for space, (file_space, committer) in list(self._held.items()):
             if len(self._held) <= _SPACES_HELD:
                 return
-            if committer.is_idle and not known.has_failed:
+            if committer.is_idle and not file_space.has_failed:
                 del self._held[space]
 
     def _names(self, folder: Path | None = None) -> list[str]:
@@ -559,14 +562,14 @@ class FileStore(Engine):
 
     def _list(self, folder: Path, after: str, limit: int) -> list[SpaceId]:
         behind = folder_name(after) if after else ""
-        found: list[SpaceId] = []
+        spaces: list[SpaceId] = []
         for name in self._names(folder):
-            if name > behind and len(found) < limit:
+            if name > behind and len(spaces) < limit:
                 try:
                     log = GenerationLog.open(self._where.log_of(name))
                 except StoreCorrupt:
                     continue
                 if log is not None:
                     with log:
-                        found.append(log.header.space)
-        return found
+                        spaces.append(log.header.space)
+        return spaces

@@ -107,31 +107,31 @@ class WriterLease:
 
     async def _take(self) -> None:
         before = await self._newest()
-        held = await self._read(before)
+        former_claim = await self._read(before)
         now = self._clock.now()
-        is_ours = held is not None and held.holder == self._holder
+        is_ours = former_claim is not None and former_claim.holder == self._holder
         if self.epoch and not is_ours:
             raise StoreFailed(engine=ENGINE, doing=_OTHERS)
-        if held is not None and not is_ours:
-            self._require_free(held, now)
+        if former_claim is not None and not is_ours:
+            self._require_free(former_claim, now)
         epoch = before + 1
         until = now + store_limits.MCP_LEASE_MS
         self._until, self._size = 0, 0
         await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
-        found = await self._read(epoch)
-        is_first = found is not None and found.holder == self._holder
+        own_claim = await self._read(epoch)
+        is_first = own_claim is not None and own_claim.holder == self._holder
         # The former holder may have renewed its claim between the two looks.
-        if not is_first or await self._newest() != epoch or await self._read(before) != held:
+        if not is_first or await self._newest() != epoch or await self._read(before) != former_claim:
             await self._append(epoch, LeaseClaim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)
-        self.is_after_a_crash = held is not None and not held.is_over and not is_ours
+        self.is_after_a_crash = former_claim is not None and not former_claim.is_over and not is_ours
         self.epoch, self._until = epoch, until
         for entry in await self._files.list(self._folder):
             if _epoch_of(entry.name) < epoch:
                 await self._files.delete(f"{self._folder}/{entry.name}")
 
-    def _require_free(self, held: HeldEpoch, now: int) -> None:
-        if not held.is_over and now < held.until + store_limits.MCP_LEASE_SKEW_MS:
+    def _require_free(self, claim: HeldEpoch, now: int) -> None:
+        if not claim.is_over and now < claim.until + store_limits.MCP_LEASE_SKEW_MS:
             raise StoreBusy(engine=ENGINE, waited_s=0)
 
     async def _newest(self) -> int:
@@ -152,8 +152,8 @@ class WriterLease:
 
     async def _append(self, epoch: int, claim: LeaseClaim) -> None:
         line = claim.to_line()
-        found = await self._files.stat(self._path(epoch)) if not self._size else None
-        offset = self._size or (0 if found is None else found.size)
+        entry = await self._files.stat(self._path(epoch)) if not self._size else None
+        offset = self._size or (0 if entry is None else entry.size)
         await self._files.write(self._path(epoch), line, mode=WriteMode.APPEND, offset=offset)
         self._size = offset + len(line)
 

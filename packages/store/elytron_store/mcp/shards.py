@@ -64,8 +64,8 @@ class LogGeneration:
 
 def shard_name(text: str, /) -> ShardName | None:
     """Return the name of a shard, None if `text` is none."""
-    found = _NAME.fullmatch(text)
-    return ShardName(int(found[1]), int(found[2]), int(found[3])) if found else None
+    match = _NAME.fullmatch(text)
+    return ShardName(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def is_generation(text: str, /) -> bool:
@@ -177,18 +177,18 @@ class ShardLog:
     async def load(self, *, is_to_be_cut: bool) -> None:
         """Read the log; without one, `view` is None. With `is_to_be_cut`, what arrives later is ignored."""
         self._shard = None
-        found = await standing_generation(self._shared.files, self._folder)
-        epoch, number = (0, 0) if found is None else found.rank[0]
+        log_generation = await standing_generation(self._shared.files, self._folder)
+        epoch, number = (0, 0) if log_generation is None else log_generation.rank[0]
         self._number = max(self._number, number if epoch == self._shared.lease.epoch else 0)
-        if found is None or found.is_gone:
+        if log_generation is None or log_generation.is_gone:
             self.view, self._generation = None, None
             return
-        data = await self._read(found)
+        data = await self._read(log_generation)
         header = decode_header(data[:HEADER_BYTES])
         if header is None:
             raise StoreCorrupt(what=f"the header of space folder {self._folder.rpartition('/')[2][:16]!r}")
         self._see(data, header)
-        self._generation, self._shards = found, len(found.shards)
+        self._generation, self._shards = log_generation, len(log_generation.shards)
         # This writer's shard begins here, so what still arrives in another's is cut off.
         if is_to_be_cut:
             self._begin_shard(len(data))
@@ -225,10 +225,10 @@ class ShardLog:
 
     async def move_aside(self, pieces: RemotePieces, /) -> None:
         """Leave the shards of a log that cannot be read among `pieces`, and the space gone."""
-        found = await standing_generation(self._shared.files, self._folder)
-        for name, size in () if found is None else found.shards:
-            assert found is not None, "shards are those of a generation"
-            path = f"{self._folder}/{found.name}/{name}"
+        log_generation = await standing_generation(self._shared.files, self._folder)
+        for name, size in () if log_generation is None else log_generation.shards:
+            assert log_generation is not None, "shards are those of a generation"
+            path = f"{self._folder}/{log_generation.name}/{name}"
             await pieces.keep_text(f"space.{name}", await read_text(self._shared.files, path, size))
         await self.end()
 
@@ -281,22 +281,22 @@ class ShardLog:
         self._number += 1
         return f"{self._shared.lease.epoch:08}.{self._number:06}.{self._shared.ids.new()}"
 
-    async def _read(self, found: LogGeneration) -> bytes:
-        folder = f"{self._folder}/{found.name}"
+    async def _read(self, source: LogGeneration) -> bytes:
+        folder = f"{self._folder}/{source.name}"
         return join_shards([
-            (name.start, await read_text(self._shared.files, f"{folder}/{name}", size)) for name, size in found.shards
+            (name.start, await read_text(self._shared.files, f"{folder}/{name}", size)) for name, size in source.shards
         ])  # fmt: skip
 
     def _note_worth(self) -> None:
         assert self.view is not None, "a log was read or written"
-        needed = self.size * 4 // 3 // store_limits.MCP_SHARD_CHARS + 1
-        is_long = self._shards >= max(store_limits.MCP_SHARDS, 2 * needed) and not self.view.contents.holes
+        shard_count = self.size * 4 // 3 // store_limits.MCP_SHARD_CHARS + 1
+        is_long = self._shards >= max(store_limits.MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
         self.is_worth_rewriting = self.view.contents.wants_compaction or is_long
 
 
 async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration | None:
     """Return the current generation of the log in `folder`, None if it has none."""
-    found: list[LogGeneration] = []
+    generations: list[LogGeneration] = []
     for entry in await files.list(folder):
         if not is_generation(entry.name):
             continue
@@ -304,8 +304,8 @@ async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration
         names = {each.name for each in inside}
         if names & {READY, GONE}:
             shards = [(name, each.size) for each in inside if (name := shard_name(each.name)) is not None]
-            found.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE in names))
-    return max(found, key=lambda each: each.rank, default=None)
+            generations.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE in names))
+    return max(generations, key=lambda each: each.rank, default=None)
 
 
 async def read_text(files: ToolFiles, path: str, size: int, /) -> str:

@@ -165,10 +165,10 @@ class BlobFiles:
         return sorted(version for name in names if (version := _named_version(name)) is not None)
 
     async def _keys(self) -> Sequence[str]:
-        found: list[str] = []
+        keys: list[str] = []
         for prefix in await self._shared.files.list(self._folder):
-            found += [entry.name for entry in await self._shared.files.list(f"{self._folder}/{prefix.name}")]
-        return sorted(found)
+            keys += [entry.name for entry in await self._shared.files.list(f"{self._folder}/{prefix.name}")]
+        return sorted(keys)
 
     def _of(self, key: str) -> str:
         return f"{self._folder}/{sha256_digest(key.encode())[:2]}/{key}"
@@ -285,15 +285,15 @@ class SpaceLog:
                 view.contents.require_complete()
             await self._aside.forget(refs=erasure.refs, blobs=erasure.blobs)
             scrub = generation.DigestScrub(frozenset(erasure.refs))
-            left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
-            await self._log.write_new(left.frames)
+            remainder = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
+            await self._log.write_new(remainder.frames)
             blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
             return ErasureReceipt(
-                documents=left.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=left.sequence
+                documents=remainder.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=remainder.sequence
             )
 
     async def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
-        """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
+        """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
         async with self._writing():
             view = self._log.view
             if view is None:
@@ -301,9 +301,9 @@ class SpaceLog:
                     raise engine.missing_run(run)
                 return 0
             view.contents.require_complete()
-            left = generation.CompactedRuns(runs)
-            await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=left))
-            return view.contents.entries - left.count
+            compaction = generation.CompactedRuns(runs)
+            await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction))
+            return view.contents.entries - compaction.count
 
     async def examine(self) -> SpaceFindings | None:
         """Read everything on the server again; return what was found, None if there is no such space."""
@@ -382,8 +382,8 @@ class SpaceLog:
         async with self._writing():
             if self._log.view is not None:
                 log, contents = self._log.view
-                kept = generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
-                await self._log.write_new(kept)
+                frames = generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
+                await self._log.write_new(frames)
 
     @asynccontextmanager
     async def _writing(self, *, is_lost_fine: bool = False) -> AsyncGenerator[None]:

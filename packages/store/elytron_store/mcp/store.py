@@ -75,16 +75,16 @@ class McpStore(Engine):
         """
         lease = WriterLease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
         try:
-            found = await _remote_manifest(files, is_made=is_made)
-            if found is not None:
-                manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
+            current_manifest = await _remote_manifest(files, is_made=is_made)
+            if current_manifest is not None:
+                manifest.require_match(current_manifest, engine=ENGINE, profile=profile, sealed=sealed)
             await lease.hold()
-            if found is None:
+            if current_manifest is None:
                 at = clock.now()
-                made = StoreManifest(
+                new_manifest = StoreManifest(
                     engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
                 )
-                await files.write(f"{_ROOT}/manifest.json", made.to_bytes().decode(), mode=WriteMode.TRUNCATE)
+                await files.write(f"{_ROOT}/manifest.json", new_manifest.to_bytes().decode(), mode=WriteMode.TRUNCATE)
         except BaseException:
             await files.close()
             raise
@@ -94,20 +94,22 @@ class McpStore(Engine):
         return await self._space(batch.space).commit(batch)
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        found = await self._reading(space)
-        return await found.read(partial(_view_documents, refs=refs), otherwise=[None] * len(refs))
+        space_log = await self._reading(space)
+        return await space_log.read(partial(_view_documents, refs=refs), otherwise=[None] * len(refs))
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        found = await self._reading(space)
-        return await found.read(partial(_scan_view, page=page), otherwise=[])
+        space_log = await self._reading(space)
+        return await space_log.read(partial(_scan_view, page=page), otherwise=[])
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        found = await self._reading(space)
-        return await found.read(partial(_count_view, collection=collection), otherwise=0)
+        space_log = await self._reading(space)
+        return await space_log.read(partial(_count_view, collection=collection), otherwise=0)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        found = await self._reading(space)
-        return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
+        space_log = await self._reading(space)
+        return await space_log.read(
+            lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[]
+        )
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
         return await (await self._reading(space)).compact_journal(runs)
@@ -116,20 +118,20 @@ class McpStore(Engine):
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
         await self._shared.lease.hold()
         behind = folder_name(after) if after else ""
-        found: list[SpaceId] = []
+        spaces: list[SpaceId] = []
         for name in await self._folders():
-            if len(found) == limit:
+            if len(spaces) == limit:
                 break
             if name > behind and (space := await self._name_of(name)) is not None:
-                found.append(space)
-        return found
+                spaces.append(space)
+        return spaces
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         await self._shared.lease.hold()
-        known = self._space(space)
-        written = await known.blobs.write(key, self._while_open(chunks))
-        await known.begin()
-        return written
+        space_log = self._space(space)
+        size = await space_log.blobs.write(key, self._while_open(chunks))
+        await space_log.begin()
+        return size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_blob(space, key)
@@ -145,8 +147,8 @@ class McpStore(Engine):
         return await self._space(erasure.space).erase(erasure)
 
     async def _check(self) -> CheckReport:
-        found = await self._examined()
-        return findings_report(found, [problem for each in found for problem in each.problems(repaired=False)])
+        findings = await self._examined()
+        return findings_report(findings, [problem for each in findings for problem in each.problems(repaired=False)])
 
     async def _repair(self) -> CheckReport:
         await self._shared.lease.hold()
@@ -173,19 +175,19 @@ class McpStore(Engine):
         return self._space(space)
 
     def _space(self, space: SpaceId) -> SpaceLog:
-        held = self._held.get(space)
-        if held is None:
-            held = self._held[space] = SpaceLog(self._shared, folder_name(space), space)
+        space_log = self._held.get(space)
+        if space_log is None:
+            space_log = self._held[space] = SpaceLog(self._shared, folder_name(space), space)
             self._let_go()
         self._held.move_to_end(space)
-        return held
+        return space_log
 
     def _let_go(self) -> None:
         """Keep the spaces used last that fit."""
         size = 0
-        for space, known in reversed(list(self._held.items())):
-            size += known.size
-            if size > store_limits.MCP_HELD_BYTES and known.is_idle:
+        for space, space_log in reversed(list(self._held.items())):
+            size += space_log.size
+            if size > store_limits.MCP_HELD_BYTES and space_log.is_idle:
                 del self._held[space]
 
     async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -195,20 +197,20 @@ class McpStore(Engine):
         self._require_open()
 
     async def _folders(self) -> Sequence[str]:
-        files, found = self._shared.files, list[str]()
+        files, names = self._shared.files, list[str]()
         for prefix in await files.list(f"{_ROOT}/spaces"):
-            found += [entry.name for entry in await files.list(f"{_ROOT}/spaces/{prefix.name}")]
-        return sorted(found)
+            names += [entry.name for entry in await files.list(f"{_ROOT}/spaces/{prefix.name}")]
+        return sorted(names)
 
     async def _name_of(self, name: str) -> SpaceId | None:
         """Return the name of the space in a folder, None if it is not there or its header is lost."""
         if name not in self._names:
             folder = f"{_ROOT}/spaces/{name[:2]}/{name}"
-            found = await standing_generation(self._shared.files, folder)
-            if found is None or found.is_gone or not found.shards:
+            generation = await standing_generation(self._shared.files, folder)
+            if generation is None or generation.is_gone or not generation.shards:
                 return None
-            (shard, size) = found.shards[0]
-            path = f"{folder}/{found.name}/{shard}"
+            (shard, size) = generation.shards[0]
+            path = f"{folder}/{generation.name}/{shard}"
             with suppress(NotFound):
                 text = await read_text(self._shared.files, path, min(size, _HEADER_CHARS))
                 line = text.partition("\n")[0].removeprefix("~")
@@ -223,13 +225,13 @@ class McpStore(Engine):
     async def _examined(self) -> Sequence[SpaceFindings]:
         self._require_open()
         await self._shared.lease.hold()
-        found = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
-        return [each for each in found if each is not None]
+        findings = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
+        return [each for each in findings if each is not None]
 
 
 def _view_documents(view: LogView, *, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-    found = view.contents.find(refs)
-    return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+    documents = view.contents.find(refs)
+    return [None if document is None else read_document(view.log, ref, document) for ref, document in documents]
 
 
 def _count_view(view: LogView, *, collection: str) -> int:
@@ -237,7 +239,7 @@ def _count_view(view: LogView, *, collection: str) -> int:
 
 
 def _scan_view(view: LogView, *, page: DocumentPage) -> Sequence[Document]:
-    return [read_document(view.log, ref, held) for ref, held in view.contents.scan(page)]
+    return [read_document(view.log, ref, document) for ref, document in view.contents.scan(page)]
 
 
 async def _remote_manifest(files: ToolFiles, *, is_made: bool) -> StoreManifest | None:

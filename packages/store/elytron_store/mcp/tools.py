@@ -165,10 +165,10 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
         timeout_s=timeout_s,
         calls_have_bounds=True,
     )
-    told: list[int] = []
+    statuses: list[int] = []
 
     async def note(response: "httpx2.Response") -> None:
-        told[:] = [response.status_code]
+        statuses[:] = [response.status_code]
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[Client]:
@@ -176,7 +176,7 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
         async with client, Client(streamable_http_client(url, http_client=client), cache=None) as session:
             yield session
 
-    return ToolSession(connect, timeout_s=timeout_s, is_refused=lambda: bool(_REFUSED & set(told)))
+    return ToolSession(connect, timeout_s=timeout_s, is_refused=lambda: bool(_REFUSED & set(statuses)))
 
 
 ENGINE = "mcp"
@@ -295,8 +295,8 @@ class ToolFiles:
 
         async def is_done() -> bool:
             # An answer may be lost although the text arrived: the length of the file shows it.
-            found = await self.stat(path)
-            size = 0 if found is None else found.size
+            entry = await self.stat(path)
+            size = 0 if entry is None else entry.size
             if size not in {offset, offset + len(text.encode())}:
                 raise Unreachable("the MCP file server failed during an append")
             return size != offset
@@ -305,19 +305,21 @@ class ToolFiles:
 
     async def stat(self, path: str, /) -> FileEntry | None:
         """Return the content at `path`, None if there is none."""
-        found = _parse_part(_FileStat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)}))
-        return FileEntry(path, _is_folder(found.type), found.size) if found.exists else None
+        file_stat = _parse_part(
+            _FileStat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)})
+        )
+        return FileEntry(path, _is_folder(file_stat.type), file_stat.size) if file_stat.exists else None
 
     async def list(self, path: str, /, *, depth: int = 1, limit: int = store_limits.MCP_LIST) -> Sequence[FileEntry]:
         """Return what is in a folder, nothing if there is none. Raises StoreUnavailable if it is more than `limit`."""
         arguments = {"path": require_path(path, is_root_fine=True), "depth": depth, "limit": limit}
         try:
-            found = _parse_part(_FolderListing, await self._call("file_list", arguments))
+            listing = _parse_part(_FolderListing, await self._call("file_list", arguments))
         except NotFound:
             return ()
-        if found.has_more:
+        if listing.has_more:
             raise StoreUnavailable(f"a folder on the MCP file server has more than {limit} entries: clean it up")
-        return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in found.entries)
+        return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in listing.entries)
 
     async def search(
         self, query: str, /, *, prefix: str = "", limit: int = store_limits.MCP_SEARCH
@@ -325,8 +327,8 @@ class ToolFiles:
         """Return stretches of files below `prefix` that match `query`; recent writes may be missing."""
         arguments = {"query": query, "path_prefix": require_path(prefix, is_root_fine=True)}
         limit = min(max(limit, 1), store_limits.MCP_SEARCH)
-        found = _parse_part(_FoundFiles, await self._call("file_search", {**arguments, "limit": limit}))
-        return found.hits()
+        matches = _parse_part(_FoundFiles, await self._call("file_search", {**arguments, "limit": limit}))
+        return matches.hits()
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
         """Remove a file, or with `recursive` a folder and all in it; what is not there is no error."""
@@ -341,15 +343,15 @@ class ToolFiles:
     async def _call(
         self, tool: str, arguments: Mapping[str, Any], /, *, is_done: Callable[[], Awaitable[bool]] | None = None
     ) -> str:
-        given = {"project": self._project, **arguments}
-        answer = await self._caller.call(tool, given)
+        call_arguments = {"project": self._project, **arguments}
+        answer = await self._caller.call(tool, call_arguments)
         for delay in store_limits.MCP_RETRY_S:
             if not answer.is_error or not _parse_failure(answer.text).retryable:
                 break
             await self._sleep(delay)
             if is_done is not None and await is_done():
                 return "{}"
-            answer = await self._caller.call(tool, given)
+            answer = await self._caller.call(tool, call_arguments)
         if answer.is_error:
             raise _tool_error(tool, _parse_failure(answer.text))
         return answer.text
@@ -404,5 +406,5 @@ def _tool_error(tool: str, failure: _ToolFailure) -> ElytronError:
         case "RESOURCE_BUSY":
             return StoreBusy(engine=ENGINE, waited_s=sum(store_limits.MCP_RETRY_S) if failure.retryable else 0)
         case code:
-            named = code if _CODE.fullmatch(code) else "without a code"
-            return StoreUnavailable(f"{tool} of the MCP file server failed: {named}")
+            description = code if _CODE.fullmatch(code) else "without a code"
+            return StoreUnavailable(f"{tool} of the MCP file server failed: {description}")

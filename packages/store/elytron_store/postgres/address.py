@@ -46,12 +46,12 @@ def parse_address(url: str, /) -> PostgresAddress:
         raise StoreUrlInvalid(problem="names no server: the URL must begin with postgresql://")
     try:
         parts = urlsplit(url)
-        asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        parameters = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise StoreUrlInvalid(problem="is not the URL of a Postgres server") from None
-    own = {name: value for name, value in asked if name in _OWN}
-    others = [(name, value) for name, value in asked if name not in own]
-    if len(own) + len(others) != len(asked) or parts.fragment:
+    own = {name: value for name, value in parameters if name in _OWN}
+    others = [(name, value) for name, value in parameters if name not in own]
+    if len(own) + len(others) != len(parameters) or parts.fragment:
         raise StoreUrlInvalid(problem="has a repeated parameter or a fragment")
     schema = own.get("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):

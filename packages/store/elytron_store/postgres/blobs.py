@@ -88,12 +88,12 @@ async def read_blob(
     first = 0
     blob: PublishedBlob | None = None
     while blob is None or first < blob.parts:
-        found = await connections.run(partial(read_window, own=own, space=space, key=key, first=first), doing=_READING)
-        if found is None and blob is None:
+        window = await connections.run(partial(read_window, own=own, space=space, key=key, first=first), doing=_READING)
+        if window is None and blob is None:
             raise NotFound(what="blob", name=key)
-        if found is None or (blob is not None and blob != found[0]):
+        if window is None or (blob is not None and blob != window[0]):
             raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
-        blob, parts = found
+        blob, parts = window
         for part in parts:
             yield part
         first += WINDOW_PARTS
@@ -130,11 +130,11 @@ async def _publish_upload(
     parts = staged + len(chunks)
     checksum = row_checksum(space, key, number, parts, size)
     async with connection.transaction():
-        _, found = await run_pipeline(
+        _, cursor = await run_pipeline(
             connection,
             [(own.of(statements.LOCK_HEAD), (space,)), (own.of(statements.FIND_BLOB), (space, key))],
         )
-        before = await found.fetchone()
+        before = await cursor.fetchone()
         if before is not None and before[0] == number:
             return  # the connection was cut behind the commit
         if staged:
@@ -155,15 +155,15 @@ async def _cancel_upload(connection: Connection, /, *, upload: PartUpload) -> No
 
 async def _drop_upload(connection: Connection, upload: PartUpload) -> None:
     own, space, _, number = upload
-    gone = await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(number)))
-    if gone.rowcount:
+    cursor = await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(number)))
+    if cursor.rowcount:
         await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(number)))
 
 
 async def _hold_upload(connection: Connection, upload: PartUpload) -> None:
     own, space, _, number = upload
-    found = await connection.execute(own.of(statements.FIND_UPLOAD), (space, wide_number(number)))
-    if await found.fetchone() is None:
+    cursor = await connection.execute(own.of(statements.FIND_UPLOAD), (space, wide_number(number)))
+    if await cursor.fetchone() is None:
         raise StoreUnavailable("this blob was erased while it was written: write it again")
 
 
@@ -198,8 +198,8 @@ async def read_window(
     upload, parts, size, checksum = rows[0][:4]
     if row_checksum(space, key, upload, parts, size) != checksum:
         raise StoreCorrupt(what=f"blob {key}")
-    found = [row[4:] for row in rows if row[4] is not None]
-    is_whole = [part for part, _, _ in found] == list(range(first, min(first + WINDOW_PARTS, parts)))
-    if not is_whole or any(whole != part_checksum(space, upload, part, body) for part, body, whole in found):
+    part_rows = [row[4:] for row in rows if row[4] is not None]
+    is_whole = [part for part, _, _ in part_rows] == list(range(first, min(first + WINDOW_PARTS, parts)))
+    if not is_whole or any(whole != part_checksum(space, upload, part, body) for part, body, whole in part_rows):
         raise StoreCorrupt(what=f"blob {key}")
-    return PublishedBlob(upload, parts, size), [body for _, body, _ in found]
+    return PublishedBlob(upload, parts, size), [body for _, body, _ in part_rows]

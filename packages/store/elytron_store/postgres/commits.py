@@ -131,8 +131,8 @@ class GroupPlan:
             self._require(change.ref, change.expects)
         for demand in batch.requires:
             self._require(demand.ref, demand.revision)
-        for put in batch.puts:
-            self._after[put.ref] = put.expects + 1, put.body
+        for put_change in batch.puts:
+            self._after[put_change.ref] = put_change.expects + 1, put_change.body
         for delete in batch.deletes:
             self._after[delete.ref] = 0, None
         first = self.last + 1
@@ -146,12 +146,12 @@ class GroupPlan:
 
     def _require(self, ref: DocumentRef, expected: int) -> None:
         if ref in self._after:
-            found = self._after[ref][0]
+            revision = self._after[ref][0]
         else:
             assumed = expected if self._stored is None else self._stored.revisions.get(ref, 0)
-            found = self._before.setdefault(ref, assumed)
-        if found != expected:
-            raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
+            revision = self._before.setdefault(ref, assumed)
+        if revision != expected:
+            raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
 
 
 def row_checksum(*place: str | int, body: bytes = b"") -> bytes:
@@ -242,25 +242,25 @@ class GroupWriter:
                 stored = await read_state(connection, own, space, batches)
             except psycopg.Error as error:
                 raise translate_error(error, doing="reading") from None
-            plan = await _build_plan(batches, lambda given: GroupPlan(space, given, stored=stored))
+            plan = await _build_plan(batches, lambda group: GroupPlan(space, group, stored=stored))
             # Every batch was refused or answered: the lock on the head is all that there is to give up.
             if plan.last == stored.head:
                 await connection.execute(statements.ROLLBACK)
                 return plan.outcomes
-            written = await _build_plan(batches, lambda _: list(write_statements(own, plan)))
-            await run_pipeline(connection, [*written, (statements.COMMIT, None)])
+            commands = await _build_plan(batches, lambda _: list(write_statements(own, plan)))
+            await run_pipeline(connection, [*commands, (statements.COMMIT, None)])
         return plan.outcomes
 
     async def _call(self, own: PartitionStatements, values: Parameters) -> int | None:
         """Call the function that commits; return the head before, or None where the group does not fit."""
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
-                found = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
+                cursor = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
             except psycopg.Error as error:
                 if error.sqlstate != statements.MISSED:
                     raise
                 return None
-            row = await found.fetchone()
+            row = await cursor.fetchone()
         assert row is not None
         return int(row[0])
 
@@ -331,14 +331,14 @@ def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[t
     space, changes = plan.space, plan.changes()
     puts = [change for change in changes if change.body is not None]
     deletes = [change for change in changes if change.body is None and change.revision != change.expects]
-    found: list[tuple[bytes, Parameters]] = [(own.of(statements.MOVE_HEAD), (wide_number(plan.last), space))]
+    commands: list[tuple[bytes, Parameters]] = [(own.of(statements.MOVE_HEAD), (wide_number(plan.last), space))]
     if puts:
-        found.append((own.of(statements.PUT_SEVERAL), (space, *_put_arrays(space, puts))))
-    found += [(own.of(statements.DELETE_ONE), (space, *change.ref)) for change in deletes]
-    found.append((own.of(statements.APPEND), (space, *entry_arrays(space, plan.entries))))
+        commands.append((own.of(statements.PUT_SEVERAL), (space, *_put_arrays(space, puts))))
+    commands += [(own.of(statements.DELETE_ONE), (space, *change.ref)) for change in deletes]
+    commands.append((own.of(statements.APPEND), (space, *entry_arrays(space, plan.entries))))
     if plan.records:
-        found.append((own.of(statements.REMEMBER), (space, *_record_arrays(space, list(plan.records.values())))))
-    return found
+        commands.append((own.of(statements.REMEMBER), (space, *_record_arrays(space, list(plan.records.values())))))
+    return commands
 
 
 def _put_arrays(space: str, changes: Sequence[RevisionChange], *, has_expects: bool = False) -> Parameters:

@@ -192,8 +192,8 @@ class ServerConnections:
     @property
     def figures(self) -> ConnectionFigures:
         """Return how many connections there are."""
-        used = len(self._lent)
-        return ConnectionFigures(used + len(self._idle), used, self._failures, self._silences)
+        busy_count = len(self._lent)
+        return ConnectionFigures(busy_count + len(self._idle), busy_count, self._failures, self._silences)
 
     async def _drop_idle(self) -> None:
         while self._idle:
@@ -253,7 +253,7 @@ class ServerConnections:
     async def _cut_silent(self, overdue: Sequence[Connection]) -> None:
         """Cut the connections of `overdue` that are still in use, unless the server takes another connection."""
         try:
-            made = await connect_once(self._address, wait_s=store_limits.POSTGRES_SILENT_WAIT_S)
+            probe = await connect_once(self._address, wait_s=store_limits.POSTGRES_SILENT_WAIT_S)
         except StoreUnavailable as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._silences += 1
@@ -265,7 +265,7 @@ class ServerConnections:
         except ElytronError:
             pass  # it answers
         else:
-            await made.close()
+            await probe.close()
 
     async def _take_turn(self) -> None:
         # Without a wait, since `wait_for` makes a task of its own for each.
@@ -289,13 +289,13 @@ class ServerConnections:
         if self._failure is not None and self._loop.time() - self._failed_at < store_limits.POSTGRES_AGAIN_S:
             raise self._failure
         try:
-            made = await connect_once(self._address, is_pooled=self._is_pooled)
+            new_connection = await connect_once(self._address, is_pooled=self._is_pooled)
         except ElytronError as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._failures += 1
             raise
         self._failure = None
-        return made
+        return new_connection
 
     async def _give_back(self, connection: Connection) -> None:
         """Take a connection back. One on which something is under way is freed of it, or closed."""
@@ -387,8 +387,8 @@ def is_without_effect(error: psycopg.Error | UnicodeError, /) -> bool:
 def refused_state(text: str, /) -> str | None:
     """Return the SQLSTATE of a refused connection by the driver's `text`; None if no server said such words."""
     _, is_refused, reason = text.partition("FATAL:")
-    found = (state for words, state in _REFUSALS.items() if words in reason)
-    return next(found, None) if is_refused else None
+    states = (state for words, state in _REFUSALS.items() if words in reason)
+    return next(states, None) if is_refused else None
 
 
 def translate_error(error: psycopg.Error | UnicodeError, /, *, doing: str) -> ElytronError:

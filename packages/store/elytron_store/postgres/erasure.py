@@ -43,18 +43,18 @@ _NUMBER = re.compile(r"\d+")
 async def compact_runs(
     connection: Connection, own: PartitionStatements, space: SpaceId, runs: Sequence[CompactedRun], /
 ) -> int:
-    """Leave one entry in place of each of `runs`, all or none; return how many are gone.
+    """Replace each of `runs` with one entry, all or none; return how many entries were removed.
 
     Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
     """
-    gone = 0
+    removal_count = 0
     async with connection.transaction():
         await connection.execute(own.of(statements.HOLD_HEAD), (space,))
         for run in runs:
             place = (space, wide_number(run.first), wide_number(run.last))
-            found = await connection.execute(own.of(statements.JOURNAL_RUN), place, binary=True)
-            entries = row_entries(space, await found.fetchall(), after=run.first - 1)
-            made = engine.stand_in(run, entries)
+            cursor = await connection.execute(own.of(statements.JOURNAL_RUN), place, binary=True)
+            entries = row_entries(space, await cursor.fetchall(), after=run.first - 1)
+            replacement = engine.stand_in(run, entries)
             # Compacted before, by a call whose answer was lost.
             if len(entries) == 1:
                 continue
@@ -62,11 +62,11 @@ async def compact_runs(
                 connection,
                 [
                     (own.of(statements.CUT_RUN), place),
-                    (own.of(statements.APPEND), (space, *entry_arrays(space, [made]))),
+                    (own.of(statements.APPEND), (space, *entry_arrays(space, [replacement]))),
                 ],
             )
-            gone += len(entries) - 1
-    return gone
+            removal_count += len(entries) - 1
+    return removal_count
 
 
 class RowErasure(NamedTuple):
@@ -89,12 +89,12 @@ async def _remove_space(connection: Connection, own: PartitionStatements, erasur
     space = erasure.space
     await connection.execute(own.of(statements.HOLD_HEAD), (space,))
     # In the order of the tables: an upload under way ends before its parts are looked for.
-    found = {
+    cursors = {
         table: await connection.execute(own.of(erase), (space,)) for table, erase in statements.ERASE_SPACE.items()
     }
-    gone = {table: result.rowcount for table, result in found.items()}
+    row_counts = {table: result.rowcount for table, result in cursors.items()}
     return ErasureReceipt(
-        documents=gone["documents"], blobs=gone["blobs"], entries_scrubbed=gone["journal"], sequence=0
+        documents=row_counts["documents"], blobs=row_counts["blobs"], entries_scrubbed=row_counts["journal"], sequence=0
     )
 
 
@@ -103,16 +103,16 @@ async def _remove_named(connection: Connection, own: PartitionStatements, erasur
     ((head,),) = await (await connection.execute(own.of(statements.LOCK_HEAD), (space,), binary=True)).fetchall()
     documents = scrubbed = 0
     if refs := list(dict.fromkeys(erasure.refs)):
-        named = text_array([ref.collection for ref in refs]), text_array([ref.key for ref in refs])
-        gone, _, entries = await run_pipeline(
+        ref_arrays = text_array([ref.collection for ref in refs]), text_array([ref.key for ref in refs])
+        cursor, _, entries = await run_pipeline(
             connection,
             [
-                (own.of(statements.ERASE_DOCUMENTS), (*named, space)),
-                (own.of(statements.ERASE_QUARANTINED), (*named, space)),
-                (own.of(statements.NAMED_ENTRIES), (space, *named)),
+                (own.of(statements.ERASE_DOCUMENTS), (*ref_arrays, space)),
+                (own.of(statements.ERASE_QUARANTINED), (*ref_arrays, space)),
+                (own.of(statements.NAMED_ENTRIES), (space, *ref_arrays)),
             ],
         )
-        documents = gone.rowcount
+        documents = cursor.rowcount
         scrubbed = await _clear_digests(
             connection, own, space, [row_entry((*row, b"")) for row in await entries.fetchall()]
         )
@@ -180,25 +180,25 @@ async def rewrite_tables(connection: Connection, own: PartitionStatements, erase
 
 async def _rewrite_table(connection: Connection, table: str) -> int:
     """Write the rows of `table` to new files; return how many rows went along that only older readers see."""
-    kept: list[int] = []
+    row_counts: list[int] = []
 
     def note(notice: Diagnostic) -> None:
-        found = _NUMBER.search(notice.message_detail or "")
-        kept.append(int(found[0]) if found is not None else 0)
+        match = _NUMBER.search(notice.message_detail or "")
+        row_counts.append(int(match[0]) if match is not None else 0)
 
     connection.add_notice_handler(note)
     try:
         await connection.execute(statements.rewrite_table(table))
     finally:
         connection.remove_notice_handler(note)
-    return max(kept, default=0)
+    return max(row_counts, default=0)
 
 
 async def _await_readers(connection: Connection, transaction: str, until: float) -> None:
     """Wait until nothing is known to see a state from before `transaction`: a rewritten table keeps what it sees."""
     while True:
-        found = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
-        ((others,),) = await found.fetchall()
+        cursor = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
+        ((others,),) = await cursor.fetchall()
         # Asked first: it also bounds the caller's loop, which comes back for tables that kept rows.
         if monotonic() > until:
             raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
@@ -208,8 +208,8 @@ async def _await_readers(connection: Connection, transaction: str, until: float)
 
 
 async def _file_numbers(connection: Connection, tables: Sequence[str]) -> Sequence[int]:
-    found = await connection.execute(statements.FILE_NUMBERS, (text_array(tables),), binary=True)
-    ((numbers,),) = await found.fetchall()
+    cursor = await connection.execute(statements.FILE_NUMBERS, (text_array(tables),), binary=True)
+    ((numbers,),) = await cursor.fetchall()
     return numbers
 
 
@@ -255,7 +255,7 @@ async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple
     else:
         log = _pending_log("with recycle_log=yes in the URL, erasures recycle it")
     ((replicas, archives),) = await (await connection.execute(statements.COPIES)).fetchall()
-    known = [f"{replicas} replicas"] * bool(replicas) + ["archived logs"] * (archives != "off")
+    copies = [f"{replicas} replicas"] * bool(replicas) + ["archived logs"] * (archives != "off")
     return (
         ErasureLayer(place=ErasurePlace.ROWS, state=ErasureState.GONE),
         ErasureLayer(place=ErasurePlace.TABLES, state=ErasureState.GONE),
@@ -263,6 +263,6 @@ async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple
         ErasureLayer(
             place=ErasurePlace.COPIES,
             state=ErasureState.OUT_OF_REACH,
-            reason=f"the server does not track its copies: {', '.join([*known, 'backups'])}",
+            reason=f"the server does not track its copies: {', '.join([*copies, 'backups'])}",
         ),
     )

@@ -32,12 +32,15 @@ async def find_documents(
     if not refs:
         return []
     if len(refs) == 1:
-        found = await connection.execute(own.of(statements.GET_ONE), (space, *refs[0]), binary=True)
+        cursor = await connection.execute(own.of(statements.GET_ONE), (space, *refs[0]), binary=True)
     else:
-        wanted = list(dict.fromkeys(refs))
-        collections, keys = text_array([ref.collection for ref in wanted]), text_array([ref.key for ref in wanted])
-        found = await connection.execute(own.of(statements.GET_SEVERAL), (collections, keys, space), binary=True)
-    documents = {kept.ref: kept for kept in [row_document(space, row) for row in await found.fetchall()]}
+        unique_refs = list(dict.fromkeys(refs))
+        collections, keys = (
+            text_array([ref.collection for ref in unique_refs]),
+            text_array([ref.key for ref in unique_refs]),
+        )
+        cursor = await connection.execute(own.of(statements.GET_SEVERAL), (collections, keys, space), binary=True)
+    documents = {document.ref: document for document in [row_document(space, row) for row in await cursor.fetchall()]}
     return [documents.get(ref) for ref in refs]
 
 
@@ -49,15 +52,15 @@ async def scan_documents(
     prefix = page.prefix if _is_plain(page.prefix) else _BEHIND_ALL
     after = page.after if _is_plain(page.after) else _BEHIND_ALL
     scan, start = (statements.SCAN_DOWN, after or _BEHIND_ALL) if page.descending else (statements.SCAN_UP, after)
-    asked = (space, page.collection, prefix, prefix + _BEHIND_ALL, start, wide_number(page.limit))
-    found = await connection.execute(own.of(scan), asked, binary=True)
-    return [row_document(space, row) for row in await found.fetchall()]
+    parameters = (space, page.collection, prefix, prefix + _BEHIND_ALL, start, wide_number(page.limit))
+    cursor = await connection.execute(own.of(scan), parameters, binary=True)
+    return [row_document(space, row) for row in await cursor.fetchall()]
 
 
 async def count_documents(connection: Connection, own: PartitionStatements, space: SpaceId, collection: str, /) -> int:
     """Return the number of documents in a collection."""
-    found = await connection.execute(own.of(statements.COUNT), (space, collection))
-    row = await found.fetchone()
+    cursor = await connection.execute(own.of(statements.COUNT), (space, collection))
+    row = await cursor.fetchone()
     return int(row[0]) if row is not None else 0
 
 
@@ -77,10 +80,10 @@ async def read_journal(
     connection: Connection, own: PartitionStatements, space: SpaceId, after: int, limit: int, /
 ) -> Sequence[JournalEntry]:
     """Return a page of the journal, as `Store.journal` does."""
-    found = await connection.execute(
+    cursor = await connection.execute(
         own.of(statements.JOURNAL_PAGE), (space, wide_number(after), wide_number(limit)), binary=True
     )
-    rows = await found.fetchall()
+    rows = await cursor.fetchall()
     if len(rows) < limit:
         await _require_last_entry(connection, own, space, rows[-1][0] if rows else after)
     return row_entries(space, rows, after=after) if rows else []
@@ -112,14 +115,14 @@ def row_entries(space: str, rows: Sequence[Row], /, *, after: int) -> Sequence[J
 def row_entry(row: Row, /) -> JournalEntry:
     """Return the journal entry in a row, whose checksum is the caller's to compare. Raises StoreCorrupt."""
     sequence, at, action, collection, key, digest, covers, _ = row
-    known = _ACTIONS.get(action)
+    journal_action = _ACTIONS.get(action)
     try:
         text = digest.decode()
     except UnicodeDecodeError:
-        known, text = None, ""
-    if known is None:
+        journal_action, text = None, ""
+    if journal_action is None:
         raise StoreCorrupt(what=f"journal entry {sequence}")
-    return JournalEntry(sequence, Instant(at), known, DocumentRef(collection, key), text, covers)
+    return JournalEntry(sequence, Instant(at), journal_action, DocumentRef(collection, key), text, covers)
 
 
 class DamagedRow(NamedTuple):
@@ -142,7 +145,7 @@ async def check_partitions(connection: Connection, partitions: Sequence[Partitio
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE)
         tally = await _read_partitions(connection, partitions)
-    return tally.report([found.problem for found in tally.found])
+    return tally.report([row.problem for row in tally.found])
 
 
 async def repair_partitions(
@@ -152,9 +155,9 @@ async def repair_partitions(
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE_TO_WRITE)
         tally = await _read_partitions(connection, partitions)
-        problems = [await _quarantine_row(connection, found, at) for found in tally.found]
+        problems = [await _quarantine_row(connection, row, at) for row in tally.found]
         losses = quarantined_losses(problems, at)
-        owners = {found.problem.space: found.own for found in tally.found}
+        owners = {row.problem.space: row.own for row in tally.found}
         for loss in losses:
             note = await _read_note(connection, owners[loss.space], loss.space or "")
             await _write_note(connection, owners[loss.space], note.grown(loss, missing=loss.documents))
@@ -166,10 +169,10 @@ async def read_losses(
 ) -> Sequence[StoreLoss]:
     """Return the losses that nobody has acknowledged, or that of `space`, whose partition is `own`."""
     if own is None:
-        found = await connection.execute(statements.find_losses(schema), binary=True)
+        cursor = await connection.execute(statements.find_losses(schema), binary=True)
     else:
-        found = await connection.execute(own.of(statements.FIND_LOSS), (space,), binary=True)
-    return pending_losses(body for (body,) in await found.fetchall())
+        cursor = await connection.execute(own.of(statements.FIND_LOSS), (space,), binary=True)
+    return pending_losses(body for (body,) in await cursor.fetchall())
 
 
 async def acknowledge_loss(connection: Connection, /, *, own: PartitionStatements, space: SpaceId, at: Instant) -> int:
@@ -274,12 +277,12 @@ async def _walk_blobs(
             yield DamagedRow(StoreProblem(DamageKind.BLOB, SpaceId(space), f"blob {key}"), own, (space, "", key))
 
 
-async def _quarantine_row(connection: Connection, found: DamagedRow, at: Instant) -> StoreProblem:
-    """Move the row of `found` to the quarantine, if it has a place; return the problem with what was done."""
-    problem, own = found.problem, found.own
-    if found.place is None:
+async def _quarantine_row(connection: Connection, row: DamagedRow, at: Instant) -> StoreProblem:
+    """Move `row` to the quarantine if it can be set aside; return the problem with what was done."""
+    problem, own = row.problem, row.own
+    if row.place is None:
         return problem
-    space, collection, key = found.place
+    space, collection, key = row.place
     if problem.damage is DamageKind.BLOB:
         # The parts stay; without the row no reader finds them.
         statement, place = statements.SET_BLOB_ASIDE, (space, key)

@@ -360,18 +360,18 @@ LOCK_MAKING = b"SELECT pg_advisory_xact_lock(%s)"
 
 def create_tables(schema: str, partitions: int, /) -> bytes:
     """Return the statements that make the tables of an empty store: the step to schema 1."""
-    made = [
+    statements = [
         f"CREATE SCHEMA IF NOT EXISTS {schema}",
         f"CREATE TABLE {schema}.manifest (name text PRIMARY KEY, body bytea NOT NULL)",
     ]
     for table, columns in TABLES.items():
         names = [table_name(schema, table, partition) for partition in range(partitions)]
-        made += [f"CREATE TABLE {name} ({columns}) WITH (fillfactor = {_FILL.get(table, 100)})" for name in names]
+        statements += [f"CREATE TABLE {name} ({columns}) WITH (fillfactor = {_FILL.get(table, 100)})" for name in names]
         if table in _RAW:
-            made += [f"ALTER TABLE {name} ALTER COLUMN {_RAW[table]} SET STORAGE EXTERNAL" for name in names]
+            statements += [f"ALTER TABLE {name} ALTER COLUMN {_RAW[table]} SET STORAGE EXTERNAL" for name in names]
         rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in names)  # noqa: S608 - our own names
-        made.append(f"CREATE VIEW {schema}.{table} AS {rows}")
-    return ";\n".join(made).encode()
+        statements.append(f"CREATE VIEW {schema}.{table} AS {rows}")
+    return ";\n".join(statements).encode()
 
 
 def index_queues(schema: str, partitions: int, /) -> bytes:
@@ -388,13 +388,13 @@ def index_queues(schema: str, partitions: int, /) -> bytes:
 
 def create_functions(schema: str, partitions: int, /) -> bytes:
     """Return the statements that make the function which commits, one for each partition."""
-    made: list[str] = []
+    statements: list[str] = []
     for partition in range(partitions):
         text = _COMMIT_FUNCTION
         for table in TABLES:
             text = text.replace(f"<{table}>", table_name(schema, table, partition))
-        made.append(text.replace("<commit>", f"{schema}.commit_1_p{partition:02}"))
-    return ";\n".join(made).encode()
+        statements.append(text.replace("<commit>", f"{schema}.commit_1_p{partition:02}"))
+    return ";\n".join(statements).encode()
 
 
 def function_name(schema: str, /) -> str:

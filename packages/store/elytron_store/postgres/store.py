@@ -69,19 +69,19 @@ class PostgresStore(Engine):
         self._process = os.getpid()
 
     @classmethod
-    async def found(cls, wanted: WantedTables, /, *, clock: Clock) -> Self:
-        """Open the store that is `wanted`, made if there is none; one that is there already is left as it is.
+    async def found(cls, target: WantedTables, /, *, clock: Clock) -> Self:
+        """Open the store at `target`, created if there is none; an existing one is left as it is.
 
         A caller that finds its own store calls `note_opening`. Raises StoreUnavailable, StoreRefused, StoreReadOnly,
         StoreMissing, StoreForeign, StoreNewer.
         """
         try:
-            async with await connect_once(wanted.address) as connection:
-                layout = await tables.prepare_tables(connection, wanted)
+            async with await connect_once(target.address) as connection:
+                layout = await tables.prepare_tables(connection, target)
         except psycopg.Error as error:
             raise translate_error(error, doing="opening") from None
-        connections = ServerConnections(wanted.address, is_pooled=layout.is_pooled)
-        return cls(connections, wanted.address, layout, clock=clock)
+        connections = ServerConnections(target.address, is_pooled=layout.is_pooled)
+        return cls(connections, target.address, layout, clock=clock)
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out the uploads that died long before."""
@@ -201,9 +201,9 @@ class PostgresStore(Engine):
         )
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
-        named = [loss.space for loss in await self.losses()] if space is None else [space]
+        spaces = [loss.space for loss in await self.losses()] if space is None else [space]
         count = 0
-        for each in filter(None, named):
+        for each in filter(None, spaces):
             acknowledge = partial(reads.acknowledge_loss, own=self._own(each), space=each, at=at)
             count += await self._connections.run(acknowledge, doing="acknowledging losses")
         return count
@@ -241,20 +241,20 @@ class PostgresStore(Engine):
         """Return the addresses of the servers that keep theirs in the list, in order."""
 
         async def listed(connection: Connection) -> Sequence[str]:
-            found = await connection.execute(statements.list_nodes(self._address.schema), (limits.SCAN_MAX,))
-            return [url for (url,) in await found.fetchall()]
+            cursor = await connection.execute(statements.list_nodes(self._address.schema), (limits.SCAN_MAX,))
+            return [url for (url,) in await cursor.fetchall()]
 
         return await self._connections.run(listed, doing="reading")
 
     @property
     def figures(self) -> Mapping[str, tuple[str, float]]:
         """Return figures of this process by name, each with what it says."""
-        found = self._connections.figures
+        figures = self._connections.figures
         return {
-            "store_connections": ("Connections to the database server.", found.open),
-            "store_connections_used": ("Connections to the database server in use.", found.used),
-            "store_connections_failed_total": ("Connection attempts that failed.", found.failed),
-            "store_silences_total": ("Times that the database server stopped responding.", found.silent),
+            "store_connections": ("Connections to the database server.", figures.open),
+            "store_connections_used": ("Connections to the database server in use.", figures.used),
+            "store_connections_failed_total": ("Connection attempts that failed.", figures.failed),
+            "store_silences_total": ("Times that the database server stopped responding.", figures.silent),
             "store_groups_total": ("Groups of commits that were sent.", self._lanes.groups),
             "store_batches_total": ("Commits in these groups.", self._lanes.batches),
         }

@@ -43,8 +43,8 @@ class ServerFacts:
     @classmethod
     async def read(cls, connection: Connection, /) -> Self:
         """Return the facts of the server behind `connection`."""
-        found = await connection.execute(statements.LOOK_AT_SERVER)
-        ((version, fsync, commit, pages, encoding, replica, read_only, process),) = await found.fetchall()
+        cursor = await connection.execute(statements.LOOK_AT_SERVER)
+        ((version, fsync, commit, pages, encoding, replica, read_only, process),) = await cursor.fetchall()
         return cls(version, fsync, commit, pages, encoding, replica, read_only == "on", process)
 
     def require_fit(self) -> None:
@@ -98,13 +98,13 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
     """
     try:
         async with await connect_once(address) as connection:
-            found = await (await connection.execute(statements.EXAMINE_SERVER)).fetchall()
+            rows = await (await connection.execute(statements.EXAMINE_SERVER)).fetchall()
             ((room, replicas),) = await (await connection.execute(statements.SERVER_ROOM)).fetchall()
             version = await _found_schema(connection, address.schema)
             host, mode = connection.info.host, connection.info.get_parameters().get("sslmode", DEFAULT_SSL_MODE)
     except psycopg.Error as error:
         raise translate_error(error, doing="examining") from None
-    settings: dict[str, str] = {str(name): str(value) for name, value in found}
+    settings: dict[str, str] = {str(name): str(value) for name, value in rows}
     dangers = dict(_setting_dangers(settings))
     return (
         *(ServerSetting(name, settings[name], dangers.get(name, "")) for name in sorted(settings)),
@@ -124,10 +124,10 @@ async def _found_schema(connection: Connection, schema: str) -> str:
     if body is None:
         return f"none; this build creates version {statements.SCHEMA_VERSION}"
     try:
-        found = _FoundVersion.model_validate_json(body[0]).schema_version
+        version = _FoundVersion.model_validate_json(body[0]).schema_version
     except ValidationError:
         return "unreadable"
-    return f"version {found}; this build knows {statements.SCHEMA_VERSION}"
+    return f"version {version}; this build knows {statements.SCHEMA_VERSION}"
 
 
 class _FoundVersion(BaseModel):
@@ -185,11 +185,11 @@ def _setting_dangers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, _STOPS_LONG_STEPS
 
 
-def _room_danger(room: int, wanted: int) -> str:
-    if room >= wanted:
+def _room_danger(room: int, limit: int) -> str:
+    if room >= limit:
         return ""
     return (
-        f"each process may open {wanted}: raise max_connections (or the limit of the user or database), or set "
+        f"each process may open {limit}: raise max_connections (or the limit of the user or database), or set "
         "connections=N in the URL of every node"
     )
 
@@ -248,28 +248,28 @@ STEPS: tuple[Step, ...] = (statements.index_queues,)
 
 
 async def prepare_tables(
-    connection: Connection, wanted: WantedTables, /, *, steps: Sequence[Step] = STEPS
+    connection: Connection, target: WantedTables, /, *, steps: Sequence[Step] = STEPS
 ) -> FoundTables:
     """Look at the server and make the store, unless one that matches is there; bring older tables to this version.
 
     Raises StoreRefused, StoreReadOnly, StoreMissing, StoreForeign, StoreNewer.
     """
     is_pooled = await _look_at_server(connection)
-    schema = wanted.address.schema
+    schema = target.address.schema
     if not await _is_there(connection, statements.IS_TABLE, f"{schema}.manifest"):
-        if not wanted.is_made:
-            raise StoreMissing(place=wanted.address.place)
-        await _make_tables(connection, wanted)
-    layout = await _read_layout(connection, wanted, known=1 + len(steps))
+        if not target.is_made:
+            raise StoreMissing(place=target.address.place)
+        await _make_tables(connection, target)
+    layout = await _read_layout(connection, target, latest_version=1 + len(steps))
     if layout.schema_version < 1 + len(steps):
-        layout = await _take_steps(connection, wanted, steps)
-    if not wanted.address.portable and not await _is_there(
+        layout = await _take_steps(connection, target, steps)
+    if not target.address.portable and not await _is_there(
         connection, statements.IS_FUNCTION, statements.function_name(schema)
     ):
         async with connection.transaction():
             await _lock_making(connection, schema)
             await connection.execute(statements.create_functions(schema, layout.partitions))
-    await _require_objects(connection, wanted, layout)
+    await _require_objects(connection, target, layout)
     return FoundTables(layout.partitions, is_pooled)
 
 
@@ -289,14 +289,14 @@ async def _look_at_server(connection: Connection) -> bool:
     return facts.process != connection.info.backend_pid
 
 
-async def _make_tables(connection: Connection, wanted: WantedTables) -> None:
-    schema, layout = wanted.address.schema, wanted.layout
-    made = StoreManifest(
+async def _make_tables(connection: Connection, target: WantedTables) -> None:
+    schema, layout = target.address.schema, target.layout
+    manifest = StoreManifest(
         engine=ENGINE,
-        profile=wanted.profile or DEFAULT_PROFILE,
-        sealed=wanted.sealed,
-        created_at=wanted.at,
-        opened_at=wanted.at,
+        profile=target.profile or DEFAULT_PROFILE,
+        sealed=target.sealed,
+        created_at=target.at,
+        opened_at=target.at,
     )
     async with connection.transaction():
         await _lock_making(connection, schema)
@@ -304,12 +304,12 @@ async def _make_tables(connection: Connection, wanted: WantedTables) -> None:
             return  # another process made it meanwhile
         for step in (statements.create_tables, *STEPS):
             await connection.execute(step(schema, layout.partitions))
-        await connection.execute(statements.keep_manifest(schema), (_STORE, made.to_bytes()))
+        await connection.execute(statements.keep_manifest(schema), (_STORE, manifest.to_bytes()))
         await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(layout)))
 
 
-async def _read_layout(connection: Connection, wanted: WantedTables, *, known: int) -> StoreLayout:
-    schema = wanted.address.schema
+async def _read_layout(connection: Connection, target: WantedTables, *, latest_version: int) -> StoreLayout:
+    schema = target.address.schema
     body, layout_body = [await _read_manifest_row(connection, schema, name) for name in (_STORE, _LAYOUT)]
     if body is None or layout_body is None:
         raise StoreForeign("this store has lost its manifest: restore it from a backup")
@@ -317,18 +317,18 @@ async def _read_layout(connection: Connection, wanted: WantedTables, *, known: i
         layout = StoreLayout.model_validate_json(layout_body)
     except ValidationError:
         raise StoreForeign("this is not an elytron store: its layout cannot be read") from None
-    if layout.schema_version > known:
-        raise StoreNewer(found=layout.schema_version, known=known)
-    require_match(read_manifest(body), engine=ENGINE, profile=wanted.profile, sealed=wanted.sealed)
+    if layout.schema_version > latest_version:
+        raise StoreNewer(found=layout.schema_version, known=latest_version)
+    require_match(read_manifest(body), engine=ENGINE, profile=target.profile, sealed=target.sealed)
     return layout
 
 
-async def _take_steps(connection: Connection, wanted: WantedTables, steps: Sequence[Step]) -> StoreLayout:
+async def _take_steps(connection: Connection, target: WantedTables, steps: Sequence[Step]) -> StoreLayout:
     """Bring the tables to this version, in one transaction: all steps are taken, or none."""
-    schema = wanted.address.schema
+    schema = target.address.schema
     async with connection.transaction():
         await _lock_making(connection, schema)
-        layout = await _read_layout(connection, wanted, known=1 + len(steps))  # another process may have taken them
+        layout = await _read_layout(connection, target, latest_version=1 + len(steps))  # others may have taken them
         for step in steps[layout.schema_version - 1 :]:
             await connection.execute(step(schema, layout.partitions))
         layout = layout.model_copy(update={"schema_version": 1 + len(steps)})
@@ -336,16 +336,16 @@ async def _take_steps(connection: Connection, wanted: WantedTables, steps: Seque
     return layout
 
 
-async def _require_objects(connection: Connection, wanted: WantedTables, layout: StoreLayout) -> None:
+async def _require_objects(connection: Connection, target: WantedTables, layout: StoreLayout) -> None:
     """Note that the blobs are objects from now on. Raises StoreForeign if they are elsewhere than the URL says."""
-    given, schema = wanted.address.blobs, wanted.address.schema
-    if layout.objects == given:
+    objects, schema = target.address.blobs, target.address.schema
+    if layout.objects == objects:
         return
     if layout.objects:
         raise StoreForeign(
             f"the blobs of this store are objects at {layout.objects}: name them in the URL of every node (blobs=...)"
         )
-    noted = layout.model_copy(update={"objects": given})
+    noted = layout.model_copy(update={"objects": objects})
     await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(noted)))
 
 

@@ -151,17 +151,17 @@ class SealingStream:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the sealed blob. Raises LimitExceeded where more than `limits.BLOB_BYTES` flow in."""
         yield self._head
-        held = b""
+        chunk = b""
         number = 0
         async for piece in blob_pieces(self._parts, size=CHUNK_BYTES):
             self.size += len(piece)
             # A chunk waits until more comes, for the last one must be sealed as such.
-            if held:
-                yield self._seal(held, number, b"more")
+            if chunk:
+                yield self._seal(chunk, number, b"more")
                 number += 1
-            held = piece
+            chunk = piece
         # Also of an empty blob: without a chunk that is sealed as the last, a cut would go unseen.
-        yield self._seal(held, number, b"last")
+        yield self._seal(chunk, number, b"last")
 
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
         nonce = random_nonce()
@@ -176,31 +176,31 @@ async def unseal_stream(
     Raises SealBroken, which names `what`, before the first chunk that is not what was written.
     """
     async with closed_stream(stream):
-        held = bytearray()
+        buffer = bytearray()
         async for part in stream:
-            held += part
-            if len(held) >= _BLOB_HEAD.size:
+            buffer += part
+            if len(buffer) >= _BLOB_HEAD.size:
                 break
-        head = bytes(held[: _BLOB_HEAD.size])
+        head = bytes(buffer[: _BLOB_HEAD.size])
         key = await find_key(_key_number(head))
         if key is None:
             raise SealBroken(what=what)
         cipher = _chunk_cipher(key, head)
-        bound = head + where
-        del held[: _BLOB_HEAD.size]
+        context = head + where
+        del buffer[: _BLOB_HEAD.size]
         number = 0
         while True:
             # More than one chunk: the last has to be known as such when it is opened.
-            while len(held) > _SEALED_CHUNK:
-                chunk = bytes(held[:_SEALED_CHUNK])
-                del held[:_SEALED_CHUNK]
-                yield _open_chunk(cipher, chunk, _chunk_place(bound, number, b"more"), what)
+            while len(buffer) > _SEALED_CHUNK:
+                chunk = bytes(buffer[:_SEALED_CHUNK])
+                del buffer[:_SEALED_CHUNK]
+                yield _open_chunk(cipher, chunk, _chunk_place(context, number, b"more"), what)
                 number += 1
             part = await anext(stream, None)
             if part is None:
                 break
-            held += part
-        if last := _open_chunk(cipher, bytes(held), _chunk_place(bound, number, b"last"), what):
+            buffer += part
+        if last := _open_chunk(cipher, bytes(buffer), _chunk_place(context, number, b"last"), what):
             yield last
 
 
@@ -208,8 +208,8 @@ def _chunk_cipher(key: DataKey, head: bytes) -> AESGCM:
     return AESGCM(key.derive(b"blob " + head))
 
 
-def _chunk_place(bound: bytes, number: int, end: bytes) -> bytes:
-    return b"%b|%d|%b" % (bound, number, end)
+def _chunk_place(context: bytes, number: int, end: bytes) -> bytes:
+    return b"%b|%d|%b" % (context, number, end)
 
 
 def _key_number(head: bytes) -> int:

@@ -73,18 +73,18 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         if record.ref == NAMES:
             continue
-        kept = seats.get(tag_of(record.ref.key))
-        seat = _seat_of(kept)
+        document = seats.get(tag_of(record.ref.key))
+        seat = _seat_of(document)
         if seat is not None and seat.inner != record.ref.key:
             continue  # of an earlier incarnation
         seated.add(tag_of(record.ref.key))
         name, is_open = await _open_record(keyring, record)
         if seat is None or not is_open:
-            faults.append(KeyringFault(kept, record, name, is_open))
-    for tag, kept in sorted(seats.items()):
-        seat = _seat_of(kept)
+            faults.append(KeyringFault(document, record, name, is_open))
+    for tag, document in sorted(seats.items()):
+        seat = _seat_of(document)
         if tag not in seated and (seat is None or seat.life is KeyLife.LIVE):
-            faults.append(KeyringFault(kept, None, None, is_open=False))
+            faults.append(KeyringFault(document, None, None, is_open=False))
     return faults
 
 
@@ -93,8 +93,8 @@ async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
     revision = 0 if fault.seat is None else fault.seat.revision
     if fault.record is not None and fault.is_open:
         seat = SpaceSeat(inner=fault.record.ref.key, life=KeyLife.LIVE)
-        put = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
-        return await _commit_batch(keyring, keyring_batch(keyring.clock, put))
+        change = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
+        return await _commit_batch(keyring, keyring_batch(keyring.clock, change))
     # Copied first: broken off here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
@@ -145,13 +145,13 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
     return name, True
 
 
-def _seat_of(kept: Document | None) -> SpaceSeat | None:
-    """Return the seat in a document; None if there is none, or it is another space's."""
-    if kept is None:
+def _seat_of(document: Document | None) -> SpaceSeat | None:
+    """Return the seat in `document`; None if there is none, or it is another space's."""
+    if document is None:
         return None
     with suppress(SealBroken):
-        seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
-        return seat if tag_of(seat.inner) == kept.ref.key else None
+        seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
+        return seat if tag_of(seat.inner) == document.ref.key else None
     return None
 
 
@@ -167,9 +167,9 @@ async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -
     keys = {entry.ref.key async for entry in entries if entry.ref.collection == collection}
     for key in sorted(key for key in keys if key > after):
         with suppress(StoreCorrupt):
-            (found,) = await inner.get(space, [DocumentRef(collection, key)])
-            if found is not None:
-                yield found
+            (stored_document,) = await inner.get(space, [DocumentRef(collection, key)])
+            if stored_document is not None:
+                yield stored_document
 
 
 async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
@@ -224,26 +224,26 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
     With `repair` these are moved aside, lost seats are made again, and destructions that were cut short are finished.
     """
     settle = _set_aside if repair else _leave_unsettled
-    seen = _WalkFindings()
-    await _inspect_keys(keyring, seen, repair=repair)
+    findings = _WalkFindings()
+    await _inspect_keys(keyring, findings, repair=repair)
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
-        seen.ours += 1
+        findings.ours += 1
         if record.ref != NAMES:
-            await _inspect_space(keyring, record, seen, settle=settle)
+            await _inspect_space(keyring, record, findings, settle=settle)
     async for _ in readable_documents(keyring.inner, KEYRING, SEATS):
-        seen.ours += 1
-    await _inspect_remains(keyring, seen, settle=settle)
+        findings.ours += 1
+    await _inspect_remains(keyring, findings, settle=settle)
     entries = [entry async for entry in readable_entries(keyring.inner, KEYRING)]
-    told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
-    problems = (*told, *seen.problems)
+    inner_problems = [_in_the_callers_words(problem, findings) for problem in inner.problems]
+    problems = (*inner_problems, *findings.problems)
     tally = CheckTally(
         # The keyring is a space of the inner store and none of the caller's.
         spaces=max(inner.spaces - 1, 0),
-        documents=max(inner.documents - seen.ours, 0),
+        documents=max(inner.documents - findings.ours, 0),
         entries=max(inner.entries - len(entries), 0),
         blobs=inner.blobs,
     )
-    losses = [_in_the_callers_words(loss, seen) for loss in inner.losses]
+    losses = [_in_the_callers_words(loss, findings) for loss in inner.losses]
     return tally.report(problems, clipped=inner.clipped, losses=losses)
 
 
@@ -258,56 +258,56 @@ class _WalkFindings:
     problems: list[StoreProblem] = field(default_factory=list[StoreProblem])
 
 
-async def _inspect_keys(keyring: StoreKeyring, seen: _WalkFindings, *, repair: bool) -> None:
+async def _inspect_keys(keyring: StoreKeyring, findings: _WalkFindings, *, repair: bool) -> None:
     with suppress(KeyMissing):  # each record below says it
         for fault in await keyring_faults(keyring):
-            gone = repair and await mend_fault(keyring, fault)
-            seen.problems.append(fault.problem(quarantined=gone))
-            if fault.record is not None and not gone:
-                seen.told.add(SpaceId(fault.record.ref.key))
+            is_mended = repair and await mend_fault(keyring, fault)
+            findings.problems.append(fault.problem(quarantined=is_mended))
+            if fault.record is not None and not is_mended:
+                findings.told.add(SpaceId(fault.record.ref.key))
 
 
-async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFindings, *, settle: Settle) -> None:
+async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _WalkFindings, *, settle: Settle) -> None:
     inner = SpaceId(record.ref.key)
-    seen.names[inner] = None
+    findings.names[inner] = None
     try:
-        name = seen.names[inner] = keyring.name(record)
+        name = findings.names[inner] = keyring.name(record)
         vault = await keyring.find(name)
     except KeyDestroyed:
-        del seen.names[inner]  # its destruction was cut short: see to the remains
+        del findings.names[inner]  # its destruction was cut short: see to the remains
         return
     except StoreCorrupt:
         return  # its guard; the inner store has reported it
     except SealError:
-        if inner in seen.told:
+        if inner in findings.told:
             return
-        seen.problems.append(
-            StoreProblem(DamageKind.ENGINE, seen.names[inner], "the keys of this space cannot be opened")
+        findings.problems.append(
+            StoreProblem(DamageKind.ENGINE, findings.names[inner], "the keys of this space cannot be opened")
         )
         return
     if vault is None or vault.inner != inner:
-        del seen.names[inner]
+        del findings.names[inner]
         return
-    named = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner)}
-    for collection in sorted((named | {GUARD.collection}) - _NOT_OURS):
+    collections = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner)}
+    for collection in sorted((collections | {GUARD.collection}) - _NOT_OURS):
         async for document in readable_documents(keyring.inner, inner, collection):
-            seen.ours += document.ref == GUARD
+            findings.ours += document.ref == GUARD
             try:
                 vault.open(document)
             except SealBroken as broken:
-                gone = await settle(keyring, inner, document)
-                seen.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=gone))
+                is_settled = await settle(keyring, inner, document)
+                findings.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=is_settled))
     async for _ in readable_documents(keyring.inner, inner, QUARANTINE):
-        seen.ours += 1
+        findings.ours += 1
 
 
-async def _inspect_remains(keyring: StoreKeyring, seen: _WalkFindings, *, settle: Settle) -> None:
+async def _inspect_remains(keyring: StoreKeyring, findings: _WalkFindings, *, settle: Settle) -> None:
     async for inner in store.scan_spaces(keyring.inner):
-        if inner != KEYRING and inner not in seen.names:
+        if inner != KEYRING and inner not in findings.names:
             if await was_put_aside(keyring, inner):
-                seen.ours += 1
+                findings.ours += 1
             else:
-                seen.problems.append(await _remains_problem(keyring, inner, settle=settle))
+                findings.problems.append(await _remains_problem(keyring, inner, settle=settle))
 
 
 async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
@@ -316,12 +316,12 @@ async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Set
         if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
             inner=inner, life=KeyLife.DESTROYED
         ):
-            gone = await settle(keyring, inner, None)
-            told = "a destroyed space's ciphertext was still there"
-            return StoreProblem(DamageKind.ENGINE, None, told, quarantined=gone)
-    gone = settle is _set_aside and await put_aside(keyring, inner)
-    return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=gone)
+            is_settled = await settle(keyring, inner, None)
+            description = "a destroyed space's ciphertext was still there"
+            return StoreProblem(DamageKind.ENGINE, None, description, quarantined=is_settled)
+    is_settled = settle is _set_aside and await put_aside(keyring, inner)
+    return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=is_settled)
 
 
-def _in_the_callers_words(problem: _Named, seen: _WalkFindings) -> _Named:
-    return problem if problem.space is None else replace(problem, space=seen.names.get(problem.space))
+def _in_the_callers_words(problem: _Named, findings: _WalkFindings) -> _Named:
+    return problem if problem.space is None else replace(problem, space=findings.names.get(problem.space))

@@ -136,7 +136,10 @@ class SpaceVault:
 
         The first batch of a space brings the guard; later ones, made without waiting for it, demand it.
         """
-        puts = [PutChange(put.ref, self._seal(put.ref, put.expects + 1, put.body), put.expects) for put in batch.puts]
+        puts = [
+            PutChange(change.ref, self._seal(change.ref, change.expects + 1, change.body), change.expects)
+            for change in batch.puts
+        ]
         requires = batch.requires
         if self.guard:
             requires = (*requires, RequireRevision(self._guard_ref, self.guard))
@@ -239,16 +242,16 @@ class StoreKeyring:
         has something but no keyring: nothing is sealed again over unreadable content.
         """
         while True:
-            found = await _names_record(inner)
+            record = await _names_record(inner)
             # From the system and not from the Ids port: an identity may never repeat, and fixture ids do.
-            identity = found.identity if found is not None else os.urandom(16).hex()
+            identity = record.identity if record is not None else os.urandom(16).hex()
             wrapping = KeyWrapping(keys, identity=identity, ids=ids, clock=clock)
-            if found is not None:
-                names = await _open_names(wrapping, found)
+            if record is not None:
+                names = await _open_names(wrapping, record)
                 return cls(inner, wrapping=wrapping, clock=clock, names=names)
-            made = NamesRecord(identity=identity, key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
+            new_record = NamesRecord(identity=identity, key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
             try:
-                await inner.commit(keyring_batch(clock, PutChange(NAMES, made.to_bytes(), 0)))
+                await inner.commit(keyring_batch(clock, PutChange(NAMES, new_record.to_bytes(), 0)))
             except Conflict:
                 continue  # another process made it first
 
@@ -258,8 +261,8 @@ class StoreKeyring:
 
     async def one(self, ref: DocumentRef, /) -> Document | None:
         """Return a document of the keyring."""
-        (found,) = await self.inner.get(KEYRING, [ref])
-        return found
+        (document,) = await self.inner.get(KEYRING, [ref])
+        return document
 
     async def seat(self, space: str, /) -> Document | None:
         """Return the stored seat of `space`."""
@@ -279,29 +282,29 @@ class StoreKeyring:
         tag = self.tag(space)
         missing = SEAT_WHAT
         for _ in range(_LOOKS):
-            kept = await self.one(seat_ref(tag))
-            if kept is None:
+            document = await self.one(seat_ref(tag))
+            if document is None:
                 if not await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=1):
                     return None
                 missing = SEAT_WHAT
                 continue
-            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
+            seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
             if tag_of(seat.inner) != tag:
                 raise SealBroken(what=SEAT_WHAT)  # a seat moved here would open another space
             if seat.life is KeyLife.DESTROYED:
                 raise KeyDestroyed
             record = await self.one(record_ref(seat.inner))
             if record is not None:
-                return await self.unlock(record, seat=kept.body)
+                return await self.unlock(record, seat=document.body)
             missing = RECORD_WHAT
         raise SealBroken(what=missing)
 
     async def ensure(self, space: str, /) -> SpaceVault:
         """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
         while True:
-            found = await self.find(space)
-            if found is not None:
-                return found
+            vault = await self.find(space)
+            if vault is not None:
+                return vault
             tag = self.tag(space)
             # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
             inner = f"{tag}.{os.urandom(16).hex()}"
@@ -317,8 +320,8 @@ class StoreKeyring:
     async def unlock(self, record: Document, /, *, seat: bytes) -> SpaceVault:
         """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
         inner = SpaceId(record.ref.key)
-        kept = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
-        keys = {key.number: await self.wrapping.open(inner, key) for key in kept.keys}
+        space_record = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
+        keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
         return SpaceVault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
@@ -326,55 +329,55 @@ class StoreKeyring:
 
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
-        while (kept := await self.seat(space)) is not None:
-            seat = self._seat_in(kept)
+        while (document := await self.seat(space)) is not None:
+            seat = self._seat_in(document)
             if seat is None:
                 break
             if seat.life is KeyLife.LIVE:
                 mark = SpaceSeat(inner=seat.inner, life=KeyLife.DESTROYED)
                 try:
                     await self.inner.commit(
-                        keyring_batch(self.clock, PutChange(kept.ref, mark.to_bytes(), kept.revision))
+                        keyring_batch(self.clock, PutChange(document.ref, mark.to_bytes(), document.revision))
                     )
                 except Conflict:
                     continue
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
             return SpaceId(seat.inner)
-        await self._bury_damaged(space, kept)
+        await self._bury_damaged(space, document)
         return None
 
-    def _seat_in(self, kept: Document) -> SpaceSeat | None:
-        """Return the seat in `kept`, None if it is damaged, or was moved here from another space."""
+    def _seat_in(self, document: Document) -> SpaceSeat | None:
+        """Return the seat in `document`, None if it is damaged, or was moved here from another space."""
         with suppress(SealBroken):
-            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
-            return seat if tag_of(seat.inner) == kept.ref.key else None
+            seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
+            return seat if tag_of(seat.inner) == document.ref.key else None
         return None
 
-    async def _bury_damaged(self, space: SpaceId, kept: Document | None) -> None:
+    async def _bury_damaged(self, space: SpaceId, document: Document | None) -> None:
         """Physically erase a seat that cannot be read, and the records that no seat names."""
         tag = self.tag(space)
         records = await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=limits.SCAN_MAX)
-        refs = [record.ref for record in records] + ([] if kept is None else [kept.ref])
+        refs = [record.ref for record in records] + ([] if document is None else [document.ref])
         if refs:
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=tuple(refs)))
 
     async def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
         """Yield the inner spaces that are left of `space`: of one whose keys were lost, the ciphertext."""
         after = f"{self.tag(space)}."
-        found = await self.inner.spaces(after=after, limit=limits.SCAN_MAX)
-        for inner in found:
+        inner_spaces = await self.inner.spaces(after=after, limit=limits.SCAN_MAX)
+        for inner in inner_spaces:
             if inner.startswith(after):
                 yield inner
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
         """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
-        kept = await self.seat(space)
-        if kept is None or read_record(SpaceSeat, kept.body, what=SEAT_WHAT) != SpaceSeat(
+        document = await self.seat(space)
+        if document is None or read_record(SpaceSeat, document.body, what=SEAT_WHAT) != SpaceSeat(
             inner=inner, life=KeyLife.DESTROYED
         ):
             return
         with suppress(Conflict):  # another call finished the same erasure
-            await self.inner.commit(keyring_batch(self.clock, DeleteChange(kept.ref, kept.revision)))
+            await self.inner.commit(keyring_batch(self.clock, DeleteChange(document.ref, document.revision)))
 
     async def mark(self, space: str, /) -> SpaceId:
         """Return the position of `space` in the order of inner spaces, with keys or without."""
@@ -406,9 +409,9 @@ def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
 async def _names_record(inner: Store) -> NamesRecord | None:
     names: Sequence[SpaceId] = ()
     for _ in range(2):
-        (found,) = await inner.get(KEYRING, [NAMES])
-        if found is not None:
-            return read_record(NamesRecord, found.body, what="the keyring's key for names")
+        (document,) = await inner.get(KEYRING, [NAMES])
+        if document is not None:
+            return read_record(NamesRecord, document.body, what="the keyring's key for names")
         names = await inner.spaces(limit=2)
         if set(names) <= {SHARED}:
             return None
@@ -423,21 +426,24 @@ async def _names_record(inner: Store) -> NamesRecord | None:
 
 async def mark_shared(inner: Store, clock: Clock) -> None:
     """Write the plain mark of a shared store, if it is not there: beside sealed spaces, it still opens without keys."""
-    put = PutChange(SHARED_MARK, b"", 0)
+    change = PutChange(SHARED_MARK, b"", 0)
     with suppress(Conflict):
         await inner.commit(
             Batch(
-                space=SHARED, at=clock.now(), entries=(EntryDraft(JournalAction.LIFECYCLE, SHARED_MARK),), puts=(put,)
+                space=SHARED,
+                at=clock.now(),
+                entries=(EntryDraft(JournalAction.LIFECYCLE, SHARED_MARK),),
+                puts=(change,),
             )
         )
 
 
-async def _open_names(wrapping: KeyWrapping, found: NamesRecord) -> DataKey:
+async def _open_names(wrapping: KeyWrapping, record: NamesRecord) -> DataKey:
     try:
-        return await wrapping.open(NAMES_OWNER, found.key)
+        return await wrapping.open(NAMES_OWNER, record.key)
     except SealBroken:
         raise KeyMissing(
-            f"the key-encryption key {found.key.key_id!r} that was provided is not the one this store was sealed with,"
+            f"the key-encryption key {record.key.key_id!r} that was provided is not the one this store was sealed with,"
             " or its keyring was altered: provide the right key (--key-file, ELYTRON_KEY_FILE or keys=),"
             " or restore the store from a backup"
         ) from None

@@ -121,16 +121,16 @@ class StorePins:
     def require(self, place: Path, identity: str, /, *, is_new: bool) -> None:
         """Raise StoreForeign if another store was opened at `place` before; a new one takes the place."""
         where = str(place.resolve())
-        known = self._read()
-        if known.get(where) == identity:
+        pins = self._read()
+        if pins.get(where) == identity:
             return
-        if where in known and not is_new:
+        if where in pins and not is_new:
             raise StoreForeign(
                 f"another sealed store was opened at {where!r} before: restore that one; if it was replaced on"
                 f" purpose, remove its line from {str(self._path)!r}"
             )
-        kept = {path: one for path, one in known.items() if path != where} | {where: identity}
-        self._write(dict(list(kept.items())[-limits.PINNED_STORES :]))
+        new_pins = {path: one for path, one in pins.items() if path != where} | {where: identity}
+        self._write(dict(list(new_pins.items())[-limits.PINNED_STORES :]))
 
     def _read(self) -> dict[str, str]:
         try:
@@ -282,15 +282,17 @@ def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
             raise PermissionRefused(f"the key file {str(path)!r} is accessible to other users: chmod 600 it")
         data = file.read(_FILE_BYTES)
     try:
-        found = _KeyFile.from_bytes(data)
+        key_file = _KeyFile.from_bytes(data)
     except InvalidInput:
         raise InvalidInput(
             field="key file", problem=f"{str(path)!r} is not a key file: restore it from its copy"
         ) from None
-    keys = {key_id: _decode_field(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in found.keys.items()}
-    if found.current not in keys:
+    keys = {
+        key_id: _decode_field(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in key_file.keys.items()
+    }
+    if key_file.current not in keys:
         raise InvalidInput(field="key file", problem=f"{str(path)!r} does not contain its current key")
-    return keys, found.current, _file_stamp(state)
+    return keys, key_file.current, _file_stamp(state)
 
 
 def _file_stamp(state: os.stat_result) -> _Stamp:

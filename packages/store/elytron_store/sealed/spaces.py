@@ -308,8 +308,8 @@ class SealedSpaces(PassingStore):
     async def _erase_named(self, erasure: ErasureTarget) -> ErasureReceipt:
         while True:
             vault = await self._vaults.fresh(erasure.space)
-            named = replace(erasure, space=vault.inner)
-            erased = await self._inner.erase(named)
+            inner_erasure = replace(erasure, space=vault.inner)
+            erased = await self._inner.erase(inner_erasure)
             if await self._vaults.lives(erasure.space, vault):
                 return erased
             await self._sweep(vault.inner)

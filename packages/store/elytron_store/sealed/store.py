@@ -47,15 +47,15 @@ async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
     A space without keys gets its first one when it is first written. Raises KeyDestroyed, KeyMissing, SealBroken.
     """
     while (vault := await keyring.find(space)) is not None:
-        kept = await keyring.one(record_ref(vault.inner))
-        if kept is None:
+        document = await keyring.one(record_ref(vault.inner))
+        if document is None:
             continue  # erased since
-        record = read_record(SealedSpaceRecord, kept.body, what=RECORD_WHAT)
+        record = read_record(SealedSpaceRecord, document.body, what=RECORD_WHAT)
         fresh = await keyring.wrapping.fresh(vault.inner, record.keys[-1].number + 1)
         newer = record.model_copy(update={"keys": (*record.keys, fresh)})
         try:
             await keyring.inner.commit(
-                keyring_batch(keyring.clock, PutChange(kept.ref, newer.to_bytes(), kept.revision))
+                keyring_batch(keyring.clock, PutChange(document.ref, newer.to_bytes(), document.revision))
             )
         except Conflict:
             continue
@@ -80,9 +80,9 @@ async def rewrap_keyring(keyring: StoreKeyring, /) -> int:
 
 async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
     while (vault := await keyring.find(space)) is not None:
-        told = EntryDraft(JournalAction.MAINTENANCE, GUARD)
+        entry = EntryDraft(JournalAction.MAINTENANCE, GUARD)
         raised = Batch(
-            space=vault.inner, at=keyring.clock.now(), entries=(told,), puts=(vault.guard_put(),), sealed=True
+            space=vault.inner, at=keyring.clock.now(), entries=(entry,), puts=(vault.guard_put(),), sealed=True
         )
         try:
             await keyring.inner.commit(raised)
@@ -92,27 +92,29 @@ async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
 
 
 async def _rewrap_document(keyring: StoreKeyring, document: Document) -> int:
-    kept: Document | None = document
-    while kept is not None:
-        newer, changed = await _renewed_record(keyring, kept)
+    current_document: Document | None = document
+    while current_document is not None:
+        newer, changed = await _renewed_record(keyring, current_document)
         if not changed:
             return 0
         try:
-            await keyring.inner.commit(keyring_batch(keyring.clock, PutChange(kept.ref, newer, kept.revision)))
+            await keyring.inner.commit(
+                keyring_batch(keyring.clock, PutChange(current_document.ref, newer, current_document.revision))
+            )
         except Conflict:
-            kept = await keyring.one(kept.ref)
+            current_document = await keyring.one(current_document.ref)
             continue
         return changed
     return 0
 
 
-async def _renewed_record(keyring: StoreKeyring, kept: Document) -> tuple[bytes, int]:
-    if kept.ref == NAMES:
-        names = read_record(NamesRecord, kept.body, what="the keyring's key of names")
+async def _renewed_record(keyring: StoreKeyring, document: Document) -> tuple[bytes, int]:
+    if document.ref == NAMES:
+        names = read_record(NamesRecord, document.body, what="the keyring's key of names")
         key = await keyring.wrapping.renew(NAMES_OWNER, names.key)
         return names.model_copy(update={"key": key}).to_bytes(), int(key is not names.key)
-    record = read_record(SealedSpaceRecord, kept.body, what=RECORD_WHAT)
-    keys = tuple([await keyring.wrapping.renew(kept.ref.key, key) for key in record.keys])
+    record = read_record(SealedSpaceRecord, document.body, what=RECORD_WHAT)
+    keys = tuple([await keyring.wrapping.renew(document.ref.key, key) for key in record.keys])
     changed = sum(new is not old for new, old in zip(keys, record.keys, strict=True))
     return record.model_copy(update={"keys": keys}).to_bytes(), changed
 
@@ -165,8 +167,8 @@ class SealedStore(SealedSpaces):
         names: list[SpaceId] = []
         while True:
             page = await self._inner.spaces(after=mark, limit=limit)
-            told = await self._keyring.names([inner for inner in page if inner != KEYRING])
-            names += [name for name in told if name is not None]
+            real_names = await self._keyring.names([inner for inner in page if inner != KEYRING])
+            names += [name for name in real_names if name is not None]
             if len(page) < limit or len(names) >= limit:
                 return names[:limit]
             # A page may consist of destroyed spaces alone, which is not the end.
@@ -196,8 +198,8 @@ class SealedStore(SealedSpaces):
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         """Return the inner store's losses under the real names of their spaces; one without keys has no name."""
         inner = None if space is None else await self._keyring.mark(space)
-        found = await store.find_losses(self._inner, inner)
-        return [replace(loss, space=space or await self._real_name(loss.space)) for loss in found]
+        losses = await store.find_losses(self._inner, inner)
+        return [replace(loss, space=space or await self._real_name(loss.space)) for loss in losses]
 
     async def _real_name(self, inner: SpaceId | None) -> SpaceId | None:
         if inner is None or not INNER.fullmatch(inner):

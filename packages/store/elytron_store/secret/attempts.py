@@ -46,9 +46,9 @@ class AttemptCounting:
                     period="quarter of an hour",
                 )
             callers[caller] = CallerAttempts(caller=caller, failed=before.failed + 1, at=now)
-            put = PutChange(ATTEMPTS, _body_of(callers), document.revision if document is not None else 0)
+            change = PutChange(ATTEMPTS, _body_of(callers), document.revision if document is not None else 0)
             with suppress(Conflict):
-                await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
+                await self._inner.commit(secret_batch(space, self._clock, change, takes_back=True))
                 return
         raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 

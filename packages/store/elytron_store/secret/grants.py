@@ -42,9 +42,9 @@ class GrantDesk:
             session = self._store.seats.require(space, entry[0])
             record = await self._sealed(space, entry[0], session, until)
             (before,) = await self._inner.get(space, (GRANT,))
-            put = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
+            change = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
             try:
-                await self._inner.commit(secret_batch(space, self._clock, put, requires=()))
+                await self._inner.commit(secret_batch(space, self._clock, change, requires=()))
             except Conflict:
                 continue
             if await self.session(space) is None:  # it was locked meanwhile

@@ -27,8 +27,8 @@ class HoldRenewal:
     async def renew(self) -> None:
         """Hold the space for `limits.SECRET_MAKING_MS` from now. Raises Conflict if another process ended that."""
         hold = SealingHold(until=fresh_until(self._clock))
-        put = PutChange(HOLD, hold.to_bytes(), self._revision)
-        await self._store.commit(secret_batch(self._space, self._clock, put))
+        change = PutChange(HOLD, hold.to_bytes(), self._revision)
+        await self._store.commit(secret_batch(self._space, self._clock, change))
         self._revision += 1
 
     @asynccontextmanager

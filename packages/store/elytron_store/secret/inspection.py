@@ -48,13 +48,13 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
                 owners[SpaceId(seat.inner)] = space
                 entries += len([entry async for entry in scan_entries(inner, space)])
     orphans = inners - owners.keys()
-    named = [replace(each, space=_owner_of(each.space, owners)) for each in report.problems]
+    inner_problems = [replace(each, space=_owner_of(each.space, owners)) for each in report.problems]
     return replace(
         report,
         spaces=max(report.spaces - len(orphans) - sum(name in inners for name in owners), 0),
         documents=max(report.documents - own, 0),
         entries=max(report.entries - entries, 0),
-        problems=(*named, *problems),
+        problems=(*inner_problems, *problems),
         losses=tuple(replace(loss, space=_owner_of(loss.space, owners)) for loss in report.losses),
     )
 
@@ -72,15 +72,15 @@ async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence
     merged: dict[SpaceId | None, StoreLoss] = {}
     for loss in sorted(losses, key=lambda loss: loss.at):
         owner = _owner_of(loss.space, owners)
-        named = replace(loss, space=owner)
-        merged[owner] = merged[owner].plus(named) if owner in merged else named
+        owner_loss = replace(loss, space=owner)
+        merged[owner] = merged[owner].plus(owner_loss) if owner in merged else owner_loss
     return list(merged.values())
 
 
 async def acknowledge_secret_losses(inner: Store, space: SpaceId | None, /, *, at: Instant) -> int:
     """Acknowledge the losses of `space` and of what it has under a secret, or all; return how many spaces had some."""
-    named = () if space is None else await _inners_of(inner, space)
-    return max([await acknowledge_losses(inner, each, at=at) for each in (space, *named)])
+    inner_spaces = () if space is None else await _inners_of(inner, space)
+    return max([await acknowledge_losses(inner, each, at=at) for each in (space, *inner_spaces)])
 
 
 async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:

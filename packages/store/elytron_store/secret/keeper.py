@@ -237,9 +237,9 @@ class SecretKeeper:
         keys = await self._data_keys(space, seat, key)
         inner, wrapping = fresh_inner(), self._wrapping(space, key)
         renewal = SeatRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
-        put = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
+        changes = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
         revision = await self._revision_of(space, seat)
-        seat = seat.model_copy(update=put)
+        seat = seat.model_copy(update=changes)
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision)))
         newer = {1: await wrapping.open(inner, renewal.keys[0])}
         source = FixedKeyring(self._inner, SpaceId(seat.inner), keys)
@@ -285,7 +285,7 @@ class SecretKeeper:
 
     async def look(self) -> list[SpaceId]:
         """Let go of the spaces whose time is over, or that another process locked, and return them."""
-        gone: list[SpaceId] = []
+        spaces: list[SpaceId] = []
         for space in self.store.sessions:
             with suppress(SealError):
                 entry = await self.store.seats.read(space)
@@ -293,8 +293,8 @@ class SecretKeeper:
                 if entry is not None and (entry[0].filled or not self.store.sessions.end_stale(space, entry[0])):
                     continue
             self.store.forget(space)
-            gone.append(space)
-        return gone
+            spaces.append(space)
+        return spaces
 
     async def _fill(
         self, source: Store, space: SpaceId, inner: SpaceId, keys: dict[int, DataKey], copy: SpaceCopier
@@ -344,9 +344,9 @@ class SecretKeeper:
             if entry is None:
                 continue
             moved = change(entry[0])
-            put = PutChange(SEAT, moved.to_bytes(), entry[1])
+            seat_change = PutChange(SEAT, moved.to_bytes(), entry[1])
             with suppress(Conflict):
-                await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
+                await self._inner.commit(secret_batch(space, self._clock, seat_change, takes_back=True))
                 return moved
         raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
 

@@ -138,8 +138,8 @@ class SecretSeat(_SecretRecord):
     def renewed(self) -> Self:
         """Return the seat with what was filled in the place of its inner space; sessions and grants of before end."""
         assert self.renewal is not None
-        put = {"inner": self.renewal.inner, "keys": self.renewal.keys, "former": self.inner, "is_swept": False}
-        return self.without_renewal().model_copy(update={**put, "generation": self.generation + 1})
+        changes = {"inner": self.renewal.inner, "keys": self.renewal.keys, "former": self.inner, "is_swept": False}
+        return self.without_renewal().model_copy(update={**changes, "generation": self.generation + 1})
 
     @property
     def filled(self) -> str:

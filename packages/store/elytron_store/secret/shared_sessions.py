@@ -40,9 +40,9 @@ class SharedSessions:
         sealed = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
         body = SharedSession(until=session.until, sealed=sealed).to_bytes()
         former = await self._stored(space)
-        put = PutChange(self._ref(), body, former.revision if former is not None else 0)
+        change = PutChange(self._ref(), body, former.revision if former is not None else 0)
         with suppress(Conflict):  # the same caller unlocked it at another process at this moment
-            await self._inner.commit(secret_batch(space, self._store.clock, put))
+            await self._inner.commit(secret_batch(space, self._store.clock, change))
 
     async def adopt(self, space: SpaceId, seat: SecretSeat, /) -> bool:
         """Open `space` for the caller of this task if another process stored its session; return whether it did."""

@@ -41,8 +41,8 @@ class FixedKeyring:
         """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
         entry = EntryDraft(JournalAction.MAINTENANCE, RECORD)
         while True:
-            put = (await self.ensure("")).guard_put()
-            batch = Batch(space=self._name, at=clock.now(), entries=(entry,), puts=(put,), sealed=True)
+            change = (await self.ensure("")).guard_put()
+            batch = Batch(space=self._name, at=clock.now(), entries=(entry,), puts=(change,), sealed=True)
             with suppress(Conflict):
                 await self._inner.commit(batch)
                 return
@@ -69,10 +69,10 @@ class SecretKeyring:
 
     async def seat(self, space: str, /) -> Document | None:
         """Return what names the inner space: a lock or another secret does not change it."""
-        found = await self._seats.read(SpaceId(space))
-        if found is None or found[0].state is not SeatState.SEALED:
+        entry = await self._seats.read(SpaceId(space))
+        if entry is None or entry[0].state is not SeatState.SEALED:
             return None
-        return Document(SEAT, found[1], found[0].inner.encode())
+        return Document(SEAT, entry[1], entry[0].inner.encode())
 
     async def guard(self, inner: SpaceId, /) -> int:
         return await guard_revision(self._seats.inner, inner)
@@ -82,10 +82,10 @@ class SecretKeyring:
 
     async def ensure(self, space: str, /) -> SpaceVault:
         """Return the open keys of `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
-        found = await self._seats.read(SpaceId(space))
-        if found is None:
+        entry = await self._seats.read(SpaceId(space))
+        if entry is None:
             raise KeyDestroyed
-        session = self._seats.require(SpaceId(space), found[0])
+        session = self._seats.require(SpaceId(space), entry[0])
         guard = await self.guard(session.inner)
         return SpaceVault(
             session.inner, seat=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD

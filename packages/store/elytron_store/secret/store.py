@@ -304,11 +304,11 @@ class SecretStore(PassingStore):
 
     async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
         """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
-        gone: DeleteChange | PutChange = DeleteChange(SEAT, revision)
+        change: DeleteChange | PutChange = DeleteChange(SEAT, revision)
         if seat.state is SeatState.RENEWING:
-            gone = PutChange(SEAT, seat.without_renewal().to_bytes(), revision)
+            change = PutChange(SEAT, seat.without_renewal().to_bytes(), revision)
         try:
-            await self._inner.commit(secret_batch(space, self.clock, gone))
+            await self._inner.commit(secret_batch(space, self.clock, change))
         except Conflict:
             return  # it came to its end, or another process undid it
         await self.erase_inner(SpaceId(seat.filled))
@@ -350,9 +350,9 @@ class SecretStore(PassingStore):
                 return seat
             renewal = None if seat.renewal is None else seat.renewal.model_copy(update={"keys": ()})
             mark = seat.model_copy(update={"state": SeatState.DESTROYED, "terms": None, "keys": (), "renewal": renewal})
-            put = PutChange(SEAT, mark.to_bytes(), document.revision)
+            change = PutChange(SEAT, mark.to_bytes(), document.revision)
             try:
-                await self._inner.commit(secret_batch(space, self.clock, put, takes_back=True))
+                await self._inner.commit(secret_batch(space, self.clock, change, takes_back=True))
             except Conflict:
                 document = await self.seats.document(space)
                 continue
@@ -372,8 +372,8 @@ def _guarded_batch(batch: Batch) -> Batch:
     if is_reserved(batch.space):
         return batch
     size = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
-    bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
-    if size < bound or batch.sealed:
+    change_limit = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
+    if size < change_limit or batch.sealed:
         return replace(batch, requires=(*batch.requires, _NO_SEAT))
     validate_batch(batch)
     return replace(batch, requires=(*batch.requires, _NO_SEAT), sealed=True)

@@ -85,13 +85,13 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
     blob, chunks = await run(_open_blob, space, key)
     firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
     coming: deque[asyncio.Future[list[bytes]]] = deque()
-    asked = 0
+    request_count = 0
     try:
         while True:
             # While these are taken, the readers fetch and check the next ones.
-            for first in firsts[asked : asked + WINDOWS_AHEAD - len(coming)]:
+            for first in firsts[request_count : request_count + WINDOWS_AHEAD - len(coming)]:
                 coming.append(asyncio.ensure_future(run(_continue_blob, space, key, blob, first)))
-                asked += 1
+                request_count += 1
             for chunk in chunks:
                 yield chunk
             # The thread that read them holds its last answer while it waits, perhaps past their erasure.
@@ -131,8 +131,8 @@ def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[b
 
 def discard_upload(raw: Raw, upload: BlobUpload) -> None:
     """Take back an upload that was not finished, if it is there at all."""
-    gone = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
-    if gone.rowcount:
+    cursor = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
+    if cursor.rowcount:
         drop_chunks(raw, upload.space, upload.number)
 
 
@@ -153,15 +153,15 @@ def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, by
     upload, parts, size, check = row
     if schema.check_of(space, key, upload, parts, size) != check:
         return True
-    found = raw.execute(_PARTS, (space, upload, 0, parts))
-    left = size
+    rows = raw.execute(_PARTS, (space, upload, 0, parts))
+    remaining_bytes = size
     expected = 0
-    for part, body, chunk_check in found:
+    for part, body, chunk_check in rows:
         if part != expected or chunk_check != check_of_chunk(space, upload, part, body):
             return True
-        left -= len(body)
+        remaining_bytes -= len(body)
         expected += 1
-    return expected != parts or left != 0
+    return expected != parts or remaining_bytes != 0
 
 
 def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[bytes]) -> None:
@@ -184,8 +184,8 @@ def check_of_chunk(space: str, upload: int, part: int, body: object, /) -> bytes
 
 
 def _require_upload(raw: Raw, upload: BlobUpload) -> None:
-    found = raw.execute("SELECT 1 FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
-    if found.fetchone() is None:
+    cursor = raw.execute("SELECT 1 FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
+    if cursor.fetchone() is None:
         raise StoreUnavailable("this blob was erased while it was written: write it again")
 
 
@@ -218,8 +218,8 @@ def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int)
 
 def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
     end = min(first + WINDOW_PARTS, blob.parts)
-    found = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
-    whole = [part for part, _, _ in found] == list(range(first, end))
-    if not whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in found):
+    rows = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
+    whole = [part for part, _, _ in rows] == list(range(first, end))
+    if not whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in rows):
         raise StoreCorrupt(what=f"blob {key}")
-    return [body for _, body, _ in found]
+    return [body for _, body, _ in rows]

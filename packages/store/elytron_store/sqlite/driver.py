@@ -105,16 +105,16 @@ class FilePlace:
     def of(cls, path: Path, /) -> Self:
         """Return the place of the file that is at `path` now."""
         whole = path.absolute()
-        found = whole.stat()
-        return cls(whole, found.st_dev, found.st_ino)
+        status = whole.stat()
+        return cls(whole, status.st_dev, status.st_ino)
 
     def require_same(self) -> None:
         """Raise StoreFailed if the name means another file by now, or none: the writes are in no store."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != (self.device, self.number):
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != (self.device, self.number):
             raise StoreFailed(engine=ENGINE, doing=f"committing, as its file {self.path.name!r} was moved or replaced")
 
 
@@ -157,18 +157,18 @@ def sqlite_library() -> SqliteLibrary:
     A process must use one library per file: two copies of SQLite do not see each other's locks, and take them away.
     """
     module = _bundled_module() or sqlite3
-    found = SqliteLibrary(module=module, version=tuple(module.sqlite_version_info))
-    if found.version < _STRICT_TABLES_FROM:
+    library = SqliteLibrary(module=module, version=tuple(module.sqlite_version_info))
+    if library.version < _STRICT_TABLES_FROM:
         raise Unsupported("SQLite 3.37 or newer is required: install pysqlite3 or a newer Python")
-    return found
+    return library
 
 
-def driver_report(found: SqliteLibrary | None = None, /) -> DriverReport:
+def driver_report(library: SqliteLibrary | None = None, /) -> DriverReport:
     """Return which SQLite a store will use, in which journal mode, and why."""
-    found = found or sqlite_library()
-    name = found.module.__name__.partition(".")[0]
-    version = ".".join(str(part) for part in found.version)
-    if found.wal_is_safe:
+    library = library or sqlite_library()
+    name = library.module.__name__.partition(".")[0]
+    version = ".".join(str(part) for part in library.version)
+    if library.wal_is_safe:
         return DriverReport(name, version, "wal", "this SQLite can safely share a WAL between processes")
     reason = "SQLite 3.7.0 to 3.51.2 can corrupt a shared WAL; for the faster journal install pysqlite3 3.51.3 or newer"
     return DriverReport(name, version, "delete", reason)

@@ -93,10 +93,10 @@ class DatabasePages:
         return int.from_bytes(self._page(1, 0)[at : at + 4], "big")
 
     def _page_size(self) -> int:
-        found = int.from_bytes(self._data[16:18], "big") if self._has_header else 0
+        size = int.from_bytes(self._data[16:18], "big") if self._has_header else 0
         # The field has two bytes, so the format writes 1 for the largest size.
-        found = 65_536 if found == 1 else found
-        return found if found in _PAGE_BYTES and found & (found - 1) == 0 else schema.PAGE_BYTES
+        size = 65_536 if size == 1 else size
+        return size if size in _PAGE_BYTES and size & (size - 1) == 0 else schema.PAGE_BYTES
 
     def _lay_over(self) -> None:
         """Find the last committed copy of each page that the WAL holds."""
@@ -108,9 +108,9 @@ class DatabasePages:
         open_frames: dict[int, int] = {}
         step = _WAL_FRAME.size + size
         for at in range(_WAL_HEADER.size, len(self._wal) - step + 1, step):
-            number, committed, *found, _, _ = _WAL_FRAME.unpack(self._wal[at : at + _WAL_FRAME.size])
+            number, committed, *frame_salts, _, _ = _WAL_FRAME.unpack(self._wal[at : at + _WAL_FRAME.size])
             # Frames of an earlier round follow, which the file still holds.
-            if found != salts:
+            if frame_salts != salts:
                 return
             open_frames[number] = at + _WAL_FRAME.size
             # Frames behind the last commit mark are of a transaction that did not end.
@@ -185,16 +185,16 @@ class DatabasePages:
         # A damaged length could claim more than the file has.
         if size > self.size * self.count or at + local > self.size:
             raise ValueError(size)
-        parts, left = [page[at : at + local]], size - local
-        following = int.from_bytes(page[at + local : at + local + 4], "big") if left else 0
-        while left > 0:
+        parts, remaining_bytes = [page[at : at + local]], size - local
+        following = int.from_bytes(page[at + local : at + local + 4], "big") if remaining_bytes else 0
+        while remaining_bytes > 0:
             if not 0 < following <= self.count:
                 raise ValueError(following)
             beyond = self._page(following, shift)
             self._is_read[following] = 1
             following = int.from_bytes(beyond[:4], "big")
-            parts.append(beyond[4 : 4 + left])
-            left -= self.size - 4
+            parts.append(beyond[4 : 4 + remaining_bytes])
+            remaining_bytes -= self.size - 4
         return b"".join(parts), size > local
 
 

@@ -63,20 +63,20 @@ def get_documents(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], /) -> S
 
 def get_small(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], most: int, /) -> Sequence[Document | None] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
-    found = _find_rows(raw, _SMALL, (most, space), refs)
-    return _place_documents(space, refs, found) if _is_whole(found) else None
+    rows = _find_rows(raw, _SMALL, (most, space), refs)
+    return _place_documents(space, refs, rows) if _is_whole(rows) else None
 
 
 def _find_rows(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[DocumentRef]) -> Sequence[Any]:
-    wanted = list(dict.fromkeys(refs))
-    if not wanted:
+    unique_refs = list(dict.fromkeys(refs))
+    if not unique_refs:
         return []
-    size = len(wanted)
+    size = len(unique_refs)
     if size > _EXACT:
         # Padded to a power of two, so that few statements serve all lengths and stay prepared.
         size = 1 << (size - 1).bit_length()
-        wanted += [wanted[-1]] * (size - len(wanted))
-    return raw.execute(_several_refs(select, size), (*within, *chain.from_iterable(wanted))).fetchall()
+        unique_refs += [unique_refs[-1]] * (size - len(unique_refs))
+    return raw.execute(_several_refs(select, size), (*within, *chain.from_iterable(unique_refs))).fetchall()
 
 
 @cache
@@ -85,8 +85,8 @@ def _several_refs(select: str, size: int) -> str:
     return f"{select}(collection, key) IN (VALUES {places})"
 
 
-def _place_documents(space: SpaceId, refs: Sequence[DocumentRef], found: Sequence[Row]) -> Sequence[Document | None]:
-    documents = {kept.ref: kept for kept in (schema.row_document(space, row) for row in found)}
+def _place_documents(space: SpaceId, refs: Sequence[DocumentRef], rows: Sequence[Row]) -> Sequence[Document | None]:
+    documents = {document.ref: document for document in (schema.row_document(space, row) for row in rows)}
     return [documents.get(ref) for ref in refs]
 
 
@@ -97,13 +97,13 @@ def scan_documents(raw: Raw, space: SpaceId, page: DocumentPage, /) -> Sequence[
 
 def scan_small(raw: Raw, space: SpaceId, page: DocumentPage, most: int, /) -> Sequence[Document] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
-    found = _scan_rows(raw, _SMALL, (most, space), page)
-    return [schema.row_document(space, row) for row in found] if _is_whole(found) else None
+    rows = _scan_rows(raw, _SMALL, (most, space), page)
+    return [schema.row_document(space, row) for row in rows] if _is_whole(rows) else None
 
 
-def _is_whole(found: Sequence[Any]) -> bool:
+def _is_whole(rows: Sequence[Any]) -> bool:
     """Return whether every body was read."""
-    return all(body is not None for _, _, _, body, _ in found)
+    return all(body is not None for _, _, _, body, _ in rows)
 
 
 def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: DocumentPage) -> Sequence[Any]:
@@ -111,8 +111,8 @@ def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: Docum
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
     after = page.after if page.after.isascii() else _BEHIND_ALL
     order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
-    asked = (page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit)
-    return raw.execute(select + order, (*within, *asked)).fetchall()
+    parameters = (page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit)
+    return raw.execute(select + order, (*within, *parameters)).fetchall()
 
 
 def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
@@ -123,10 +123,10 @@ def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
 
 def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
     """Return a page of the journal, as `Store.journal` does."""
-    found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
-    entries = schema.journal_row_entries(space, found, after=after)
+    rows = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
+    entries = schema.journal_row_entries(space, rows, after=after)
     # Rows lost at the end leave no gap: only the head shows that they were there.
-    if len(found) < limit:
+    if len(rows) < limit:
         _require_end(raw, space, entries[-1].sequence if entries else after)
     return entries
 
@@ -264,11 +264,11 @@ class ReadCache:
         """Return the documents at `refs` at `version`, just determined; None also for none, or too many, refs."""
         if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
-        known = self._standing(version, space).documents
+        cache = self._standing(version, space).documents
         try:
-            return [known[ref] for ref in refs]
+            return [cache[ref] for ref in refs]
         except KeyError:
-            missing = [ref for ref in refs if ref not in known]
+            missing = [ref for ref in refs if ref not in cache]
         if len(missing) > store_limits.MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
@@ -281,9 +281,9 @@ class ReadCache:
         if read is None or self.version() != version:
             return None
         fresh = dict(zip(missing, read, strict=True))
-        found = [fresh[ref] if ref in fresh else known[ref] for ref in refs]
+        documents = [fresh[ref] if ref in fresh else cache[ref] for ref in refs]
         self.keep_documents(version, space, missing, read)
-        return found
+        return documents
 
     def scan(self, version: int, scan: Scan, /) -> Sequence[Document] | None:
         """Return a page of a scan at `version`, just determined."""
@@ -353,9 +353,9 @@ class ReadCache:
         """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
         space = batch.space
         self._looked[space] = None
-        for put in batch.puts:
-            if len(put.body) <= store_limits.MEMO_DOCUMENT_BYTES:
-                self._read[space, put.ref] = None
+        for put_change in batch.puts:
+            if len(put_change.body) <= store_limits.MEMO_DOCUMENT_BYTES:
+                self._read[space, put_change.ref] = None
         if committed.replayed:
             return
         mark = number_entries(batch, after=committed.first - 1)[-1]
@@ -372,7 +372,9 @@ class ReadCache:
             stand.documents.pop(ref, None)
         if stand.scans:
             collections = {ref.collection for ref in changed}
-            stand.scans = {page: kept for page, kept in stand.scans.items() if page.collection not in collections}
+            stand.scans = {
+                page: documents for page, documents in stand.scans.items() if page.collection not in collections
+            }
         self._count += len(stand)
 
     def lose(self, space: SpaceId, /) -> None:
@@ -443,7 +445,7 @@ class ReadCache:
         return stand if is_told else None
 
     def _make_room(self) -> None:
-        """Let go of what was kept first until all is within bounds: of other spaces, then of the last one."""
+        """Drop the oldest cached reads until all is within bounds: of other spaces first, then of the last one."""
         while self._count > store_limits.MEMO_DOCUMENTS:
             space, stand = next(iter(self._stands.items()))
             if len(self._stands) > 1 or not stand.documents:

@@ -258,8 +258,8 @@ class FileSalvage:
         """Remove the blobs of which a part is lost, and parts without their blob; return how many each space lost."""
         self._name_missing(DamageKind.BLOB, f"SELECT space, 'blob ' || key {_HALF_BLOBS} ORDER BY space, key")
         lost = Counter[str]()
-        for found in (f"SELECT space {_HALF_BLOBS}", f"SELECT space {_ORPHANS} GROUP BY space, upload"):
-            lost.update(space for (space,) in self._raw.execute(found))
+        for query in (f"SELECT space {_HALF_BLOBS}", f"SELECT space {_ORPHANS} GROUP BY space, upload"):
+            lost.update(space for (space,) in self._raw.execute(query))
         self._raw.execute(f"DELETE {_HALF_BLOBS}")
         self._raw.execute("DELETE FROM uploads")
         self._raw.execute(f"DELETE {_ORPHANS}")
@@ -276,8 +276,8 @@ class FileSalvage:
         return int(self._raw.execute(query, places).fetchone()[0])
 
     def _name_missing(self, damage: DamageKind, query: str, *places: str) -> None:
-        found = self._raw.execute(query, places).fetchmany(limits.PROBLEMS_MAX)
-        self._problems += [StoreProblem(damage, SpaceId(space), what) for space, what in found]
+        rows = self._raw.execute(query, places).fetchmany(limits.PROBLEMS_MAX)
+        self._problems += [StoreProblem(damage, SpaceId(space), what) for space, what in rows]
 
     def _loss(self, space: SpaceId | None, documents: int = 0, entries: int = 0, blobs: int = 0) -> StoreLoss:
         return StoreLoss(space, documents, entries, blobs, self._at, "rows of the sqlite file")
@@ -300,34 +300,34 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     where a process holds it.
     """
     _require_alone(path)
-    made = path.with_name(f"{path.name}.rebuilt")
-    made.unlink(missing_ok=True)
-    create_empty(made)
-    kept = next(
+    new_path = path.with_name(f"{path.name}.rebuilt")
+    new_path.unlink(missing_ok=True)
+    create_empty(new_path)
+    damaged_path = next(
         place for number in range(1, 10_000) if not (place := path.with_name(f"{path.name}.damaged-{number}")).exists()
     )
     try:
-        with closing(sqlite_library().connect(str(made), wait_s=0.0)) as raw, open_pages(path) as pages:
+        with closing(sqlite_library().connect(str(new_path), wait_s=0.0)) as raw, open_pages(path) as pages:
             raw.execute(f"PRAGMA page_size = {schema.PAGE_BYTES}")
             salvage = FileSalvage(raw, at)
             salvage.read(pages, sealed=sealed)
             salvage.end()
-            report = salvage.report(kept_as=kept.name)
+            report = salvage.report(kept_as=damaged_path.name)
     except BaseException:
-        made.unlink()
+        new_path.unlink()
         raise
-    _sync_path(made)
+    _sync_path(new_path)
     with path.open("rb+") as file, open_pages(path) as pages:
         pages.fold(file.fileno())
     for ending in ("-wal", "-journal", "-shm"):  # SQLite would play another file's journal into the new one
         with suppress(FileNotFoundError):
-            path.with_name(f"{path.name}{ending}").replace(kept.with_name(f"{kept.name}{ending}"))
+            path.with_name(f"{path.name}{ending}").replace(damaged_path.with_name(f"{damaged_path.name}{ending}"))
     try:
         # A link first: the name always leads to a file, the old one or the new one.
-        os.link(path, kept)
+        os.link(path, damaged_path)
     except OSError:  # a file system without links
-        path.replace(kept)
-    made.replace(path)
+        path.replace(damaged_path)
+    new_path.replace(path)
     _sync_path(path.parent)
     return report
 

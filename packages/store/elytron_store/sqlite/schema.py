@@ -62,19 +62,19 @@ def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
 
 def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Sequence[JournalEntry]:
     """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
-    found: list[JournalEntry] = []
+    entries: list[JournalEntry] = []
     for sequence, at, action, collection, key, digest, covers, check in rows:
         if check_of(space, sequence, at, action, collection, key, digest, covers) != check:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
         # The first may cover a run that contains `after`.
-        is_next = sequence - covers == after if found else sequence - covers <= after < sequence
+        is_next = sequence - covers == after if entries else sequence - covers <= after < sequence
         if not is_next:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
-        found.append(
+        entries.append(
             JournalEntry(sequence, Instant(at), _ACTIONS[action], DocumentRef(collection, key), digest, covers)
         )
         after = sequence
-    return found
+    return entries
 
 
 APPLICATION_ID = 0x456C7974
@@ -161,10 +161,10 @@ def rebuild_tables(raw: Raw, /) -> None:
     Builds before this step changed tables in place and called all of them schema 1: where rows lie, and the journal's
     column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
     """
-    known = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
-    for name, (statement, columns) in known.items():
-        written = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
-        if written is not None and written[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
+    layouts = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
+    for name, (statement, columns) in layouts.items():
+        row = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
+        if row is not None and row[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
             continue
         old = f"old_{name}"
         raw.execute(f"ALTER TABLE {name} RENAME TO {old}")
@@ -189,14 +189,14 @@ _OLD_ENTRIES = "SELECT * FROM old_journal WHERE (space, sequence) > (?, ?) ORDER
 def _copy_journal(raw: Raw) -> None:
     """Copy entries that were written before an entry could cover others: each covers itself alone."""
     after = ("", 0)
-    while found := raw.execute(_OLD_ENTRIES, after).fetchall():
+    while rows := raw.execute(_OLD_ENTRIES, after).fetchall():
         fresh: list[tuple[object, ...]] = []
-        for *place, check in found:
+        for *place, check in rows:
             if check_of(*place) != check:
                 raise StoreCorrupt(what=f"journal entry {place[1]}")
             fresh.append((*place, 1, check_of(*place, 1)))
         raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
-        after = (found[-1][0], found[-1][1])
+        after = (rows[-1][0], rows[-1][1])
 
 
 QUEUE_INDEX = f"CREATE INDEX queued ON documents (space) WHERE collection = '{QUEUE}'"
@@ -220,8 +220,8 @@ def create_schema(raw: Raw, /) -> None:
 
 def page_bytes(raw: Raw, /) -> int:
     """Return how long the pages of the file are."""
-    found: int = raw.execute("PRAGMA page_size").fetchone()[0]
-    return found
+    size: int = raw.execute("PRAGMA page_size").fetchone()[0]
+    return size
 
 
 _RECOGNISED = """
@@ -232,10 +232,10 @@ FROM sqlite_schema WHERE type = 'table'
 """Mark of a store. One statement: another process may be making it, and several would see that half done."""
 
 
-def recognise_schema(raw: Raw, /, *, known: int) -> int:
+def recognise_schema(raw: Raw, /, *, latest_version: int) -> int:
     """Return the schema of the file, 0 for an empty one; change nothing.
 
-    Raises StoreForeign for a database that is not a store, StoreNewer above `known`.
+    Raises StoreForeign for a database that is not a store, StoreNewer above `latest_version`.
     """
     application: int
     version: int
@@ -244,9 +244,9 @@ def recognise_schema(raw: Raw, /, *, known: int) -> int:
         return 0
     if application != APPLICATION_ID or (version > 0 and not manifests):
         raise StoreForeign("this SQLite file belongs to another program: name another file")
-    if version > known:
-        raise StoreNewer(found=version, known=known)
-    if version == known == len(STEPS) and _schema_text(raw) != _expected_schema():
+    if version > latest_version:
+        raise StoreNewer(found=version, known=latest_version)
+    if version == latest_version == len(STEPS) and _schema_text(raw) != _expected_schema():
         raise StoreCorrupt(what="the schema of the sqlite file")
     return version
 
@@ -272,33 +272,33 @@ def migrate_schema(raw: Raw, path: Path, /, *, library: SqliteLibrary, steps: Se
     An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
     """
     # Again under the lock: another process may have migrated the file since it was looked at.
-    version = recognise_schema(raw, known=len(steps))
+    version = recognise_schema(raw, latest_version=len(steps))
     if version == len(steps):
         return None
-    kept = _keep_copy(path, library=library, version=version) if version else None
+    snapshot_path = _keep_copy(path, library=library, version=version) if version else None
     for step in steps[version:]:
         step(raw)
     raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     raw.execute(f"PRAGMA user_version = {len(steps)}")
-    return kept
+    return snapshot_path
 
 
 def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
-    kept = path.with_name(f"{path.name}.schema-{version}.bak")
+    copy_path = path.with_name(f"{path.name}.schema-{version}.bak")
     # A left-over of an interrupted migration may be incomplete.
-    kept.unlink(missing_ok=True)
-    create_empty(kept)
+    copy_path.unlink(missing_ok=True)
+    create_empty(copy_path)
     # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
-        reader.execute("VACUUM INTO ?", (str(kept),))
-    for written in (kept, kept.parent):
-        handle = os.open(written, os.O_RDONLY)
+        reader.execute("VACUUM INTO ?", (str(copy_path),))
+    for place in (copy_path, copy_path.parent):
+        handle = os.open(place, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    return kept
+    return copy_path
 
 
 _HEAD = 'SELECT sequence, "check" FROM heads WHERE space = ?'
@@ -325,14 +325,14 @@ class JournalAppending:
 
     def head(self, space: str, /) -> int:
         """Return the last sequence given in `space`. Raises StoreCorrupt."""
-        known = self._heads.get(space)
-        if known is None:
+        sequence = self._heads.get(space)
+        if sequence is None:
             row = self._raw.execute(_HEAD, (space,)).fetchone()
-            known = 0 if row is None else row[0]
-            if row is not None and check_of(space, known) != row[1]:
+            sequence = 0 if row is None else row[0]
+            if row is not None and check_of(space, sequence) != row[1]:
                 raise StoreCorrupt(what="the head of a journal")
-            self._heads[space] = known
-        return known
+            self._heads[space] = sequence
+        return sequence
 
     def append(self, batch: Batch, /) -> tuple[int, int]:
         """Take the entries of `batch` up for writing; return their first and last sequence. Raises StoreCorrupt."""
@@ -353,17 +353,17 @@ class JournalAppending:
 
 
 def compact_journal(raw: Raw, access: FileAccess, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
-    """Leave one entry in place of each of `runs`, in one transaction; return how many are gone.
+    """Replace each of `runs` with one entry, in one transaction; return how many entries were removed.
 
     Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
     """
-    gone = 0
+    removal_count = 0
     with write_transaction(raw, access):
         for run in runs:
             place = (space, run.first, run.last)
             entries = journal_row_entries(space, raw.execute(_RUN, place).fetchall(), after=run.first - 1)
-            made = engine.stand_in(run, entries)
+            replacement = engine.stand_in(run, entries)
             raw.execute(_CUT, place)
-            raw.execute(_APPEND, entry_row(space, made))
-            gone += len(entries) - 1
-    return gone
+            raw.execute(_APPEND, entry_row(space, replacement))
+            removal_count += len(entries) - 1
+    return removal_count

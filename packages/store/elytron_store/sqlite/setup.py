@@ -108,43 +108,45 @@ def connect_reader(library: SqliteLibrary, path: Path, busy_wait_s: float, /) ->
     return raw
 
 
-def prepare_reading(raw: Raw, wanted: WantedStore, /) -> FileAccess:
+def prepare_reading(raw: Raw, options: WantedStore, /) -> FileAccess:
     """Look whether the file is a store that matches, and change nothing; return how it is used from now on.
 
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable, and StoreReadOnly for a file without a store yet.
     """
-    version = _look_up(raw, wanted)
+    version = _look_up(raw, options)
     if not version:
         raise read_only_refusal()
-    if version != len(wanted.steps):
-        raise StoreUnavailable(f"the store at {str(wanted.path)!r} has an older format: open it once with write access")
-    return FileAccess("delete", wanted.busy_wait_s)
+    if version != len(options.steps):
+        raise StoreUnavailable(
+            f"the store at {str(options.path)!r} has an older format: open it once with write access"
+        )
+    return FileAccess("delete", options.busy_wait_s)
 
 
-def prepare_file(raw: Raw, wanted: WantedStore, /) -> FileAccess:
+def prepare_file(raw: Raw, options: WantedStore, /) -> FileAccess:
     """Make the write connection fit for use and the file a store that matches; return how it is used from now on.
 
     Nothing is written to a file that is not a store or does not match, and nothing to a store of the last schema.
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
     """
-    version = _look_up(raw, wanted)
+    version = _look_up(raw, options)
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    access = FileAccess(_set_journal_mode(raw, wanted), wanted.busy_wait_s, FilePlace.of(wanted.path))
+    access = FileAccess(_set_journal_mode(raw, options), options.busy_wait_s, FilePlace.of(options.path))
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
     full = "FULL" if access.mode == "wal" else "EXTRA"
-    raw.execute(f"PRAGMA synchronous = {full if wanted.durability is WriteDurability.FULL else 'NORMAL'}")
+    raw.execute(f"PRAGMA synchronous = {full if options.durability is WriteDurability.FULL else 'NORMAL'}")
     # Freed pages are overwritten: an erasure promises that no byte is left.
     raw.execute("PRAGMA secure_delete = ON")
-    wal_bytes = _wal_limit(wanted)
+    wal_bytes = _wal_limit(options)
     raw.execute(f"PRAGMA journal_size_limit = {wal_bytes}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     raw.execute(f"PRAGMA wal_autocheckpoint = {max(1, wal_bytes // page_bytes(raw))}")
-    if version != len(wanted.steps):
+    if version != len(options.steps):
         with write_transaction(raw, access):
-            migrate_schema(raw, wanted.path, library=wanted.library, steps=wanted.steps)
+            migrate_schema(raw, options.path, library=options.library, steps=options.steps)
             # In the same transaction, so that no store has tables and no manifest.
-            if _matching_manifest(raw, wanted) is None:
-                _keep_manifest(raw, _new_manifest(wanted))
+            if _matching_manifest(raw, options) is None:
+                _keep_manifest(raw, _new_manifest(options))
     return access
 
 
@@ -164,43 +166,43 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
             raise
 
 
-def _wal_limit(wanted: WantedStore) -> int:
+def _wal_limit(options: WantedStore) -> int:
     """Return the bound of the WAL, by the room that the device has for this store's further files."""
-    free = free_bytes(wanted.path.parent)
-    beside = sum(file_bytes(path_beside(wanted.path, kind)) for kind in ("wal", "reserve"))
-    return wanted.bounds.wal_bytes if free is None else wanted.bounds.wal_limit(free + beside)
+    free = free_bytes(options.path.parent)
+    beside = sum(file_bytes(path_beside(options.path, kind)) for kind in ("wal", "reserve"))
+    return options.bounds.wal_bytes if free is None else options.bounds.wal_limit(free + beside)
 
 
-def _look_up(raw: Raw, wanted: WantedStore) -> int:
+def _look_up(raw: Raw, options: WantedStore) -> int:
     """Return the schema of the file, 0 for an empty one, whose manifest matches; change nothing."""
 
     def look() -> int:
         with read_snapshot(raw):  # another process may be making the store
-            version = recognise_schema(raw, known=len(wanted.steps))
-            if version and _matching_manifest(raw, wanted) is None:
+            version = recognise_schema(raw, latest_version=len(options.steps))
+            if version and _matching_manifest(raw, options) is None:
                 raise StoreForeign("this store has lost its manifest: restore it from a backup")
             return version
 
-    return retry_while_held(look, wait_s=wanted.busy_wait_s)
+    return retry_while_held(look, wait_s=options.busy_wait_s)
 
 
-def _matching_manifest(raw: Raw, wanted: WantedStore) -> StoreManifest | None:
+def _matching_manifest(raw: Raw, options: WantedStore) -> StoreManifest | None:
     """Return the manifest, which matches; None if there is none."""
     row = raw.execute(_MANIFEST).fetchone()
     if row is None:
         return None
-    found = read_manifest(row[0])
-    require_match(found, engine="sqlite", profile=wanted.profile, sealed=wanted.sealed)
-    return found
+    manifest = read_manifest(row[0])
+    require_match(manifest, engine="sqlite", profile=options.profile, sealed=options.sealed)
+    return manifest
 
 
-def _new_manifest(wanted: WantedStore) -> StoreManifest:
+def _new_manifest(options: WantedStore) -> StoreManifest:
     return StoreManifest(
         engine="sqlite",
-        profile=wanted.profile or DEFAULT_PROFILE,
-        sealed=wanted.sealed,
-        created_at=wanted.at,
-        opened_at=wanted.at,
+        profile=options.profile or DEFAULT_PROFILE,
+        sealed=options.sealed,
+        created_at=options.at,
+        opened_at=options.at,
     )
 
 
@@ -208,19 +210,19 @@ def _keep_manifest(raw: Raw, manifest: StoreManifest) -> None:
     raw.execute("INSERT OR REPLACE INTO manifest VALUES ('store', ?)", (manifest.to_bytes(),))
 
 
-def _set_journal_mode(raw: Raw, wanted: WantedStore) -> JournalMode:
-    mode = "WAL" if wanted.library.wal_is_safe else "DELETE"
+def _set_journal_mode(raw: Raw, options: WantedStore) -> JournalMode:
+    mode = "WAL" if options.library.wal_is_safe else "DELETE"
     try:
-        found: str = retry_while_held(
-            lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0], wait_s=wanted.busy_wait_s
+        current_mode: str = retry_while_held(
+            lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0], wait_s=options.busy_wait_s
         )
     except StoreBusy:
         # Others hold the file in the mode that it has, so that one is used.
-        found = raw.execute("PRAGMA journal_mode").fetchone()[0]
-    if found == "wal" and not wanted.library.wal_is_safe:
+        current_mode = raw.execute("PRAGMA journal_mode").fetchone()[0]
+    if current_mode == "wal" and not options.library.wal_is_safe:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
     # A file system without shared memory leaves the rollback journal in place, which is as safe and slower.
-    return "wal" if found == "wal" else "delete"
+    return "wal" if current_mode == "wal" else "delete"
 
 
 def copy_database(source: Path, target: Path, /) -> StoreManifest:
@@ -232,7 +234,7 @@ def copy_database(source: Path, target: Path, /) -> StoreManifest:
     create_empty(target)
     try:
         with closing(connect_reader(sqlite_library(), source, store_limits.BUSY_WAIT_S)) as raw:
-            if recognise_schema(raw, known=len(STEPS)) == 0:
+            if recognise_schema(raw, latest_version=len(STEPS)) == 0:
                 raise StoreForeign("this file contains no store yet: there is nothing to copy")
             raw.execute("PRAGMA query_only = OFF")  # which forbids writing to other files too
             raw.execute("VACUUM INTO ?", (str(target),))
@@ -273,7 +275,7 @@ def check_database(raw: Raw, /) -> CheckReport:
     """Read everything in one state and report what is damaged; change nothing."""
     with read_snapshot(raw):
         tally = _read_all(raw)
-    return tally.report([found.problem for found in tally.found])
+    return tally.report([row.problem for row in tally.found])
 
 
 def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport:
@@ -281,8 +283,8 @@ def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport
     with write_transaction(raw, access):
         tally = _read_all(raw)
         problems = [
-            found.problem if found.place is None else quarantine.set_aside(raw, found.problem, found.place, at)
-            for found in tally.found
+            row.problem if row.place is None else quarantine.set_aside(raw, row.problem, row.place, at)
+            for row in tally.found
         ]
         losses = quarantined_losses(problems, at)
         for loss in losses:

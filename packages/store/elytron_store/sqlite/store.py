@@ -93,36 +93,36 @@ class SqliteStore(Engine):
         long a write waits for other processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy,
         StoreUnavailable.
         """
-        used = library or default_library()
-        wanted = setup.WantedStore(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s, bounds)
-        store = await cls.found(wanted, clock=clock)
+        driver = library or default_library()
+        options = setup.WantedStore(path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds)
+        store = await cls.found(options, clock=clock)
         try:
-            await store.note_opening(wanted.at)
+            await store.note_opening(options.at)
         except BaseException:
             await store.close()
             raise
         return store
 
     @classmethod
-    async def found(cls, wanted: WantedStore, /, *, clock: Clock) -> Self:
-        """Open the store that is `wanted` as `open` does, but leave one that is there already as it is.
+    async def found(cls, options: WantedStore, /, *, clock: Clock) -> Self:
+        """Open the store that `options` describes as `open` does, but leave an existing one as it is.
 
         A caller that finds its own store calls `note_opening`.
         """
-        used, path = wanted.library, wanted.path
-        read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
+        library, path = options.library, options.path
+        read = partial(setup.connect_reader, library, path, options.busy_wait_s)
         if setup.is_read_only(path):
             return await cls._opened(
-                wanted, clock, _OpeningWay(read, setup.prepare_reading, refused=setup.read_only_refusal())
+                options, clock, _OpeningWay(read, setup.prepare_reading, refused=setup.read_only_refusal())
             )
         setup.create_file(path)
         try:
-            write = partial(setup.connect_writer, used, path)
-            return await cls._opened(wanted, clock, _OpeningWay(write, setup.prepare_file))
+            write = partial(setup.connect_writer, library, path)
+            return await cls._opened(options, clock, _OpeningWay(write, setup.prepare_file))
         except (StoreFull, StoreFailed):
             # Mostly there is not even room for the index of the WAL, which handles share; SQLite reports no more.
-            alone = partial(setup.connect_alone, used, path)
-            return await cls._opened(wanted, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
+            alone = partial(setup.connect_alone, library, path)
+            return await cls._opened(options, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died before; what is read is left."""
@@ -131,23 +131,23 @@ class SqliteStore(Engine):
             await self._remove(writes.purge_remains, self._access)
 
     @classmethod
-    async def _opened(cls, wanted: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
-        used, path = wanted.library, wanted.path
+    async def _opened(cls, options: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
+        library, path = options.library, options.path
         opened: list[StoreConnection] = []
         try:
             connection = await _connect_file(opened, way.connector)
-            access = await connection.run(way.prepare, wanted)
-            read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
+            access = await connection.run(way.prepare, options)
+            read = partial(setup.connect_reader, library, path, options.busy_wait_s)
             beside = [await _connect_file(opened, read) for _ in range(way.readers)]
             # Without a WAL every question would lock the file.
-            watch = setup.connect_reader(used, path, 0.0) if way.readers and access.mode == "wal" else None
+            watch = setup.connect_reader(library, path, 0.0) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate_error(error, doing=f"opening {str(path)!r}") from error
             raise
-        room = WalRoom(path, reserve_bytes=wanted.bounds.reserve_bytes)
+        room = WalRoom(path, reserve_bytes=options.bounds.reserve_bytes)
         writer = WriteConnection(connection, clock=clock, access=access, room=room, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
 
@@ -171,28 +171,28 @@ class SqliteStore(Engine):
         self._require_open()
         memo = self._memo
         # Only valid requests get into the memo, so a hit needs no check.
-        found = None if memo is None else memo.documents(memo.version(), space, refs)
-        return await super().get(space, refs) if found is None else found
+        documents = None if memo is None else memo.documents(memo.version(), space, refs)
+        return await super().get(space, refs) if documents is None else documents
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         memo = self._memo
         if memo is None:
             return await self._read(reads.get_documents, space, refs)
         version = memo.version()
-        found = await self._read(reads.get_documents, space, refs)
-        memo.keep_documents(version, space, refs, found)
-        return found
+        documents = await self._read(reads.get_documents, space, refs)
+        memo.keep_documents(version, space, refs, documents)
+        return documents
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         memo = self._memo
         if memo is None:
             return await self._read(reads.scan_documents, space, page)
         version = memo.version()
-        found = memo.scan(version, (space, page))
-        if found is None:
-            found = await self._read(reads.scan_documents, space, page)
-            memo.keep_scan(version, (space, page), found)
-        return found
+        documents = memo.scan(version, (space, page))
+        if documents is None:
+            documents = await self._read(reads.scan_documents, space, page)
+            memo.keep_scan(version, (space, page), documents)
+        return documents
 
     async def _count(self, space: SpaceId, collection: str) -> int:
         return await self._read(reads.count_documents, space, collection)
@@ -209,10 +209,10 @@ class SqliteStore(Engine):
         return entries
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
-        gone = await self._write(schema.compact_journal, self._access, space, runs)
+        removal_count = await self._write(schema.compact_journal, self._access, space, runs)
         if self._memo is not None:
             self._memo.forget()
-        return gone
+        return removal_count
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return await self._read(reads.spaces_page, after, limit)
@@ -280,14 +280,14 @@ class SqliteStore(Engine):
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the read connection with the fewest callers."""
-        chosen = min(range(len(self._readers)), key=self._reads.__getitem__)
-        self._reads[chosen] += 1
+        index = min(range(len(self._readers)), key=self._reads.__getitem__)
+        self._reads[index] += 1
         try:
-            return await self._readers[chosen].run(function, *args)
+            return await self._readers[index].run(function, *args)
         except ERRORS as error:
             raise translate_error(error, doing="reading") from None
         finally:
-            self._reads[chosen] -= 1
+            self._reads[index] -= 1
 
     async def _write(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function`, which brings its own transactions, on the write connection."""

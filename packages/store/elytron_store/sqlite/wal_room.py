@@ -85,12 +85,12 @@ class WalRoom:
 
     def _truncate(self, raw: Raw, *, wait_s: float) -> None:
         # The file may have to grow first: the reserve lends the room, and gets it back from the WAL.
-        lent = self.reserve.release()
+        reserve_bytes = self.reserve.release()
         try:
             truncate_wal(raw, wait_s=wait_s)
         finally:
             with suppress(StoreFull):
-                self.reserve.refill(lent)
+                self.reserve.refill(reserve_bytes)
 
     def _live_bytes(self, raw: Raw) -> int:
         """Return the bytes of the pages in use, which an erasure writes anew."""

@@ -89,8 +89,8 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
     if pages * page_bytes(raw) <= store_limits.VACUUM_BYTES:
         retry_while_held(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
-        kept: set[str] = set() if whole_space else {"chunks", "quarantine"}
-        for name in (name for name in OF_SPACE if name not in kept):
+        skipped_tables: set[str] = set() if whole_space else {"chunks", "quarantine"}
+        for name in (name for name in OF_SPACE if name not in skipped_tables):
             with write_transaction(raw, access):
                 _rebuild_table(raw, name)
     if remains is not None:
@@ -123,12 +123,12 @@ def _rebuild_table(raw: Raw, name: str) -> None:
 
 def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
     # An upload under way in another process is no blob yet, and goes with the rest.
-    gone = {
+    row_counts = {
         name: raw.execute(f"DELETE FROM {name} WHERE space = ?", (space,)).rowcount  # noqa: S608 - our own names
         for name in OF_SPACE
     }
     return ErasureReceipt(
-        documents=gone["documents"], blobs=gone["blobs"], entries_scrubbed=gone["journal"], sequence=0
+        documents=row_counts["documents"], blobs=row_counts["blobs"], entries_scrubbed=row_counts["journal"], sequence=0
     )
 
 
@@ -138,8 +138,8 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
     documents = scrubbed = 0
     for ref in refs:
         place = (space, *ref)
-        gone = raw.execute("DELETE FROM documents WHERE space = ? AND collection = ? AND key = ?", place)
-        documents += gone.rowcount
+        cursor = raw.execute("DELETE FROM documents WHERE space = ? AND collection = ? AND key = ?", place)
+        documents += cursor.rowcount
         raw.execute("DELETE FROM quarantine WHERE space = ? AND collection = ? AND key = ?", place)
     for start in range(0, len(refs), _REFS_AT_ONCE):
         scrubbed += _scrub_digests(raw, space, refs[start : start + _REFS_AT_ONCE])
@@ -154,16 +154,16 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
 
 def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
     """Take the digests out of the entries that name `refs`; return how many had one."""
-    named = _NAMED.format(",".join(["(?,?)"] * len(refs)))
-    found = raw.execute(named, (space, *(part for ref in refs for part in ref))).fetchall()
+    query = _NAMED.format(",".join(["(?,?)"] * len(refs)))
+    rows = raw.execute(query, (space, *(part for ref in refs for part in ref))).fetchall()
     raw.executemany(
         _SCRUB,
         [
             (schema.check_of(space, sequence, at, action, collection, key, "", covers), space, sequence)
-            for sequence, at, action, collection, key, covers in found
+            for sequence, at, action, collection, key, covers in rows
         ],
     )
-    return len(found)
+    return len(rows)
 
 
 def _erase_blob(raw: Raw, space: str, key: str) -> int:
@@ -171,11 +171,11 @@ def _erase_blob(raw: Raw, space: str, key: str) -> int:
     place = (space, key)
     removed = 0
     for table, where in (("blobs", "key = ?"), ("uploads", "key = ?"), ("quarantine", "collection = '' AND key = ?")):
-        found = raw.execute(f"SELECT upload FROM {table} WHERE space = ? AND {where}", place).fetchall()  # noqa: S608 - ours
-        for (upload,) in found:
+        rows = raw.execute(f"SELECT upload FROM {table} WHERE space = ? AND {where}", place).fetchall()  # noqa: S608 - ours
+        for (upload,) in rows:
             blobs.drop_chunks(raw, space, upload)
         raw.execute(f"DELETE FROM {table} WHERE space = ? AND {where}", place)  # noqa: S608 - ours
-        removed += len(found) if table == "blobs" else 0
+        removed += len(rows) if table == "blobs" else 0
     return removed
 
 
@@ -250,11 +250,11 @@ class _BatchStretch:
             return False
         space = batch.space
         self.batches.append(batch)
-        for put in batch.puts:
-            if put.expects:
-                self.updates.append(_update_of(space, put))
+        for change in batch.puts:
+            if change.expects:
+                self.updates.append(_update_of(space, change))
             else:
-                self.inserts.append(_insert_of(space, put))
+                self.inserts.append(_insert_of(space, change))
         for delete in batch.deletes:
             collection, key = delete.ref
             self.deletes.append((space, collection, key, delete.expects))
@@ -266,7 +266,7 @@ class _BatchStretch:
         if self._most == 1:
             return True
         space = batch.space
-        touched: set[tuple[str, DocumentRef | str]] = {(space, put.ref) for put in batch.puts}
+        touched: set[tuple[str, DocumentRef | str]] = {(space, change.ref) for change in batch.puts}
         if batch.deletes:
             touched.update([(space, delete.ref) for delete in batch.deletes])
         if batch.idempotency is not None:
@@ -293,12 +293,12 @@ class _BatchStretch:
 
 
 def _batch_stretches(batches: Sequence[Batch]) -> Sequence[_BatchStretch]:
-    found = [_BatchStretch(most=len(batches))]
+    stretches = [_BatchStretch(most=len(batches))]
     for batch in batches:
-        if not found[-1].take(batch):
-            found.append(_BatchStretch(most=len(batches)))
-            found[-1].take(batch)
-    return found
+        if not stretches[-1].take(batch):
+            stretches.append(_BatchStretch(most=len(batches)))
+            stretches[-1].take(batch)
+    return stretches
 
 
 def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
@@ -373,21 +373,21 @@ def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
     return CommitReceipt(first, last, replayed=True, answer=answer)
 
 
-def _insert_of(space: str, put: PutChange) -> tuple[str, str, str, bytes, bytes]:
-    collection, key = put.ref
-    return space, collection, key, put.body, schema.check_of(space, collection, key, 1, body=put.body)
+def _insert_of(space: str, change: PutChange) -> tuple[str, str, str, bytes, bytes]:
+    collection, key = change.ref
+    return space, collection, key, change.body, schema.check_of(space, collection, key, 1, body=change.body)
 
 
-def _update_of(space: str, put: PutChange) -> tuple[int, bytes, bytes, str, str, str, int]:
-    collection, key = put.ref
-    check = schema.check_of(space, collection, key, put.expects + 1, body=put.body)
-    return put.expects + 1, put.body, check, space, collection, key, put.expects
+def _update_of(space: str, change: PutChange) -> tuple[int, bytes, bytes, str, str, str, int]:
+    collection, key = change.ref
+    check = schema.check_of(space, collection, key, change.expects + 1, body=change.body)
+    return change.expects + 1, change.body, check, space, collection, key, change.expects
 
 
 def _require_revision(raw: Raw, space: str, ref: DocumentRef, expected: int) -> None:
-    found = _stored_revision(raw, space, ref)
-    if found != expected:
-        raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
+    revision = _stored_revision(raw, space, ref)
+    if revision != expected:
+        raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
 
 
 def _stored_revision(raw: Raw, space: str, ref: DocumentRef) -> int:
@@ -493,10 +493,10 @@ class WriteConnection:
         if not self.is_resting:
             return None
         try:
-            found: int = self.connection.require_raw().execute("PRAGMA data_version").fetchall()[0][0]
+            version: int = self.connection.require_raw().execute("PRAGMA data_version").fetchall()[0][0]
         except (StoreClosed, *ERRORS):
             return None
-        return found
+        return version
 
     async def finish(self) -> None:
         """Finish what was accepted, and leave the file small."""

@@ -34,7 +34,7 @@ from elytron_store.engine import PassingStore
 _NEVER = 1 << 40
 """A revision that no document has."""
 Compactor = Callable[[Store, SpaceId], Awaitable[int]]
-"""Compacts the journal of a space in a store; returns how many entries are gone."""
+"""Compacts the journal of a space in a store; returns how many entries were removed."""
 
 
 @dataclass(slots=True)
@@ -109,12 +109,12 @@ class CapacityStore(PassingStore):
     @property
     def used(self) -> StoreCapacity:
         """Return how much of the capacity is taken."""
-        used = self._used
+        usage = self._used
         return StoreCapacity(
-            records=used.records,
-            events=used.events,
-            blob_bytes=used.blob_bytes,
-            snapshot_bytes=used.document_bytes,
+            records=usage.records,
+            events=usage.events,
+            blob_bytes=usage.blob_bytes,
+            snapshot_bytes=usage.document_bytes,
         )
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
@@ -141,10 +141,10 @@ class CapacityStore(PassingStore):
         return committed
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
-        """Compact the journal as the port says; no event is gone by it."""
-        gone = await self._inner.compact(space, runs)
+        """Compact the journal as the port says; this removes no event."""
+        removal_count = await self._inner.compact(space, runs)
         self._used.idle.pop(space, None)
-        return gone
+        return removal_count
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace a blob if the new one fits. Raises StoreBudgetExceeded, and the old one stays."""
@@ -159,23 +159,23 @@ class CapacityStore(PassingStore):
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, also from a store that is full."""
         erased = await self._inner.erase(erasure)
-        used = self._used
-        sizes = used.sizes.get(erasure.space, {})
-        gone = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
-        for ref in gone:
-            used.document_bytes -= sizes.pop(ref)
-        used.records -= len(gone)
-        known = [key for space, key in used.blobs if space == erasure.space]
-        for key in known if erasure.whole_space else set(known).intersection(erasure.blobs):
-            used.blob_bytes -= used.blobs.pop((erasure.space, key))
-        scrubbed = used.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
-        used.events -= scrubbed
-        used.journals[erasure.space] = used.journals.get(erasure.space, 0) - scrubbed
+        usage = self._used
+        sizes = usage.sizes.get(erasure.space, {})
+        refs = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
+        for ref in refs:
+            usage.document_bytes -= sizes.pop(ref)
+        usage.records -= len(refs)
+        blob_keys = [key for space, key in usage.blobs if space == erasure.space]
+        for key in blob_keys if erasure.whole_space else set(blob_keys).intersection(erasure.blobs):
+            usage.blob_bytes -= usage.blobs.pop((erasure.space, key))
+        scrubbed = usage.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
+        usage.events -= scrubbed
+        usage.journals[erasure.space] = usage.journals.get(erasure.space, 0) - scrubbed
         if erasure.whole_space:
-            used.idle.pop(erasure.space, None)
+            usage.idle.pop(erasure.space, None)
         else:
             # The erasure's own entry is the one more.
-            used.idle[erasure.space] = used.idle.get(erasure.space, 0) + scrubbed + 1
+            usage.idle[erasure.space] = usage.idle.get(erasure.space, 0) + scrubbed + 1
             await self._tidy()
         return erased
 
@@ -186,13 +186,13 @@ class CapacityStore(PassingStore):
         return report
 
     async def _count(self) -> None:
-        used = CapacityUsage()
+        usage = CapacityUsage()
         async for space in store.scan_spaces(self._inner):
-            await self._count_space(space, used)
-        self._used = used
+            await self._count_space(space, usage)
+        self._used = usage
 
-    async def _count_space(self, space: SpaceId, used: CapacityUsage) -> None:
-        sizes = used.sizes.setdefault(space, {})
+    async def _count_space(self, space: SpaceId, usage: CapacityUsage) -> None:
+        sizes = usage.sizes.setdefault(space, {})
         for collection in self._collections:
             async for document in store.scan_documents(self._inner, space, collection):
                 sizes[document.ref] = len(document.body)
@@ -200,8 +200,8 @@ class CapacityStore(PassingStore):
         async for entry in store.scan_entries(self._inner, space):
             events += _counts_event(entry)
             idle += not entry.digest
-        used.journals[space] = events
-        used.idle[space] = idle
+        usage.journals[space] = events
+        usage.idle[space] = idle
         for key in self._blobs:
             size = 0
             try:
@@ -209,31 +209,31 @@ class CapacityStore(PassingStore):
                     size += len(chunk)
             except NotFound:
                 continue
-            used.blobs[space, key] = size
-            used.blob_bytes += size
-        used.records += len(sizes)
-        used.events += events
-        used.document_bytes += sum(sizes.values())
+            usage.blobs[space, key] = size
+            usage.blob_bytes += size
+        usage.records += len(sizes)
+        usage.events += events
+        usage.document_bytes += sum(sizes.values())
 
     def _growth(self, batch: Batch) -> _BatchGrowth:
         sizes = self._used.sizes.get(batch.space, {})
         return _BatchGrowth(
-            records=sum(1 for put in batch.puts if put.ref not in sizes)
+            records=sum(1 for change in batch.puts if change.ref not in sizes)
             - sum(1 for delete in batch.deletes if delete.ref in sizes),
             events=sum(map(_counts_event, batch.entries)),
-            document_bytes=sum(len(put.body) - sizes.get(put.ref, 0) for put in batch.puts)
+            document_bytes=sum(len(change.body) - sizes.get(change.ref, 0) for change in batch.puts)
             - sum(sizes.get(delete.ref, 0) for delete in batch.deletes),
         )
 
     def _beyond(self, growth: _BatchGrowth) -> StoreBudgetExceeded | None:
         """Return the refusal of a batch for which there is no room. What makes nothing grow fits always."""
-        used, capacity = self._used, self._capacity
-        for what, more, taken, most in (
-            ("records", growth.records, used.records, capacity.records),
-            ("events", growth.events, used.events, capacity.events),
-            ("snapshot bytes", growth.document_bytes, used.document_bytes, capacity.snapshot_bytes),
+        usage, capacity = self._used, self._capacity
+        for what, more, amount, most in (
+            ("records", growth.records, usage.records, capacity.records),
+            ("events", growth.events, usage.events, capacity.events),
+            ("snapshot bytes", growth.document_bytes, usage.document_bytes, capacity.snapshot_bytes),
         ):
-            if more > 0 and taken + more > most:
+            if more > 0 and amount + more > most:
                 return StoreBudgetExceeded(what=what, limit=most)
         return None
 
@@ -245,15 +245,15 @@ class CapacityStore(PassingStore):
     def _keep(self, batch: Batch, events: int) -> None:
         """Note the current state; the sums were grown before."""
         sizes = self._used.sizes.setdefault(batch.space, {})
-        for put in batch.puts:
-            sizes[put.ref] = len(put.body)
+        for change in batch.puts:
+            sizes[change.ref] = len(change.body)
         for delete in batch.deletes:
             sizes.pop(delete.ref, None)
-        used = self._used
-        used.journals[batch.space] = used.journals.get(batch.space, 0) + events
+        usage = self._used
+        usage.journals[batch.space] = usage.journals.get(batch.space, 0) + events
         idle = sum(not entry.digest for entry in batch.entries)
         if idle:
-            used.idle[batch.space] = used.idle.get(batch.space, 0) + idle
+            usage.idle[batch.space] = usage.idle.get(batch.space, 0) + idle
 
     async def _tidy(self) -> None:
         """Have the journal with most entries that tell of nothing compacted, if there are many in all."""

@@ -102,9 +102,9 @@ class ObjectBlobStore(PassingStore):
         size, end, sums = _read_pointer(body, key)
         try:
             async with _translate_failures("read"):
-                got = await obstore.get_async(self._objects, f"{_folder_of(space)}/{key}/{end}")
+                response = await obstore.get_async(self._objects, f"{_folder_of(space)}/{key}/{end}")
                 number = 0
-                async for piece in blob_pieces(_bytes_of(got.stream(min_chunk_size=limits.BLOB_CHUNK_BYTES))):
+                async for piece in blob_pieces(_bytes_of(response.stream(min_chunk_size=limits.BLOB_CHUNK_BYTES))):
                     if number >= len(sums) or _sum_of(piece) != sums[number]:
                         raise StoreCorrupt(what=f"blob {key}")
                     number += 1
@@ -147,9 +147,9 @@ class ObjectBlobStore(PassingStore):
         for name, written_at in await self._list_objects(""):
             folder, _, rest = name.partition("/")
             space = spaces.get(folder)
-            named = None if space is None else await self._object_of(space, rest.partition("/")[0])
+            current_name = None if space is None else await self._object_of(space, rest.partition("/")[0])
             # A younger object may be of a blob that is being written.
-            if written_at < before and named != name:
+            if written_at < before and current_name != name:
                 await self._drop_object(name)
                 swept += 1
         return swept

@@ -50,7 +50,7 @@ def test_the_same_evidence_among_more_memories_says_less(
 
 @given(signs, margins)
 def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSigns, asks: float) -> None:
-    rows = gate_numbers({TURNS: sign, FACTS: sign}, asks, is_answered=False, named=(FACTS,))
+    rows = gate_numbers({TURNS: sign, FACTS: sign}, asks, is_answered=False, named_planes=(FACTS,))
     assert [(row.plane, row.is_open) for row in rows] == [(TURNS, False), (FACTS, True)]
 
 

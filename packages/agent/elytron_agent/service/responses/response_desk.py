@@ -165,9 +165,9 @@ class ResponseStream:
 
     def _add_missing(self, record: RunRecord) -> None:
         """Add what is stored, and was not sent from here."""
-        known = {item.id for item in self._items}
+        item_ids = {item.id for item in self._items}
         for item in output_items(self.document.id, record):
-            if item.id in known:
+            if item.id in item_ids:
                 continue
             if isinstance(item, CallItem):
                 self._add_call(item)
@@ -201,9 +201,9 @@ class ResponseStream:
 
     def _add_call(self, item: CallItem) -> None:
         at = len(self._items)
-        begun = item.model_copy(update={_TOOL: "", "status": "in_progress"})
+        open_item = item.model_copy(update={_TOOL: "", "status": "in_progress"})
         place: dict[str, Any] = {"item_id": item.id, "output_index": at}
-        self._put("response.output_item.added", output_index=at, item=begun.model_dump(mode="json"))
+        self._put("response.output_item.added", output_index=at, item=open_item.model_dump(mode="json"))
         self._put("response.function_call_arguments.delta", delta=item.arguments, **place)
         self._put("response.function_call_arguments.done", arguments=item.arguments, name=item.name, **place)
         self._put("response.output_item.done", output_index=at, item=item.model_dump(mode="json"))
@@ -267,38 +267,38 @@ class ResponseDesk:
         for place in [place for place in self._open if place[0] == space]:
             del self._open[place]
 
-    async def plan(self, user: UserAgents, asked: ResponseRequest, response: str, /) -> ResponseTurn:
+    async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
         """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
-        known, shelf = await user.answering(), ResponseShelf(user)
-        config = config_of(known, user.settings)
-        model = require_model(asked.model, config.models, config.model)
-        require_options(asked, self._pool.model(user.settings.model_named(model)))
+        main, shelf = await user.answering(), ResponseShelf(user)
+        config = config_of(main, user.settings)
+        model = require_model(request.model, config.models, config.model)
+        require_options(request, self._pool.model(user.settings.model_named(model)))
         thread, after, calls = shelf.new_thread(), None, dict[str, str]()
-        if (conversation := asked.conversation_id) is not None:
+        if (conversation := request.conversation_id) is not None:
             thread = (await ConversationShelf(user).read(conversation)).id
             runs = (await shelf.head(thread)).window[-1:]
             calls = await _open_calls(shelf, thread, runs)
-        elif asked.previous_response_id is not None:
-            before = (await shelf.read(asked.previous_response_id)).document
+        elif request.previous_response_id is not None:
+            before = (await shelf.read(request.previous_response_id)).document
             calls = await _open_calls(shelf, before.thread, (before.id,))
             head = await shelf.head(before.thread)
             is_last = head.last == before.id and before.conversation is None
             thread, after = (before.thread, before.id) if is_last else (await shelf.branch(before), None)
-        items = await self.read_items(user, asked.items, calls)
+        items = await self.read_items(user, request.items, calls)
         check_input(AgentSettings(enabled=True), items.text, items.images, opening=TurnOpening(items.before))
-        require_room(asked, items, config.max_context_tokens)
+        require_room(request, items, config.max_context_tokens)
         document = ResponseDocument(
             id=response,
             thread=thread,
             conversation=conversation,
-            previous=asked.previous_response_id,
+            previous=request.previous_response_id,
             created_at=user.memory.context.clock.now(),
             model=model,
-            form=asked.form,
-            items=stored_items(asked.items),
-            asked=asked.digest,
+            form=request.form,
+            items=stored_items(request.items),
+            asked=request.digest,
         )
-        return ResponseTurn(user, known, document, items, after)
+        return ResponseTurn(user, main, document, items, after)
 
     async def read_items(
         self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
@@ -332,7 +332,7 @@ class ResponseDesk:
         self, user: UserAgents, conversation: str, items: Sequence[InputItem], /
     ) -> list[dict[str, JsonValue]]:
         """Add items to a conversation, each as a turn without an answer, and return them. Raises ThreadBusy."""
-        known, shelf = await user.answering(), ResponseShelf(user)
+        main, shelf = await user.answering(), ResponseShelf(user)
         runs = (await shelf.head(conversation)).window[-1:]
         calls = await _open_calls(shelf, conversation, runs)
         added: list[dict[str, JsonValue]] = []
@@ -349,7 +349,7 @@ class ResponseDesk:
                 is_added=True,
             )
             await shelf.put(document)
-            agent = self._agent(ResponseTurn(user, known, document, GivenInput()), AgentSettings(enabled=True))
+            agent = self._agent(ResponseTurn(user, main, document, GivenInput()), AgentSettings(enabled=True))
             try:
                 if input_items.before:
                     opening = TurnOpening(input_items.before, asks=False)
@@ -373,23 +373,23 @@ class ResponseDesk:
         """Return whether this process runs the turn of a response."""
         return self._lines.is_busy((user.space, document.thread), name=document.id)
 
-    async def look(self, user: UserAgents, known: KnownResponse, /) -> None:
+    async def look(self, user: UserAgents, response: KnownResponse, /) -> None:
         """Go on with a response that broke off with its process, if it did."""
-        document = known.document
-        if known.is_over or document.is_cancelled or self.is_busy(user, document):
+        document = response.document
+        if response.is_over or document.is_cancelled or self.is_busy(user, document):
             return
         head = await ResponseShelf(user).head(document.thread)
         if holds_thread(head.lease, user.memory.context.clock.now()):
             return
-        input_items = await self.read_items(user, document.items, {}) if known.record is None else GivenInput()
+        input_items = await self.read_items(user, document.items, {}) if response.record is None else GivenInput()
         main = await user.answering()
         await self.begin(ResponseTurn(user, main, document, input_items, is_resumed=True))
 
-    async def cancel(self, user: UserAgents, known: KnownResponse, /) -> None:
+    async def cancel(self, user: UserAgents, response: KnownResponse, /) -> None:
         """End the turn of a response, also if another process runs it: that one ends it at its next step."""
-        if known.is_over:
+        if response.is_over:
             return
-        document, shelf = known.document, ResponseShelf(user)
+        document, shelf = response.document, ResponseShelf(user)
         await shelf.put(document.model_copy(update={"is_cancelled": True}))
         await self._lines.cancel((user.space, document.thread), name=document.id)
         head = await shelf.head(document.thread)
@@ -503,23 +503,23 @@ async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) ->
 _HEAD: Final = "Summary of the conversation so far:\n"
 
 
-async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /) -> CompactedBody:
+async def sum_up(desk: ResponseDesk, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
     """Return a sealed summary of an input behind what a response continues: a model's, else the turns' own sentences.
 
     Raises NotFound, InvalidInput for nothing to sum up, and for an unknown model.
     """
-    known, shelf, now = await user.answering(), ResponseShelf(user), user.memory.context.clock.now()
-    config = config_of(known, user.settings)
-    model = require_model(asked.model, config.models, config.model)
+    main, shelf, now = await user.answering(), ResponseShelf(user), user.memory.context.clock.now()
+    config = config_of(main, user.settings)
+    model = require_model(request.model, config.models, config.model)
     turns: list[WindowTurn] = []
-    if asked.previous_response_id is not None:
-        document = (await shelf.read(asked.previous_response_id)).document
+    if request.previous_response_id is not None:
+        document = (await shelf.read(request.previous_response_id)).document
         runs = await shelf.runs(document.thread)
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
         before = await shelf.turns(document.thread, runs[: runs.index(document.id) + 1])
         turns += [each.record.turn for each in before if each.record is not None]
-    items = ResponseRequest(input=asked.input).items if asked.input is not None else ()
+    items = ResponseRequest(input=request.input).items if request.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
     input_items = await desk.read_items(user, items, calls)
     history = words_of_messages(shown_given(input_items.before))

@@ -256,8 +256,8 @@ def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[C
 
 def output_items(response: str, record: RunRecord, /) -> tuple[OutputItem, ...]:
     """Return what a run said, and the calls that it hands to the client."""
-    spoken = (reply for reply in record.replies if reply.text)
-    items: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in spoken]
+    text_replies = (reply for reply in record.replies if reply.text)
+    items: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in text_replies]
     if record.end is not None and record.end.reason is StopReason.HANDED:
         items += call_items(response, record.replies[-1].step, record.open_calls)
     return tuple(items)
@@ -332,12 +332,12 @@ _INCLUDABLE: Final = frozenset(
 _EFFORTS: Final = get_args(ReasoningEffort)
 
 
-def require_options(asked: ResponseRequest, model: ModelClient, /) -> None:
+def require_options(request: ResponseRequest, model: ModelClient, /) -> None:
     """Raise InvalidInput for what a response cannot have, by the name of its field."""
-    _require_tools(asked)
-    for name, problem in _option_problems(asked):
+    _require_tools(request)
+    for name, problem in _option_problems(request):
         raise InvalidInput(field=name, problem=problem)
-    part = client_part(asked.form)
+    part = client_part(request.form)
     # With a stand-in for the tools of the agent, which the model has to accept too.
     model.require(
         ModelRequest(
@@ -350,14 +350,14 @@ def require_options(asked: ResponseRequest, model: ModelClient, /) -> None:
     )
 
 
-def require_room(asked: ResponseRequest, given: GivenInput, max_tokens: int, /) -> None:
+def require_room(request: ResponseRequest, client_input: GivenInput, max_tokens: int, /) -> None:
     """Raise InvalidInput for an input that alone is longer than the window, if nothing of it may be left out."""
-    if asked.truncation != "disabled" and not given.has_files:
+    if request.truncation != "disabled" and not client_input.has_files:
         return
-    size = bytes_of((*shown_given(given.before), text_message(ChatRole.USER, given.text)))
-    tokens = tokens_of(size + len(asked.instructions or ""), factor=1)
+    size = bytes_of((*shown_given(client_input.before), text_message(ChatRole.USER, client_input.text)))
+    tokens = tokens_of(size + len(request.instructions or ""), factor=1)
     if tokens > max_tokens:
-        why = "`truncation` is disabled" if asked.truncation == "disabled" else "files are not cut"
+        why = "`truncation` is disabled" if request.truncation == "disabled" else "files are not cut"
         problem = f"has about {tokens} tokens, but the window is {max_tokens}, and {why}"
         raise InvalidInput(field="input", problem=problem)
 
@@ -365,12 +365,12 @@ def require_room(asked: ResponseRequest, given: GivenInput, max_tokens: int, /) 
 def effort_of(form: ResponseForm, /) -> ReasoningEffort | None:
     """Return the effort that a request asks for, None for the model's own."""
     effort = (form.reasoning or {}).get("effort")
-    return next((known for known in _EFFORTS if known == effort), None)
+    return next((option for option in _EFFORTS if option == effort), None)
 
 
-def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
+def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
     """Return the fields that cannot hold here, each with the reason."""
-    reasoning, stream = asked.reasoning or {}, asked.stream_options or {}
+    reasoning, stream = request.reasoning or {}, request.stream_options or {}
     problems: list[tuple[str, str]] = []
     if reasoning.get("effort") not in (None, *_EFFORTS):
         problems.append(("reasoning.effort", f"must be one of {', '.join(_EFFORTS)}"))
@@ -379,17 +379,17 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
         for name in sorted(reasoning.keys() - {"effort"})
         if reasoning[name] is not None
     ]
-    if unknown := sorted(set(asked.include or ()) - _INCLUDABLE):
+    if unknown := sorted(set(request.include or ()) - _INCLUDABLE):
         problems.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
-    if asked.top_logprobs:
+    if request.top_logprobs:
         problems.append(("top_logprobs", "must be 0: answers contain no probabilities"))
     if stream.get("include_obfuscation"):
         problems.append(("stream_options", "requests padding, which events do not have"))
-    if asked.context_management:
+    if request.context_management:
         problems.append(("context_management", "is set per agent: PUT /v1/agent/config sets its compaction"))
-    if asked.text is not None and asked.text.verbosity not in {None, "medium"}:
+    if request.text is not None and request.text.verbosity not in {None, "medium"}:
         problems.append(("text.verbosity", "cannot be set: state it in `instructions`"))
-    for name, penalty in (("presence", asked.presence_penalty), ("frequency", asked.frequency_penalty)):
+    for name, penalty in (("presence", request.presence_penalty), ("frequency", request.frequency_penalty)):
         if penalty:
             problems.append((f"{name}_penalty", "is not supported: leave it out or set it to 0"))
     return problems
@@ -397,12 +397,12 @@ def _option_problems(asked: ResponseRequest) -> list[tuple[str, str]]:
 
 def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSettings:
     """Return the settings of one response."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "temperature": form.temperature,
         "max_tokens": form.max_output_tokens,
         "instructions": form.instructions,
     }
-    changes = {name: value for name, value in given.items() if value is not None} | {"welcomes": False}
+    changes = {name: value for name, value in options.items() if value is not None} | {"welcomes": False}
     if form.max_tool_calls is not None:
         changes["budget"] = settings.budget.model_copy(update={"calls": form.max_tool_calls})
     if form.tool_choice == "none":
@@ -412,8 +412,8 @@ def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSet
 
 def client_part(form: ResponseForm, /) -> ClientPart:
     """Return what a response has the model be offered, and the form that its answer is to have."""
-    wanted = form.text.format if form.text is not None else AnswerFormat()
-    schema = json.dumps(wanted.schema_) if wanted.schema_ is not None else None
+    answer_format = form.text.format if form.text is not None else AnswerFormat()
+    schema = json.dumps(answer_format.schema_) if answer_format.schema_ is not None else None
     tools = [] if form.tool_choice == "none" else list(form.tools or ())
     choice = ToolChoice.AUTO
     if isinstance(form.tool_choice, FunctionChoice):
@@ -433,7 +433,7 @@ def client_part(form: ResponseForm, /) -> ClientPart:
             for tool in tools
         ),
         choice=choice,
-        schema_text=_PLAIN_OBJECT if wanted.type == "json_object" else schema,
+        schema_text=_PLAIN_OBJECT if answer_format.type == "json_object" else schema,
         hidden=HIDDEN,
         top_p=form.top_p,
         reasoning_effort=effort_of(form),
@@ -442,14 +442,14 @@ def client_part(form: ResponseForm, /) -> ClientPart:
     )
 
 
-def _require_tools(asked: ResponseRequest) -> None:
+def _require_tools(request: ResponseRequest) -> None:
     """Raise InvalidInput for tools that cannot be offered together."""
-    names = [tool.name for tool in asked.tools or ()]
+    names = [tool.name for tool in request.tools or ()]
     if len(set(names)) < len(names):
         raise InvalidInput(field="tools", problem="include two with the same name")
     if _RESERVED & set(names):
         raise InvalidInput(field="tools", problem=f"use a name reserved for the agent: {', '.join(sorted(_RESERVED))}")
-    choice = asked.tool_choice
+    choice = request.tool_choice
     if isinstance(choice, FunctionChoice) and choice.name not in names:
         raise InvalidInput(field="tool_choice", problem="is not one of the tools")
     if choice == "required" and not names:

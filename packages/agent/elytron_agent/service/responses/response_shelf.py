@@ -191,12 +191,12 @@ class ResponseShelf:
             raise NotFound(what="response", name=response)
         document = ResponseDocument.model_validate(request_record.value)
         record = run_of_documents(documents)
-        known = KnownResponse(document=document, record=record)
+        stored_response = KnownResponse(document=document, record=record)
         # Memory has a turn only once it is over.
         is_over = record is not None and record.end is not None
         if record is not None and is_over and await self._user.journal(document.thread).gone((record.turn,)):
             raise NotFound(what="response", name=response)
-        return known
+        return stored_response
 
     async def read(self, response: str, /) -> KnownResponse:
         """Return a response that was asked for. Raises NotFound, also for items that were added."""
@@ -205,13 +205,13 @@ class ResponseShelf:
             raise NotFound(what="response", name=response)
         return response_record
 
-    async def erase(self, known: KnownResponse, /) -> None:
+    async def erase(self, response: KnownResponse, /) -> None:
         """Erase a response with its turn."""
-        end = known.record.end if known.record is not None else None
+        end = response.record.end if response.record is not None else None
         if end is not None and end.memories:
             erasure = MemoryEraseRequest(scope=self._user.scope, ids=end.memories, reason="its response was deleted")
             await self._user.memory.erase(erasure)
-        await self._user.records.erase([each async for each in self._documents(known.document.id)])
+        await self._user.records.erase([each async for each in self._documents(response.document.id)])
 
     async def head(self, thread: str, /) -> ThreadHead:
         """Return the state of a thread."""
@@ -260,7 +260,7 @@ class ResponseShelf:
             responses.append((run, KnownResponse(document=document, record=record)))
             window.append(record.turn.model_copy(update={"run": run}))
         removed_turns = await self._user.journal(thread).gone(window)
-        return [known for run, known in responses if run not in removed_turns]
+        return [response for run, response in responses if run not in removed_turns]
 
     async def drop_thread(self, thread: str, /) -> None:
         """Erase what is stored of a thread that has no turn."""
@@ -283,14 +283,14 @@ class ResponseShelf:
             yield each
 
 
-def require_model(name: str | None, known: Sequence[str], usual: str, /) -> str:
+def require_model(name: str | None, models: Sequence[str], usual: str, /) -> str:
     """Return the server's model of a name, with or without its dialect. Raises InvalidInput."""
     if name is None:
         return usual
-    for model in known:
+    for model in models:
         if name in {model, model.partition(":")[2]}:
             return model
-    raise InvalidInput(field="model", problem=f"is not one of this server's models: use {', '.join(known)}")
+    raise InvalidInput(field="model", problem=f"is not one of this server's models: use {', '.join(models)}")
 
 
 _PLACE: Final = (AGENTS, "responses", "conversations")
@@ -356,19 +356,19 @@ class ConversationShelf:
             if start not in runs:
                 raise NotFound(what="item", name=after)
             runs = runs[runs.index(start) :]
-        found: list[dict[str, JsonValue]] = []
+        page_items: list[dict[str, JsonValue]] = []
         is_behind = after is None
         for at in range(0, len(runs), _CHUNK):
-            for known in await self._responses.turns(thread, runs[at : at + _CHUNK]):
-                items = turn_items(known)
+            for response in await self._responses.turns(thread, runs[at : at + _CHUNK]):
+                items = turn_items(response)
                 for item in reversed(items) if is_down else items:
-                    found += [item] if is_behind else []
+                    page_items += [item] if is_behind else []
                     is_behind = is_behind or item["id"] == after
-            if len(found) > limit:
+            if len(page_items) > limit:
                 break
         if not is_behind:
             raise NotFound(what="item", name=after or "")
-        return item_page(found, limit)
+        return item_page(page_items, limit)
 
     async def item(self, conversation: str, item_id: str, /) -> dict[str, JsonValue]:
         """Return an item of a conversation. Raises NotFound."""
@@ -380,10 +380,10 @@ class ConversationShelf:
     async def turn_of_item(self, conversation: str, item_id: str, /) -> KnownResponse:
         """Return the turn of an item. Raises NotFound."""
         thread, run = (await self.read(conversation)).id, response_of_item(item_id)
-        known = await self._responses.turns(thread, (run,)) if run is not None else []
-        if not known or known[0].document.thread != thread:
+        responses = await self._responses.turns(thread, (run,)) if run is not None else []
+        if not responses or responses[0].document.thread != thread:
             raise NotFound(what="item", name=item_id)
-        return known[0]
+        return responses[0]
 
     async def head(self, conversation: str, /) -> ThreadHead:
         """Return the state of a conversation's thread. Raises NotFound."""
@@ -394,9 +394,9 @@ class ConversationShelf:
         await self._user.records.put(_PLACE, body.id, value, text="a conversation")
 
 
-def turn_items(known: KnownResponse, /) -> list[dict[str, JsonValue]]:
+def turn_items(response: KnownResponse, /) -> list[dict[str, JsonValue]]:
     """Return the items of a turn: its input, and what the agent said."""
-    document, record = known.document, known.record
+    document, record = response.document, response.record
     output = output_items(document.id, record) if record is not None else ()
     return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in output)]
 

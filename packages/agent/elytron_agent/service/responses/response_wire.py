@@ -132,8 +132,8 @@ class InputItem(Value):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        wanted = _WANTED[self.type]
-        missing = [name for name in wanted if getattr(self, name) is None]
+        fields = _WANTED[self.type]
+        missing = [name for name in fields if getattr(self, name) is None]
         if missing:
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
         content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
@@ -265,8 +265,8 @@ class ResponseRequest(ResponseForm):
     @property
     def digest(self) -> str:
         """Return a digest of the input."""
-        told = [item.model_dump_json(exclude_defaults=True) for item in self.items]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        lines = [item.model_dump_json(exclude_defaults=True) for item in self.items]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @property
     def form(self) -> ResponseForm:

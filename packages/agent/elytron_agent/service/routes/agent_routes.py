@@ -54,16 +54,16 @@ def agent_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def init_agent(call: AgentCall) -> Value:
     """Make the user's agent, or return the one that there is."""
-    known = await call.user.init(await call.body(wire.InitRequest))
-    await call.service.look(call.user, known)
-    return await call.user.shown(known, health=call.service.health(known))
+    agent = await call.user.init(await call.body(wire.InitRequest))
+    await call.service.look(call.user, agent)
+    return await call.user.shown(agent, health=call.service.health(agent))
 
 
 async def get_agent(call: AgentCall) -> Value:
     """Return the main agent."""
-    known = await call.user.main()
-    await call.service.look(call.user, known)
-    return await call.user.shown(known, health=call.service.health(known))
+    agent = await call.user.main()
+    await call.service.look(call.user, agent)
+    return await call.user.shown(agent, health=call.service.health(agent))
 
 
 async def delete_main(call: AgentCall) -> Value:
@@ -91,11 +91,11 @@ async def change_preferences(call: AgentCall) -> Value:
     """Change preferences."""
     await call.user.enabled()
     before = await call.user.preferences()
-    made = await call.user.change_preferences(await call.body(wire.PreferencesChange))
+    preferences = await call.user.change_preferences(await call.body(wire.PreferencesChange))
     # Schedules are due by the time of their user.
-    if made.timezone != before.timezone:
+    if preferences.timezone != before.timezone:
         await call.service.change_zone(call.user)
-    return made
+    return preferences
 
 
 async def list_subagents(call: AgentCall) -> Value:
@@ -105,8 +105,8 @@ async def list_subagents(call: AgentCall) -> Value:
         creator = SubagentCreator(text) if text is not None else None
     except ValueError:
         raise InvalidInput(field="created_by", problem="must be user or agent") from None
-    found = await call.user.known_subagents(created_by=creator)
-    return wire.SubagentList(data=tuple([await call.user.shown(each) for each in found]))
+    subagents = await call.user.known_subagents(created_by=creator)
+    return wire.SubagentList(data=tuple([await call.user.shown(each) for each in subagents]))
 
 
 async def make_subagent(call: AgentCall) -> Value:
@@ -116,8 +116,8 @@ async def make_subagent(call: AgentCall) -> Value:
 
 async def get_subagent(call: AgentCall) -> Value:
     """Return a subagent."""
-    known = await call.user.subagent(call.part("agent_id"))
-    return await call.user.shown(known, health=call.service.health(known))
+    agent = await call.user.subagent(call.part("agent_id"))
+    return await call.user.shown(agent, health=call.service.health(agent))
 
 
 async def delete_subagent(call: AgentCall) -> Value:
@@ -188,16 +188,16 @@ def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Su
 
 async def chat_stream(call: AgentCall) -> AgentStream:
     """Begin a turn and return its events. The turn goes on if the client leaves."""
-    known = await _agent_of(call)
-    asked = await call.body(wire.ChatRequest)
+    agent = await _agent_of(call)
+    request = await call.body(wire.ChatRequest)
     # Refused here, as long as no stream has begun.
-    check_input(AgentSettings(enabled=True), asked.words, asked.images)
-    turn = TurnRequest(asked.words, asked.images, _run_of(known, call.idempotency_key), asked.store)
-    feed = await call.service.desk.begin(call.user, known, turn)
-    items, clock = call.user.items(known), call.service.context.clock
+    check_input(AgentSettings(enabled=True), request.words, request.images)
+    turn = TurnRequest(request.words, request.images, _run_of(agent, call.idempotency_key), request.store)
+    feed = await call.service.desk.begin(call.user, agent, turn)
+    items, clock = call.user.items(agent), call.service.context.clock
 
     async def written(event: FeedEvent) -> None:
-        if event.kind is AgentEventKind.MESSAGE and event.data.message_id is not None and asked.store:
+        if event.kind is AgentEventKind.MESSAGE and event.data.message_id is not None and request.store:
             try:
                 await items.deliver(event.data.message_id, at=clock.now())
             except ElytronError:
@@ -206,18 +206,18 @@ async def chat_stream(call: AgentCall) -> AgentStream:
     return AgentStream(feed.read(), written=written)
 
 
-def _run_of(known: KnownAgent, key: str | None) -> str | None:
+def _run_of(agent: KnownAgent, key: str | None) -> str | None:
     """Return the name of the run of an idempotency key, None for no key."""
     if key is None:
         return None
-    return str(UUID(bytes=hashlib.sha256(f"{known.id}/{key}".encode()).digest()[:16], version=5))
+    return str(UUID(bytes=hashlib.sha256(f"{agent.id}/{key}".encode()).digest()[:16], version=5))
 
 
 async def list_items(call: AgentCall) -> Value:
     """Return a page of items."""
-    known = await _agent_of(call)
-    await call.service.look(call.user, known)
-    return await item_page(call, known)
+    agent = await _agent_of(call)
+    await call.service.look(call.user, agent)
+    return await item_page(call, agent)
 
 
 async def get_item(call: AgentCall) -> Value:
@@ -233,8 +233,8 @@ async def deliver_item(call: AgentCall) -> Value:
 
 async def set_reaction(call: AgentCall) -> Value:
     """Note the user's reaction to an item."""
-    asked = await call.body(wire.ReactionRequest)
-    return await _set_reaction(call, ItemReaction(emoji=asked.emoji, by=ItemRole.USER))
+    request = await call.body(wire.ReactionRequest)
+    return await _set_reaction(call, ItemReaction(emoji=request.emoji, by=ItemRole.USER))
 
 
 async def drop_reaction(call: AgentCall) -> Value:
@@ -244,10 +244,10 @@ async def drop_reaction(call: AgentCall) -> Value:
 
 async def _set_reaction(call: AgentCall, reaction: ItemReaction | None) -> wire.ThreadItem:
     """Set the reaction to an item, and have the other devices hear of it."""
-    known = await _agent_of(call)
-    item = await call.user.items(known).react(call.part("item_id"), reaction)
-    data = wire.AgentEventData(agent_id=known.id, run_id=item.run_id, item_id=item.id)
-    await call.service.publish(call.user, known, FeedEvent(AgentEventKind.REACTION, data))
+    agent = await _agent_of(call)
+    item = await call.user.items(agent).react(call.part("item_id"), reaction)
+    data = wire.AgentEventData(agent_id=agent.id, run_id=item.run_id, item_id=item.id)
+    await call.service.publish(call.user, agent, FeedEvent(AgentEventKind.REACTION, data))
     return item
 
 
@@ -256,20 +256,24 @@ async def _agent_of(call: AgentCall) -> KnownAgent:
     return await call.user.agent(call.request.path_params.get("agent_id"))
 
 
-async def _delete_agent(call: AgentCall, known: KnownAgent) -> wire.DeletionAnswer:
+async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnswer:
     dry_run = call.flag("dry_run")
-    plan = await call.user.removal(known)
-    gone = plan.report(dry_run=dry_run)
+    plan = await call.user.removal(agent)
+    report = plan.report(dry_run=dry_run)
     if not dry_run:
         # Runs and schedules end first, for they would write to what is erased.
-        agents = [known] if known.subagent is not None else [known, *await call.user.known_subagents(main=known)]
+        agents = [agent] if agent.subagent is not None else [agent, *await call.user.known_subagents(main=agent)]
         for each in agents:
             await call.service.desk.cancel(call.user, each)
-        await ScheduleShelf(call.user).cancel_all(thread=known.name if known.subagent is not None else None)
+        await ScheduleShelf(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
         # The ends of schedules erase some of the plan already.
-        gone = (await call.user.delete(known)).report(earlier=plan)
+        report = (await call.user.delete(agent)).report(earlier=plan)
     return wire.DeletionAnswer(
-        deleted=not dry_run, dry_run=dry_run, agents=len(gone.agents), records=gone.records, memories=gone.memories
+        deleted=not dry_run,
+        dry_run=dry_run,
+        agents=len(report.agents),
+        records=report.records,
+        memories=report.memories,
     )
 
 
@@ -304,7 +308,7 @@ def page_routes(service: AgentService, /) -> Iterable[Surface]:
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="text/html; charset=utf-8", headers=headers)
 
-    yield shown_surface(_PATH, page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=_DESCRIPTION)
+    yield shown_surface(_PATH, page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=_DESCRIPTION)
 
 
 @cache

@@ -60,24 +60,24 @@ async def agent_usage(call: AgentCall) -> Value:
     _, entries = await call.service.log(call.user).after(0)
     failed = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
     ends = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
-    used = [entry.usage for entry in ends if entry.usage is not None]
+    usages = [entry.usage for entry in ends if entry.usage is not None]
     return AgentUsage(
         since=since,
         turns=len(ends) + failed,
         failed=failed,
-        steps=sum(usage.steps for usage in used),
-        calls=sum(usage.calls for usage in used),
-        input_tokens=sum(usage.input_tokens for usage in used),
-        output_tokens=sum(usage.output_tokens for usage in used),
+        steps=sum(usage.steps for usage in usages),
+        calls=sum(usage.calls for usage in usages),
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
     )
 
 
 async def event_stream(call: AgentCall) -> AgentStream:
     """Return the events behind `Last-Event-ID`, else those from now on."""
     headers, query = call.request.headers, call.request.query_params
-    asked = event_place(headers.get("last-event-id") or query.get("after"))
+    client_place = event_place(headers.get("last-event-id") or query.get("after"))
     await call.user.enabled()
-    place = asked if asked is not None else await call.service.log(call.user).last()
+    place = client_place if client_place is not None else await call.service.log(call.user).last()
     threads: dict[str, str] = {}
 
     async def written(event: FeedEvent) -> None:
@@ -119,10 +119,10 @@ async def _user_events(
             place = gap.last if gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
-            shown = await log.shown(entry)
-            if entry.kind is AgentEventKind.MESSAGE and not shown.data.is_erased:
-                threads[shown.id] = entry.thread
-            yield shown
+            event = await log.shown(entry)
+            if entry.kind is AgentEventKind.MESSAGE and not event.data.is_erased:
+                threads[event.id] = entry.thread
+            yield event
         if gap is None and not entries:
             try:
                 async with asyncio.timeout(limits.EVENTS_POLL_S):
@@ -183,11 +183,11 @@ async def list_pushes(call: AgentCall) -> Value:
 async def make_push(call: AgentCall) -> Value:
     """Subscribe a device."""
     shelf = await _push_shelf(call)
-    made = await shelf.add(await call.body(PushRequest))
-    if made.type == "web_push":
-        return _push_answer(made)
-    keys = {name: (await shelf.secret(made, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))}
-    return _push_answer(made).model_copy(update=keys)
+    push = await shelf.add(await call.body(PushRequest))
+    if push.type == "web_push":
+        return _push_answer(push)
+    keys = {name: (await shelf.secret(push, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))}
+    return _push_answer(push).model_copy(update=keys)
 
 
 async def get_push_key(call: AgentCall) -> Value:
@@ -282,9 +282,9 @@ async def list_schedules(call: AgentCall) -> Value:
 async def make_schedule(call: AgentCall) -> Value:
     """Make a schedule."""
     shelf = await _shelf_of(call)
-    asked = await call.body(ScheduleRequest)
-    known = await call.user.agent(asked.agent_id)
-    return _schedule_answer(await shelf.create(asked, known))
+    request = await call.body(ScheduleRequest)
+    agent = await call.user.agent(request.agent_id)
+    return _schedule_answer(await shelf.create(request, agent))
 
 
 async def get_schedule(call: AgentCall) -> Value:
@@ -294,8 +294,8 @@ async def get_schedule(call: AgentCall) -> Value:
 
 async def delete_schedule(call: AgentCall) -> Value:
     """Cancel a schedule."""
-    gone = await (await _shelf_of(call)).cancel(call.part("schedule_id"))
-    return ScheduleDeleted(id=gone.stored.id)
+    schedule = await (await _shelf_of(call)).cancel(call.part("schedule_id"))
+    return ScheduleDeleted(id=schedule.stored.id)
 
 
 async def _shelf_of(call: AgentCall) -> ScheduleShelf:
@@ -304,13 +304,13 @@ async def _shelf_of(call: AgentCall) -> ScheduleShelf:
     return ScheduleShelf(call.user)
 
 
-def _schedule_answer(known: KnownSchedule) -> ScheduleAnswer:
-    stored = known.stored
+def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:
+    stored = schedule.stored
     return ScheduleAnswer(
         id=stored.id,
         agent_id=stored.agent_id,
-        name=known.words.name,
-        task=known.words.task,
+        name=schedule.words.name,
+        task=schedule.words.task,
         rule=stored.rule,
         timezone=stored.timezone,
         created_by=stored.created_by,

@@ -54,17 +54,17 @@ async def get_block(call: AgentCall) -> Response:
 async def put_block(call: AgentCall) -> Response:
     """Create or update a memory block."""
     await call.user.enabled()
-    asked = await call.body(wire.BlockChange)
+    request = await call.body(wire.BlockChange)
     label, shelf, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
     try:
-        made = await shelf.change(label, **dict(asked), expected_version=expected)
+        block = await shelf.change(label, **dict(request), expected_version=expected)
     except NotFound:
         # A demanded version is that of a block that is there.
         if call.request.headers.get("if-match") is not None:
             raise PreconditionFailed from None
-        given = {name: value for name, value in asked if value is not None}
-        made = await shelf.create(BlockDraft(label=label, **given))
-    return _block_response(made)
+        fields = {name: value for name, value in request if value is not None}
+        block = await shelf.create(BlockDraft(label=label, **fields))
+    return _block_response(block)
 
 
 def _block_response(block: MemoryBlock) -> Response:
@@ -77,53 +77,53 @@ def _expected_version(call: AgentCall) -> int | None:
     text = call.request.headers.get("if-match")
     if text is None or text.strip() == "*":
         return None
-    found = _VERSION.fullmatch(text.strip())
-    if found is None:
+    version_match = _VERSION.fullmatch(text.strip())
+    if version_match is None:
         raise PreconditionFailed
-    return int(found[1])
+    return int(version_match[1])
 
 
 async def insert_archival(call: AgentCall) -> Value:
     """Store an archival memory."""
     await call.user.enabled()
-    asked = await call.body(wire.ArchivalRequest)
-    return wire.ArchivalAnswer(id=await ArchivalMemory(call.user.memory).insert(asked.content, tags=asked.tags))
+    request = await call.body(wire.ArchivalRequest)
+    return wire.ArchivalAnswer(id=await ArchivalMemory(call.user.memory).insert(request.content, tags=request.tags))
 
 
 async def delete_archival(call: AgentCall) -> Value:
     """Erase an archival memory; an id of another memory is none."""
     await call.user.enabled()
-    memory, wanted = call.user.memory, call.part("id")
+    memory, memory_id = call.user.memory, call.part("id")
     try:
-        found = await memory.get(MemoryGetRequest(scope=call.user.scope, id=wanted))
+        entry = await memory.get(MemoryGetRequest(scope=call.user.scope, id=memory_id))
     except (InvalidInput, NotFound):
-        found = None
-    if found is None or found.conversation != ArchivalMemory(memory).conversation:
-        raise NotFound(what="archival memory", name=wanted)
-    await memory.erase(MemoryEraseRequest(scope=call.user.scope, ids=(found.id,), reason="the user deleted it"))
-    return wire.ArchivalDeleted(id=wanted)
+        entry = None
+    if entry is None or entry.conversation != ArchivalMemory(memory).conversation:
+        raise NotFound(what="archival memory", name=memory_id)
+    await memory.erase(MemoryEraseRequest(scope=call.user.scope, ids=(entry.id,), reason="the user deleted it"))
+    return wire.ArchivalDeleted(id=memory_id)
 
 
 async def search_memory(call: AgentCall) -> Value:
     """Search archival memory and what was said."""
     main = await call.user.enabled()
-    asked = await call.body(wire.AgentSearchRequest)
+    request = await call.body(wire.AgentSearchRequest)
     # Only archival memory has tags.
-    sources = (SearchSource.ARCHIVAL,) if asked.tags else asked.sources
+    sources = (SearchSource.ARCHIVAL,) if request.tags else request.sources
     thread = None
-    if asked.conversation_id is not None:
-        thread = (await _thread_of(call, main, asked.conversation_id)).name
+    if request.conversation_id is not None:
+        thread = (await _thread_of(call, main, request.conversation_id)).name
     memory = call.user.memory
-    found: list[SearchHit] = []
+    candidates: list[SearchHit] = []
     # Archival memory is of no thread.
     if SearchSource.ARCHIVAL in sources and thread is None:
-        hits = await ArchivalMemory(memory).search(asked.query, top_k=asked.top_k, tags=asked.tags)
-        found += _found_memories(hits, SearchSource.ARCHIVAL)
+        hits = await ArchivalMemory(memory).search(request.query, top_k=request.top_k, tags=request.tags)
+        candidates += _found_memories(hits, SearchSource.ARCHIVAL)
     if SearchSource.MESSAGE in sources:
-        hits = await search_conversations(memory, asked.query, limit=asked.top_k, conversation=thread)
-        found += _found_memories(hits, SearchSource.MESSAGE)
-    best = sorted(found, key=lambda each: -each.score)[: asked.top_k]
-    return wire.SearchHits(data=within_tokens(best, asked.max_tokens, tokens=lambda hit: token_count_of(hit.text)))
+        hits = await search_conversations(memory, request.query, limit=request.top_k, conversation=thread)
+        candidates += _found_memories(hits, SearchSource.MESSAGE)
+    best = sorted(candidates, key=lambda each: -each.score)[: request.top_k]
+    return wire.SearchHits(data=within_tokens(best, request.max_tokens, tokens=lambda hit: token_count_of(hit.text)))
 
 
 def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[SearchHit]:
@@ -147,11 +147,11 @@ async def list_thread_items(call: AgentCall) -> Value:
 
 async def delete_thread(call: AgentCall) -> Value:
     """Erase what was said in a thread; its agent stays."""
-    known = await _named_thread(call)
+    agent = await _named_thread(call)
     # Ended first, for a turn under way would write to what is erased.
-    await call.service.desk.cancel(call.user, known)
-    gone = await call.user.clear(known)
-    return wire.ThreadDeleted(id=known.id, memories=gone)
+    await call.service.desk.cancel(call.user, agent)
+    memory_count = await call.user.clear(agent)
+    return wire.ThreadDeleted(id=agent.id, memories=memory_count)
 
 
 async def _named_thread(call: AgentCall) -> KnownAgent:
@@ -165,9 +165,9 @@ async def _thread_of(call: AgentCall, main: KnownAgent, conversation: str) -> Kn
         raise NotFound(what="conversation", name=conversation) from None
 
 
-def _thread_answer(known: KnownAgent) -> wire.AgentConversation:
-    name = known.subagent.name if known.subagent is not None else None
-    return wire.AgentConversation(id=known.id, agent_id=known.id, name=name, created_at=known.stored.created_at)
+def _thread_answer(agent: KnownAgent) -> wire.AgentConversation:
+    name = agent.subagent.name if agent.subagent is not None else None
+    return wire.AgentConversation(id=agent.id, agent_id=agent.id, name=name, created_at=agent.stored.created_at)
 
 
 _ROUTES: Final = (

@@ -60,10 +60,10 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     request = await call.body(wire.ResponseRequest)
     desk, shelf = call.service.responses, ResponseShelf(call.user)
     response = _response_of(call) or shelf.new_response()
-    known = await _known_of(call, shelf, response)
-    if known is None:
+    stored_response = await _known_of(call, shelf, response)
+    if stored_response is None:
         opened = await desk.begin(await desk.plan(call.user, request, response))
-    elif known.document.form != request.form or known.document.asked not in {"", request.digest}:
+    elif stored_response.document.form != request.form or stored_response.document.asked not in {"", request.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
         opened = desk.opened(call.user, response)
@@ -83,17 +83,17 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     require_responses(call)
     await call.user.answering()
     desk, shelf = call.service.responses, ResponseShelf(call.user)
-    known = await shelf.read(call.part("response_id"))
-    await desk.look(call.user, known)
+    response = await shelf.read(call.part("response_id"))
+    await desk.look(call.user, response)
     if call.flag("stream"):
-        opened = desk.opened(call.user, known.document.id)
+        opened = desk.opened(call.user, response.document.id)
         if opened is None:
             raise InvalidInput(field="stream", problem="has ended or belongs to another node: call without it")
         after = call.request.query_params.get("starting_after", "")
         if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
             raise InvalidInput(field="starting_after", problem="must be the number of an event")
         return AgentStream(opened.feed.read(first=int(after) + 1 if after else 0))
-    body = body_response(known.body)
+    body = body_response(response.body)
 
     async def answer() -> Response:
         return body
@@ -103,28 +103,28 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
 
 async def delete_response(call: AgentCall) -> Value:
     """Erase a response with what was said in it."""
-    known = await _named_response(call)
+    response = await _named_response(call)
     # Ended first, for a turn under way would write to what is erased.
-    await call.service.responses.cancel(call.user, known)
+    await call.service.responses.cancel(call.user, response)
     shelf = ResponseShelf(call.user)
     # Read again, since its end has changed it.
-    await shelf.erase(await shelf.read(known.document.id))
-    return wire.ResponseDeleted(id=known.document.id)
+    await shelf.erase(await shelf.read(response.document.id))
+    return wire.ResponseDeleted(id=response.document.id)
 
 
 async def cancel_response(call: AgentCall) -> Response:
     """End a response in the background; one that is over stays as it is."""
-    known = await _named_response(call)
-    if not known.document.form.background:
+    response = await _named_response(call)
+    if not response.document.form.background:
         raise InvalidInput(field="response_id", problem="is not a background response: close its request instead")
-    await call.service.responses.cancel(call.user, known)
-    return body_response((await ResponseShelf(call.user).read(known.document.id)).body)
+    await call.service.responses.cancel(call.user, response)
+    return body_response((await ResponseShelf(call.user).read(response.document.id)).body)
 
 
 async def list_input_items(call: AgentCall) -> Response:
     """Return a page of the items that a response answers."""
-    known = await _named_response(call)
-    items = listed_items(known.document.id, known.document.items)
+    response = await _named_response(call)
+    items = listed_items(response.document.id, response.document.items)
     limit, after, order = item_query(call)
     page: list[dict[str, JsonValue]] = items[::-1] if order is ItemOrder.DESCENDING else items
     names = [item["id"] for item in page]

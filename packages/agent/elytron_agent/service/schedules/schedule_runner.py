@@ -84,25 +84,27 @@ class ScheduleRunner:
 
     async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
         """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
-        due = due_time_of(payload)
+        due_time = due_time_of(payload)
         user = self._user(scope.space)
         shelf = ScheduleShelf(user)
         try:
-            known = await shelf.read(due.schedule)
-            agent = await user.agent(known.stored.agent_id)
+            schedule = await shelf.read(due_time.schedule)
+            agent = await user.agent(schedule.stored.agent_id)
         except AgentDisabled:
             raise JobBlocked(Instant(self._context.clock.now() + limits.SCHEDULE_OFF_MS), _OFF) from None
         except NotFound:
             return  # it was cancelled, or its words or its agent were erased
-        if known.stored.next_due != due.due:
+        if schedule.stored.next_due != due_time.due:
             return  # it is due at another time by now
         now = self._context.clock.now()
         # A time in a locked space has waited for its user, and is late only from then on.
-        due_since = max(due.due, self._context.secrets.opened_at(scope.space))
-        if known.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
-            await shelf.advance(due.schedule, ScheduleRun(due_at=due.due, state=RunState.EXPIRED, ended_at=now))
+        due_since = max(due_time.due, self._context.secrets.opened_at(scope.space))
+        if schedule.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
+            await shelf.advance(
+                due_time.schedule, ScheduleRun(due_at=due_time.due, state=RunState.EXPIRED, ended_at=now)
+            )
             return
-        await self._attempt(DueRun(user, agent, shelf, known, due), beat)
+        await self._attempt(DueRun(user, agent, shelf, schedule, due_time), beat)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
         """Store how a time of a schedule ended whose job failed, or was taken too often and never ended."""
@@ -114,13 +116,13 @@ class ScheduleRunner:
             if stored.next_due is not None:
                 await self._give_up(space, DueTime(stored.id, stored.next_due))
 
-    async def _give_up(self, space: SpaceId, due: DueTime) -> None:
+    async def _give_up(self, space: SpaceId, due_time: DueTime) -> None:
         user = self._user(space)
         shelf = ScheduleShelf(user)
         with suppress(NotFound):
-            stored = await shelf.stored(due.schedule)
-            if stored.next_due == due.due:
-                await shelf.give_up(stored, due.due, is_done=await self._is_done(user, stored))
+            stored = await shelf.stored(due_time.schedule)
+            if stored.next_due == due_time.due:
+                await shelf.give_up(stored, due_time.due, is_done=await self._is_done(user, stored))
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
         """Return whether the turn of the last attempt gave an answer: its job may have ended before it.
@@ -131,13 +133,13 @@ class ScheduleRunner:
         if run is None or run.state is not RunState.RUNNING or run.run_id is None:
             return False
         main = await user.main()
-        known = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
-        end = await self._desk.settle(user, known, run.run_id)
+        agent = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
+        end = await self._desk.settle(user, agent, run.run_id)
         return end is not None and end.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
-        shelf, due, words = work.shelf, work.due, work.known.words
-        stored = await shelf.change(due.schedule, lambda each: _begin_run(each, due))
+        shelf, due_time, words = work.shelf, work.due, work.known.words
+        stored = await shelf.change(due_time.schedule, lambda each: _begin_run(each, due_time))
         run = stored.current
         assert run is not None
         text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
@@ -145,32 +147,32 @@ class ScheduleRunner:
         async def is_wanted() -> bool:
             # Another process may have given it up while it waited for its thread.
             try:
-                current = (await shelf.stored(due.schedule)).current
+                current = (await shelf.stored(due_time.schedule)).current
             except NotFound:
                 return False
             return current is not None and current.run_id == run.run_id
 
-        asked = TurnRequest(text, run=run.run_id, schedule=due.schedule, is_wanted=is_wanted)
-        end = await self._ended((await self._desk.begin(work.user, work.agent, asked)).read(), beat)
+        request = TurnRequest(text, run=run.run_id, schedule=due_time.schedule, is_wanted=is_wanted)
+        end = await self._ended((await self._desk.begin(work.user, work.agent, request)).read(), beat)
         is_done = end is not None and end.kind is AgentEventKind.DONE
-        if not is_done and (record := await work.user.run_record(work.agent, asked.run or "")) is not None:
+        if not is_done and (record := await work.user.run_record(work.agent, request.run or "")) is not None:
             if record.end is None:
                 # This process lost the thread: another one goes on with the run, whose end the next attempt finds.
                 raise ModelUnavailable("another process runs the turn of a schedule: its end will be checked again")
             is_done = record.end.reason in ANSWERS
         at = self._context.clock.now()
         if is_done:
-            await shelf.advance(due.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
+            await shelf.advance(due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
             return
         code = (end.data.code if end is not None else None) or "internal"
         if code == SpaceLocked.key:
             raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
             failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
-            await shelf.change(due.schedule, lambda each: each.model_copy(update={"current": failed}))
+            await shelf.change(due_time.schedule, lambda each: each.model_copy(update={"current": failed}))
             raise ModelUnavailable("the turn of a schedule failed: it will be retried")
         failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
-        await shelf.advance(due.schedule, failed)
+        await shelf.advance(due_time.schedule, failed)
 
     @staticmethod
     async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
@@ -199,21 +201,21 @@ class ScheduleRunner:
 
 def due_time_of(payload: str, /) -> DueTime:
     """Return the time of a schedule that a job is for."""
-    found = json.loads(payload)
-    return DueTime(str(found["schedule"]), Instant(int(found["due"])))
+    fields = json.loads(payload)
+    return DueTime(str(fields["schedule"]), Instant(int(fields["due"])))
 
 
-def _begin_run(stored: StoredSchedule, due: DueTime) -> StoredSchedule:
+def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
     """Return a schedule with the run of its time under way: the same one, if it broke off in the middle."""
     current = stored.current
     if current is not None and current.state is RunState.RUNNING:
         return stored
     attempts = (current.attempts if current is not None else 0) + 1
     run = ScheduleRun(
-        due_at=due.due,
+        due_at=due_time.due,
         state=RunState.RUNNING,
         attempts=attempts,
-        run_id=run_name(due.schedule, due.due, attempts),
+        run_id=run_name(due_time.schedule, due_time.due, attempts),
     )
     return stored.model_copy(update={"current": run})
 
@@ -244,7 +246,7 @@ class ScheduleArguments(ToolArguments):
     @property
     def rule(self) -> ScheduleRule:
         """Return the rule. Raises InvalidInput unless there is one."""
-        if sum(given is not None for given in (self.at, self.time, self.every_minutes, self.cron)) != 1:
+        if sum(choice is not None for choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
             raise InvalidInput(field="at", problem="or time, every_minutes, cron: set one of them")
         if self.at is not None:
             return OneOffRule(at=self.at)
@@ -266,33 +268,35 @@ class CancelArguments(ToolArguments):
     schedule_id: Annotated[str, Field(max_length=100, description="Id of the schedule, from `list_schedules`.")]
 
 
-def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
+def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     """Return the tools of an agent over the schedules of its user; with a memory of its own, over its own schedules."""
     shelf = ScheduleShelf(user)
-    is_shared = known.subagent is None or known.subagent.memory is MemoryMode.SHARED
+    is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
     async def shown() -> list[KnownSchedule]:
-        return [each for each in await shelf.list() if is_shared or each.stored.agent_id == known.id]
+        return [each for each in await shelf.list() if is_shared or each.stored.agent_id == agent.id]
 
-    async def make(given: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
-        refusal = await _schedule_refusal(user, known, key.run, given.task)
+    async def make(arguments: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
+        refusal = await _schedule_refusal(user, agent, key.run, arguments.task)
         if refusal is not None:
             return ToolAnswer(text=refusal, is_error=True)
-        asked = ScheduleRequest(name=given.name, task=given.task, rule=given.rule, timezone=given.timezone)
-        made = await shelf.create(asked, known, source_run=key.run)
-        return ToolAnswer(text=f"Scheduled. {await _schedule_line(user, made)}")
+        request = ScheduleRequest(
+            name=arguments.name, task=arguments.task, rule=arguments.rule, timezone=arguments.timezone
+        )
+        schedule = await shelf.create(request, agent, source_run=key.run)
+        return ToolAnswer(text=f"Scheduled. {await _schedule_line(user, schedule)}")
 
     async def show(_given: NoArguments, _key: CallKey, /) -> str:
-        found = [each for each in await shown() if each.stored.next_due is not None]
-        return "\n".join([await _schedule_line(user, each) for each in found]) or "There are no schedules."
+        schedules = [each for each in await shown() if each.stored.next_due is not None]
+        return "\n".join([await _schedule_line(user, each) for each in schedules]) or "There are no schedules."
 
-    async def end(given: CancelArguments, _key: CallKey, /) -> ToolAnswer:
+    async def end(arguments: CancelArguments, _key: CallKey, /) -> ToolAnswer:
         try:
-            is_known = given.schedule_id in {each.stored.id for each in await shown()}
-            gone = await shelf.cancel(given.schedule_id if is_known else "")
+            is_known = arguments.schedule_id in {each.stored.id for each in await shown()}
+            schedule = await shelf.cancel(arguments.schedule_id if is_known else "")
         except NotFound:
             return ToolAnswer(text="There is no schedule with this id. `list_schedules` shows ids.", is_error=True)
-        return ToolAnswer(text=f"Cancelled: {gone.words.name or gone.words.task}")
+        return ToolAnswer(text=f"Cancelled: {schedule.words.name or schedule.words.task}")
 
     about = "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
     return (
@@ -302,19 +306,19 @@ def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
     )
 
 
-async def _schedule_refusal(user: UserAgents, known: KnownAgent, run: str, task: str) -> str | None:
+async def _schedule_refusal(user: UserAgents, agent: KnownAgent, run: str, task: str) -> str | None:
     """Return why a turn may not make this schedule, None if it may."""
-    record = await user.run_record(known, run)
+    record = await user.run_record(agent, run)
     if record is None:
         return _NOT_KEPT
     if record.input.schedule is not None:
         return _BY_SCHEDULE
     if record.input.is_outside or any(result.is_outside and not result.is_error for result in record.results):
         return _OUTSIDE
-    words = [record.input.text, *(turn.input.text for turn in await _turns_before(user, known, run))]
+    words = [record.input.text, *(turn.input.text for turn in await _turns_before(user, agent, run))]
     analyser = _text_analyser()
-    said = {term for text in words for term in analyser.terms(text)}
-    return None if said.intersection(analyser.terms(task)) else _NOT_ASKED
+    user_terms = {term for text in words for term in analyser.terms(text)}
+    return None if user_terms.intersection(analyser.terms(task)) else _NOT_ASKED
 
 
 @cache
@@ -322,20 +326,20 @@ def _text_analyser() -> TextAnalyser:
     return TextAnalyser()
 
 
-async def _turns_before(user: UserAgents, known: KnownAgent, run: str) -> list[RunRecord]:
+async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[RunRecord]:
     """Return the last two turns before one, if the user began them."""
-    found: list[RunRecord] = []
-    for earlier in reversed(await user.window(known)):
-        record = await user.run_record(known, earlier) if earlier != run else None
+    records: list[RunRecord] = []
+    for earlier in reversed(await user.window(agent)):
+        record = await user.run_record(agent, earlier) if earlier != run else None
         if record is not None and record.input.schedule is None:
-            found.append(record)
-        if len(found) == 2:
+            records.append(record)
+        if len(records) == 2:
             break
-    return found
+    return records
 
 
-async def _schedule_line(user: UserAgents, known: KnownSchedule) -> str:
-    stored = known.stored
+async def _schedule_line(user: UserAgents, schedule: KnownSchedule) -> str:
+    stored = schedule.stored
     zone = stored.timezone or (await user.preferences()).timezone
-    due = local_time(stored.next_due, zone) if stored.next_due is not None else "never again"
-    return f"{known.words.name or known.words.task} ({stored.id}): {due} {zone}"
+    due_text = local_time(stored.next_due, zone) if stored.next_due is not None else "never again"
+    return f"{schedule.words.name or schedule.words.task} ({stored.id}): {due_text} {zone}"

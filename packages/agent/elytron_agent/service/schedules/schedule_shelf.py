@@ -58,10 +58,10 @@ class WeekDay(StrEnum):
 
 def _clock_time(text: str) -> str:
     try:
-        found = time.fromisoformat(text)
+        clock_time = time.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or len(text) != len("09:00") or found.tzinfo is not None:
+        clock_time = None
+    if clock_time is None or len(text) != len("09:00") or clock_time.tzinfo is not None:
         raise InvalidInput(field="time", problem="must be a time of day such as 09:00 or 18:30")
     return text
 
@@ -134,9 +134,9 @@ def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Inst
     place = time_zone(zone)
     for local in _local_times(rule, _local_time(after, place)):
         # Around a change of the zone's offset, clock times may come out before `after` again.
-        due = instant_in(local, place)
-        if due > after:
-            return due
+        due_at = instant_in(local, place)
+        if due_at > after:
+            return due_at
     return None
 
 
@@ -162,13 +162,13 @@ def instant_in(local: datetime, zone: tzinfo, /) -> Instant:
 
 def require_rule(rule: ScheduleRule, now: Instant, /, *, zone: str) -> Instant:
     """Return when a new rule is first due. Raises InvalidInput for one that is never due, or only in ten years."""
-    due = due_after(rule, now, zone=zone, made_at=now)
-    if due is None:
+    due_at = due_after(rule, now, zone=zone, made_at=now)
+    if due_at is None:
         problem = "is in the past" if isinstance(rule, OneOffRule) else "is never due"
         raise InvalidInput(field="rule", problem=problem)
-    if due > now + limits.SCHEDULE_MAX_MS:
+    if due_at > now + limits.SCHEDULE_MAX_MS:
         raise InvalidInput(field="rule", problem="is first due in more than ten years")
-    return due
+    return due_at
 
 
 def _local_times(rule: OneOffRule | DailyRule | WeeklyRule | CronRule, begin: datetime) -> Iterator[datetime]:
@@ -317,95 +317,101 @@ class ScheduleShelf:
         self._context = user.memory.context
 
     async def create(
-        self, asked: ScheduleRequest, known: KnownAgent, /, *, source_run: str | None = None
+        self, request: ScheduleRequest, agent: KnownAgent, /, *, source_run: str | None = None
     ) -> KnownSchedule:
         """Store a schedule with the job of its first time. Raises InvalidInput, LimitExceeded."""
         now = self._context.clock.now()
-        zone = asked.timezone or (await self._user.preferences()).timezone
-        due = require_rule(asked.rule, now, zone=zone)
-        made = StoredSchedule(
-            id=self._context.ids.new() if source_run is None else _own_id(source_run, asked),
-            agent_id=known.id,
-            thread=known.name,
-            rule=asked.rule,
-            timezone=asked.timezone,
+        zone = request.timezone or (await self._user.preferences()).timezone
+        due_at = require_rule(request.rule, now, zone=zone)
+        schedule = StoredSchedule(
+            id=self._context.ids.new() if source_run is None else _own_id(source_run, request),
+            agent_id=agent.id,
+            thread=agent.name,
+            rule=request.rule,
+            timezone=request.timezone,
             made_at=now,
             created_by="user" if source_run is None else "agent",
             source_run=source_run,
-            next_due=due,
+            next_due=due_at,
         )
-        words = ScheduleWords(name=asked.name, task=asked.task)
+        words = ScheduleWords(name=request.name, task=request.task)
         # The job first: one that finds no schedule does nothing, and a schedule without a job would never be due.
-        await self._put_job(made)
+        await self._put_job(schedule)
         drafts = (
-            RecordDraft(_shelf_place(), made.id, _stored_form(made), text="a schedule", expected_version=0),
-            RecordDraft(*self._words_place(made), _stored_form(words), text="a schedule"),
+            RecordDraft(_shelf_place(), schedule.id, _stored_form(schedule), text="a schedule", expected_version=0),
+            RecordDraft(*self._words_place(schedule), _stored_form(words), text="a schedule"),
         )
         try:
             await self._user.records.put_all(drafts)
         except PreconditionFailed:
-            return await self.read(made.id)  # a call of the tool that is repeated after a crash
-        return KnownSchedule(stored=made, words=words, version=1)
+            return await self.read(schedule.id)  # a call of the tool that is repeated after a crash
+        return KnownSchedule(stored=schedule, words=words, version=1)
 
     async def list(self) -> Sequence[KnownSchedule]:
         """Return the schedules, those that are due next first, then those that are over."""
-        found = [
+        stored_schedules = [
             (StoredSchedule.model_validate(each.value), each.version)
             async for each in self._user.records.below(_shelf_place())
         ]
         # Those of the user are read at once, those of turns each with its turn.
         own = {each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)}
-        known: list[KnownSchedule] = []
-        for stored, version in found:
+        schedules: list[KnownSchedule] = []
+        for stored, version in stored_schedules:
             words = own.get(stored.id) if stored.source_run is None else await self._words(stored)
             if words is not None:
-                known.append(KnownSchedule(stored=stored, words=words, version=version))
-        return sorted(known, key=lambda each: (each.stored.next_due is None, each.stored.next_due or 0, each.stored.id))
+                schedules.append(KnownSchedule(stored=stored, words=words, version=version))
+        return sorted(
+            schedules, key=lambda each: (each.stored.next_due is None, each.stored.next_due or 0, each.stored.id)
+        )
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
         """Return a schedule. Raises NotFound, also for one whose words were erased."""
-        found = await self._user.records.get(_shelf_place(), schedule_id) if _is_name(schedule_id) else None
-        if found is not None:
-            stored = StoredSchedule.model_validate(found.value)
+        record = await self._user.records.get(_shelf_place(), schedule_id) if _is_name(schedule_id) else None
+        if record is not None:
+            stored = StoredSchedule.model_validate(record.value)
             words = await self._words(stored)
             if words is not None:
-                return KnownSchedule(stored=stored, words=words, version=found.version)
+                return KnownSchedule(stored=stored, words=words, version=record.version)
         raise NotFound(what="schedule", name=schedule_id)
 
     async def cancel(self, schedule_id: str, /) -> KnownSchedule:
         """Remove a schedule with its words; a run of it that is under way goes on. Raises NotFound."""
-        known = await self.read(schedule_id)
-        await self._cancel_job(known.stored)
-        await self._erase(known.stored)
-        return known
+        schedule = await self.read(schedule_id)
+        await self._cancel_job(schedule.stored)
+        await self._erase(schedule.stored)
+        return schedule
 
     async def cancel_all(self, *, thread: str | None = None) -> None:
         """Remove the schedules of a thread; None: all."""
-        for known in await self.list():
-            if thread is None or known.stored.thread == thread:
-                await self._cancel_job(known.stored)
-                await self._erase(known.stored)
+        for schedule in await self.list():
+            if thread is None or schedule.stored.thread == thread:
+                await self._cancel_job(schedule.stored)
+                await self._erase(schedule.stored)
 
     async def change(self, schedule_id: str, change: Callable[[StoredSchedule], StoredSchedule], /) -> StoredSchedule:
         """Store what `change` makes of a schedule, with the job of the time that it is due then. Raises NotFound."""
         while True:
-            found = await self._user.records.get(_shelf_place(), schedule_id)
-            if found is None:
+            record = await self._user.records.get(_shelf_place(), schedule_id)
+            if record is None:
                 raise NotFound(what="schedule", name=schedule_id)
-            before = StoredSchedule.model_validate(found.value)
-            made = change(before)
-            if made == before:
-                return made
+            before = StoredSchedule.model_validate(record.value)
+            new_schedule = change(before)
+            if new_schedule == before:
+                return new_schedule
             # The job first, as when the schedule was made.
-            if made.next_due is not None and made.next_due != before.next_due:
-                await self._put_job(made)
+            if new_schedule.next_due is not None and new_schedule.next_due != before.next_due:
+                await self._put_job(new_schedule)
             try:
                 await self._user.records.put(
-                    _shelf_place(), schedule_id, _stored_form(made), text="a schedule", expected_version=found.version
+                    _shelf_place(),
+                    schedule_id,
+                    _stored_form(new_schedule),
+                    text="a schedule",
+                    expected_version=record.version,
                 )
             except PreconditionFailed:
                 continue
-            return made
+            return new_schedule
 
     async def advance(self, schedule_id: str, run: ScheduleRun, /) -> StoredSchedule:
         """Store the end of a run, and when the schedule is due next: not before now, however late this run was."""
@@ -416,24 +422,26 @@ class ScheduleShelf:
             # A repeat of the call finds that the schedule has gone on.
             if stored.next_due != run.due_at:
                 return stored
-            due = due_after(stored.rule, max(now, run.due_at), zone=stored.timezone or zone, made_at=stored.made_at)
-            state = ScheduleState.ACTIVE if due is not None else ScheduleState.OVER
-            return stored.ended(run).model_copy(update={"next_due": due, "state": state})
+            due_at = due_after(stored.rule, max(now, run.due_at), zone=stored.timezone or zone, made_at=stored.made_at)
+            state = ScheduleState.ACTIVE if due_at is not None else ScheduleState.OVER
+            return stored.ended(run).model_copy(update={"next_due": due_at, "state": state})
 
-        made = await self.change(schedule_id, ended)
-        if made.state is ScheduleState.OVER:
+        schedule = await self.change(schedule_id, ended)
+        if schedule.state is ScheduleState.OVER:
             await self._drop_oldest()
-        return made
+        return schedule
 
     async def follow_zone(self) -> None:
         """Have the schedules that follow the user's zone be due by the zone that it is now."""
         zone, now = (await self._user.preferences()).timezone, self._context.clock.now()
-        for known in await self.list():
-            stored = known.stored
+        for schedule in await self.list():
+            stored = schedule.stored
             if stored.timezone is None and stored.next_due is not None and stored.current is None:
-                due = due_after(stored.rule, now, zone=zone, made_at=stored.made_at)
-                if due is not None and due != stored.next_due:
-                    await self.change(stored.id, lambda each, due=due: each.model_copy(update={"next_due": due}))
+                due_at = due_after(stored.rule, now, zone=zone, made_at=stored.made_at)
+                if due_at is not None and due_at != stored.next_due:
+                    await self.change(
+                        stored.id, lambda each, due_at=due_at: each.model_copy(update={"next_due": due_at})
+                    )
                     # The old job last: if it is left over, it finds the schedule due at another time and does
                     # nothing.
                     await self._cancel_job(stored)
@@ -444,8 +452,8 @@ class ScheduleShelf:
         Return the schedules whose jobs are over, which are to be given up.
         """
         over: list[StoredSchedule] = []
-        for known in await self.list():
-            stored = known.stored
+        for schedule in await self.list():
+            stored = schedule.stored
             if stored.state is not ScheduleState.ACTIVE or stored.next_due is None:
                 continue
             job = await find_job(self._context, self._user.space, KIND, job_name(stored.id, stored.next_due))
@@ -457,18 +465,18 @@ class ScheduleShelf:
 
     async def stored(self, schedule_id: str, /) -> StoredSchedule:
         """Return a schedule as it is stored, also one whose words were erased. Raises NotFound."""
-        found = await self._user.records.get(_shelf_place(), schedule_id)
-        if found is None:
+        record = await self._user.records.get(_shelf_place(), schedule_id)
+        if record is None:
             raise NotFound(what="schedule", name=schedule_id)
-        return StoredSchedule.model_validate(found.value)
+        return StoredSchedule.model_validate(record.value)
 
     async def give_up(self, stored: StoredSchedule, due_at: Instant, /, *, is_done: bool) -> None:
         """Store how a run ended of which there is no further attempt: completed if its turn is, else failed."""
-        begun = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
-        made: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
+        current_run = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
+        outcome: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
         if not is_done:
-            made = {"state": RunState.FAILED, "error": begun.error or maintenance.NEVER_ENDED}
-        run = begun.model_copy(update={**made, "ended_at": self._context.clock.now()})
+            outcome = {"state": RunState.FAILED, "error": current_run.error or maintenance.NEVER_ENDED}
+        run = current_run.model_copy(update={**outcome, "ended_at": self._context.clock.now()})
         await self.advance(stored.id, run)
 
     async def _put_job(self, stored: StoredSchedule) -> None:
@@ -498,8 +506,8 @@ class ScheduleShelf:
             )
 
     async def _words(self, stored: StoredSchedule) -> ScheduleWords | None:
-        found = await self._user.records.get(*self._words_place(stored))
-        return ScheduleWords.model_validate(found.value) if found is not None else None
+        record = await self._user.records.get(*self._words_place(stored))
+        return ScheduleWords.model_validate(record.value) if record is not None else None
 
     def _words_place(self, stored: StoredSchedule) -> tuple[tuple[str, ...], str]:
         if stored.source_run is None:
@@ -508,8 +516,8 @@ class ScheduleShelf:
 
     async def _erase(self, *schedules: StoredSchedule) -> None:
         places = [(_shelf_place(), each.id) for each in schedules] + [self._words_place(each) for each in schedules]
-        found = [await self._user.records.get(*place) for place in places]
-        await self._user.records.erase(each for each in found if each is not None)
+        records = [await self._user.records.get(*place) for place in places]
+        await self._user.records.erase(each for each in records if each is not None)
 
     async def _drop_oldest(self) -> None:
         """Erase the oldest of those that are over, if there are too many of them."""
@@ -540,9 +548,9 @@ def run_name(schedule_id: str, due_at: Instant, attempt: int, /) -> str:
     return str(UUID(bytes=digest[:16], version=5))
 
 
-def _own_id(source_run: str, asked: ScheduleRequest) -> str:
+def _own_id(source_run: str, request: ScheduleRequest) -> str:
     """Return the id of a schedule that a turn makes: the same call of the tool makes the same one."""
-    digest = hashlib.sha256(f"{source_run}/{asked.model_dump_json()}".encode()).digest()
+    digest = hashlib.sha256(f"{source_run}/{request.model_dump_json()}".encode()).digest()
     return str(UUID(bytes=digest[:16], version=5))
 
 

@@ -69,23 +69,23 @@ def chat_command(
     from elytron_cli.chat.screen import ChatScreen
     from elytron_models import address_of, require_key
 
-    found = run_settings()
-    address = model or (found.language_model.value if found.language_model is not None else None)
+    settings = run_settings()
+    address = model or (settings.language_model.value if settings.language_model is not None else None)
     if address is None:
         raise InvalidInput(field="--model", problem="is missing: pass one such as ollama:llama3.2 or openai:gpt-5")
     servers = _mcp_servers(mcp, mcp_config, no_tools=no_tools)
     search = open_web_search(web_search) if web_search is not None else None
     require_key(address_of(address), os.environ)
-    wanted = AgentSettings(
+    chat_settings = AgentSettings(
         enabled=True,
         model=address,
         max_context_tokens=context_tokens or (OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS),
         system_prompt=system,
         uses_tools=not no_tools,
     )
-    name = found.agent.value if found.agent is not None else MAIN
-    is_sealed = found.key_file is not None or found.keys is not None
-    place = f"Agent {name!r} with {address}, in the space {found.space.value!r} of {found.store.shown}"
+    name = settings.agent.value if settings.agent is not None else MAIN
+    is_sealed = settings.key_file is not None or settings.keys is not None
+    place = f"Agent {name!r} with {address}, in the space {settings.space.value!r} of {settings.store.shown}"
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         memory = session.runtime
@@ -98,7 +98,7 @@ def chat_command(
         async with (
             mcp_tools(servers) as tools,
             Agent(
-                memory, None, tools, name=name, settings=wanted, blocks=blocks, approve=asking, web_search=search
+                memory, None, tools, name=name, settings=chat_settings, blocks=blocks, approve=asking, web_search=search
             ) as agent,
         ):
             return await ChatConversation(agent, blocks, screen, lines).hold(place)
@@ -106,11 +106,11 @@ def chat_command(
     return run_work(work, when_missing=WhenMissing.MAKE)
 
 
-def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
+def _mcp_servers(options: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
     """Return the servers that options name. Raises InvalidInput, UnreadableFile."""
     from elytron_agent.loop.tools import mcp_server_of, mcp_servers_of
 
-    servers = [mcp_server_of(each) for each in named]
+    servers = [mcp_server_of(each) for each in options]
     servers += mcp_servers_of(read_file(config)) if config is not None else ()
     if servers and no_tools:
         raise InvalidInput(field="--mcp", problem="adds tools, but --no-tools offers none: remove one of the two")
@@ -163,10 +163,10 @@ def export_agent(*, name: str, file: Path, force: bool) -> int | None:
     require_free(file, force=force)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        found = await export_agent_file(session.runtime, name)
-        write_file(file, found.text(), force=force)
-        messages = sum(len(each["messages"]) for each in found.agents)
-        report = AgentFileWritten(path=str(file), blocks=len(found.blocks), messages=messages)
+        agent_file = await export_agent_file(session.runtime, name)
+        write_file(file, agent_file.text(), force=force)
+        messages = sum(len(each["messages"]) for each in agent_file.agents)
+        report = AgentFileWritten(path=str(file), blocks=len(agent_file.blocks), messages=messages)
         rows = [("file", report.path), ("blocks", str(report.blocks)), ("messages", str(messages))]
         out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
 

@@ -83,16 +83,22 @@ def demo_group() -> None:
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
-    found = run_settings()
+    settings = run_settings()
     if "store" not in global_options(context):
-        found = replace(found, store=FoundSetting(STORE, "demo"))
+        settings = replace(settings, store=FoundSetting(STORE, "demo"))
     # A first look is for people: JSON comes only with --json, also through a pipe.
     out = CommandOutput(as_json(context) or False)
-    report = asyncio.run(_run_demo(found, out))
+    report = asyncio.run(_run_demo(settings, out))
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
-    named = [(name, one) for name, one in found.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))]
-    given = {f"--{name.replace('_', '-')}": one.value for name, one in named if name != "store" and not one.secret}
-    again = f"{_command_called()} {shlex.join(['--store', found.store.shown, *chain.from_iterable(given.items())])}"
+    overrides = [
+        (name, one) for name, one in settings.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))
+    ]
+    options = {
+        f"--{name.replace('_', '-')}": one.value for name, one in overrides if name != "store" and not one.secret
+    }
+    again = (
+        f"{_command_called()} {shlex.join(['--store', settings.store.shown, *chain.from_iterable(options.items())])}"
+    )
     out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
@@ -102,19 +108,19 @@ def demo_folder() -> Path:
     return shipped if shipped.is_dir() else Path(__file__).parents[5] / "fixtures" / "conversations"
 
 
-async def _run_demo(found: RunSettings, out: CommandOutput) -> DemoReport:
+async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
     lines, questions = _read_conversation()
-    async with open_session(found, when_missing=WhenMissing.MAKE) as session:
-        with ProgressBar("writing a year of conversation", unit="bytes", shown=not out.is_json) as bar:
+    async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
+        with ProgressBar("writing a year of conversation", unit="bytes", is_visible=not out.is_json) as bar:
             began = time.perf_counter()
             imported = await import_transcript(session, demo_folder() / CONVERSATION, progress=bar.at)
             took = time.perf_counter() - began
         times: list[float] = []
         answered = [await _ask_question(session, question, lines, times) for question in questions]
-        asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
-        projection = await session.call(asked)
+        request = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
+        projection = await session.call(request)
     return DemoReport(
-        store=found.store.shown,
+        store=settings.store.shown,
         imported=imported,
         turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
         recall_p50_ms=round(statistics.median(times) * 1000, 2),
@@ -130,7 +136,7 @@ def _read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
         questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
         name = CONVERSATION
         texts = TypeAdapter(dict[str, str])
-        lines = [texts.validate_json(said)["content"] for said in (demo_folder() / name).read_bytes().splitlines()]
+        lines = [texts.validate_json(line)["content"] for line in (demo_folder() / name).read_bytes().splitlines()]
     except (OSError, ValidationError, KeyError) as error:
         raise UnreadableFile(name=name, problem="of the demonstration is damaged: reinstall elytron") from error
     return lines, questions
@@ -155,10 +161,10 @@ def _command_called() -> str:
 def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
-        shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
+        count = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
         hits = [
             hit.model_copy(update={"text": _telling_sentences(hit.text, answered.question)})
-            for hit in answered.hits[:shown]
+            for hit in answered.hits[:count]
         ]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables_common.marked_hits(out, hits, marks)
@@ -176,12 +182,12 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
 
 
 def _demo_figures(report: DemoReport) -> str:
-    found = sum(bool(answered.evidence_at) for answered in report.answered)
+    evidence_count = sum(bool(answered.evidence_at) for answered in report.answered)
     first = sum(1 in answered.evidence_at for answered in report.answered)
     speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
     return (
         f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; evidence found "
-        f"for {found} of {len(report.answered)} questions, ranked first for {first}"
+        f"for {evidence_count} of {len(report.answered)} questions, ranked first for {first}"
     )
 
 
@@ -222,11 +228,11 @@ async def _proxy_demo() -> ProxyDemoReport:
 
 def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
     for call in report.calls:
-        told = call.model_dump()
-        console.print(f"conversation {told['conversation']}", style="bold")
-        console.print(f"  you:    {told['said']}", markup=False, soft_wrap=True)
-        for shown in str(told["placed"]).splitlines():
-            console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
-        console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
-    called = f"{_command_called()} proxy --upstream http://127.0.0.1:11434"
-    console.print(f"\nTo use it with your own clients and models: {called}", soft_wrap=True)
+        fields = call.model_dump()
+        console.print(f"conversation {fields['conversation']}", style="bold")
+        console.print(f"  you:    {fields['said']}", markup=False, soft_wrap=True)
+        for line in str(fields["placed"]).splitlines():
+            console.print(f"  memory: {line}", markup=False, style="dim", soft_wrap=True)
+        console.print(f"  model:  {fields['answered']}", markup=False, soft_wrap=True)
+    command = f"{_command_called()} proxy --upstream http://127.0.0.1:11434"
+    console.print(f"\nTo use it with your own clients and models: {command}", soft_wrap=True)

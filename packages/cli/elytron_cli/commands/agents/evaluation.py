@@ -78,7 +78,7 @@ def hooks_command(*, file: Path | None) -> int | None:
     return None if rates.hold else FAILURE
 
 
-def _show_rates(console: "Console", found: "HookRates") -> None:
+def _show_rates(console: "Console", report: "HookRates") -> None:
     rows = (
         (
             rate.name.replace("_", " "),
@@ -86,11 +86,11 @@ def _show_rates(console: "Console", found: "HookRates") -> None:
             f"{'at most' if rate.is_ceiling else 'at least'} {rate.bar:.2f}",
             "" if rate.holds else "missed",
         )
-        for rate in found.rates
+        for rate in report.rates
     )
     tables_common.show_table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
-    if found.unmeasured:
-        names = ", ".join(name.replace("_", " ") for name in found.unmeasured)
+    if report.unmeasured:
+        names = ", ".join(name.replace("_", " ") for name in report.unmeasured)
         console.print(f"not measurable with these turns: {names}", soft_wrap=True)
 
 
@@ -128,12 +128,14 @@ def _run_proposal(path: Path, profile: ProfileName, *, submitting: bool) -> int 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         proposal = evolving.load_proposal(path)
         if submitting:
-            report, written = await evolving.submit_proposal(session.runtime, proposal, profile=profile)
+            report, submission = await evolving.submit_proposal(session.runtime, proposal, profile=profile)
         else:
-            report, written = await evolving.try_out(session.runtime, proposal, profile=profile), None
+            report, submission = await evolving.try_out(session.runtime, proposal, profile=profile), None
         out.report(report, _show_proposal)
-        if written is not None:
-            out.report(written, lambda console, _: console.print(f"submitted: {safe_line(', '.join(written.ids))}"))
+        if submission is not None:
+            out.report(
+                submission, lambda console, _: console.print(f"submitted: {safe_line(', '.join(submission.ids))}")
+            )
         return None if report.ok else FAILURE
 
     return run_work(work, when_missing=WhenMissing.MAKE if submitting else WhenMissing.REFUSE)
@@ -261,12 +263,12 @@ def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | R
     return [_shared_engine(name, keys=keys) if _is_shared(name) else name for name in stores]
 
 
-def _fixture_files(given: tuple[Path, ...]) -> tuple[Path, ...]:
+def _fixture_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
     # Asked of `os`, which has a no also for what is no name of a file.
-    found = [file for path in given for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else (path,))]  # noqa: PTH112
-    if not found:
+    files = [file for path in paths for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else (path,))]  # noqa: PTH112
+    if not files:
         raise click.UsageError("the folder contains no fixtures")
-    return tuple(found)
+    return tuple(files)
 
 
 _LOOPBACK = "127.0.0.1"

@@ -87,9 +87,9 @@ def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *options]
     keep = [program, "hooks", "keep", *options]
     report = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join(keep), space=space)
-    done = "written to" if report.changed else "unchanged in"
+    outcome = "written to" if report.changed else "unchanged in"
     whose = f"the space {space}" if space is not None else "a space for each repository"
-    line = f"{done} {report.file}: {whose}{_WAS_SHARED if report.was_shared else ''}"
+    line = f"{outcome} {report.file}: {whose}{_WAS_SHARED if report.was_shared else ''}"
     run_output().report(report, lambda console, _: console.print(line, soft_wrap=True))
 
 
@@ -118,9 +118,9 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
     """Have what goes wrong end with code 1, which an agent shows and goes on; its code 2 would stop the prompt."""
 
     @wraps(body)
-    def guarded(**given: Any) -> int | None:
+    def guarded(**arguments: Any) -> int | None:
         try:
-            body(**given)
+            body(**arguments)
         except OperationRefused as error:
             run_output().error(error.rejected)
         except ElytronError as error:
@@ -254,12 +254,12 @@ def export_command(*, target: RulesTarget, url: str | None, place: Path | None) 
 
     The rules contain no memories and no keys. An existing file is not changed.
     """
-    made = rules_of(target, url=url)
+    rules = rules_of(target, url=url)
     if place is not None:
-        path = place / made.file if place.is_dir() else place
-        _write_rules(path, made.text)
-        made = made.model_copy(update={"written": os.fspath(path)})
-    _tell_rules(made)
+        path = place / rules.file if place.is_dir() else place
+        _write_rules(path, rules.text)
+        rules = rules.model_copy(update={"written": os.fspath(path)})
+    _tell_rules(rules)
 
 
 def _write_rules(path: Path, text: str) -> None:
@@ -273,11 +273,11 @@ def _write_rules(path: Path, text: str) -> None:
         raise StoreUnavailable(f"cannot write {path.name!r}: {error.strerror}") from error
 
 
-def _tell_rules(made: RulesReport) -> None:
+def _tell_rules(rules: RulesReport) -> None:
     out = run_output()
-    if out.as_json or made.written is not None:
-        out.report(made, lambda console, _: console.print(f"written to {made.written}\n{made.note}", soft_wrap=True))
+    if out.as_json or rules.written is not None:
+        out.report(rules, lambda console, _: console.print(f"written to {rules.written}\n{rules.note}", soft_wrap=True))
         return
     # The text alone goes to stdout, so that it can be sent to a file.
-    print(f"{made.file}: {made.note}", file=sys.stderr)
-    print(made.text, end="")
+    print(f"{rules.file}: {rules.note}", file=sys.stderr)
+    print(rules.text, end="")

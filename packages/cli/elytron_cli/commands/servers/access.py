@@ -70,15 +70,15 @@ def list_keys() -> None:
     from elytron_adapter.access_keys import AccessKeyList, AccessListRequest
 
     async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        found: list[AccessKeyReport] = []
+        reports: list[AccessKeyReport] = []
         page = await keys.list(AccessListRequest(limit=PAGE))
-        found += page.items
+        reports += page.items
         while page.next_cursor is not None:
             page = await keys.list(AccessListRequest(limit=PAGE, cursor=page.next_cursor))
-            found += page.items
-        report = AccessKeyList(items=tuple(found))
-        told = "\n".join(map(_key_line, found)) or "no keys"
-        out.report(report, lambda console, _: console.print(told, soft_wrap=True))
+            reports += page.items
+        report = AccessKeyList(items=tuple(reports))
+        listing = "\n".join(map(_key_line, reports)) or "no keys"
+        out.report(report, lambda console, _: console.print(listing, soft_wrap=True))
 
     _with_keys(work)
 
@@ -144,12 +144,12 @@ def _with_keys(
 ) -> None:
     from elytron_adapter.access_keys import AccessKeys
 
-    found, out = run_settings(), run_output()
+    settings, out = run_settings(), run_output()
 
-    require_own_store(found)
+    require_own_store(settings)
 
     async def whole() -> None:
-        async with open_session(found, when_missing=when_missing) as session:
+        async with open_session(settings, when_missing=when_missing) as session:
             await work(AccessKeys(session.runtime.context), out)
 
     asyncio.run(whole())
@@ -167,14 +167,14 @@ def _tell_issued(out: CommandOutput, issued: "AccessKeyIssued") -> None:
 
 def _key_line(item: "AccessKeyReport") -> str:
     state = "revoked" if item.revoked_at is not None else item.fingerprint
-    used = "never used" if item.last_used_at is None else f"used {tables_common.minute_text(item.last_used_at)}"
+    last_use = "never used" if item.last_used_at is None else f"used {tables_common.minute_text(item.last_used_at)}"
     space = item.space or "(every space)"
-    return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {space}  {item.label}{_quota_line(item)}"
+    return f"{item.id}  {item.kind:<8}  {state:<12}  {last_use:<21}  {space}  {item.label}{_quota_line(item)}"
 
 
 def _quota_line(item: "AccessKeyReport") -> str:
-    found = item.quota.model_dump(exclude_none=True) if item.quota is not None else {}
-    return "".join(f"  {name.replace('_', ' ')}: {limit}" for name, limit in found.items())
+    quota_limits = item.quota.model_dump(exclude_none=True) if item.quota is not None else {}
+    return "".join(f"  {name.replace('_', ' ')}: {limit}" for name, limit in quota_limits.items())
 
 
 class KeyReport(Value):
@@ -203,8 +203,8 @@ def create_command(*, file: Path | None) -> None:
     from elytron_store.sealed.providers import FileKeys
 
     path = file or _key_file()
-    made = FileKeys.create(path)
-    report = KeyReport(file=str(path), current=made.current())
+    file_keys = FileKeys.create(path)
+    report = KeyReport(file=str(path), current=file_keys.current())
     run_output().report(report, lambda console, _: console.print(f"created {path}, current key {report.current}"))
 
 
@@ -216,12 +216,12 @@ def rotate_keys() -> None:
     from elytron_store.sealed.providers import FileKeys
     from elytron_store.sealed.store import SealedStore
 
-    found = run_settings()
+    settings = run_settings()
     path = _key_file()
 
     async def work() -> KeyReport:
         # Opened first: a wrong store must not leave a new key behind.
-        async with open_session(found) as session:
+        async with open_session(settings) as session:
             store = inner_store(session.runtime.context.store)
             if not isinstance(store, SealedStore):
                 raise Unsupported("this store is not sealed: there is no key to rotate")
@@ -235,7 +235,7 @@ def rotate_keys() -> None:
 
 
 def _key_file() -> Path:
-    found = run_settings().key_file
-    if found is None:
+    setting = run_settings().key_file
+    if setting is None:
         raise InvalidInput(field="--key-file", problem="is missing: name the key file")
-    return Path(found.value)
+    return Path(setting.value)

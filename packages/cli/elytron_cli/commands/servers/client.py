@@ -33,7 +33,7 @@ Show = Callable[["Console", ReportT], None]
 
 _REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Key with which repeats take effect only once.")
 _REQUEST = click.option(
-    "--request", "given", metavar="JSON", help="JSON of the request; @FILE reads a file, - reads standard input."
+    "--request", "request_json", metavar="JSON", help="JSON of the request; @FILE reads a file, - reads standard input."
 )
 
 
@@ -84,8 +84,8 @@ def _show_json(console: "Console", report: Value) -> None:
 def _generic_command(operation: AnyOperation, /) -> click.Command:
     """Return the command that performs `operation` with a request in JSON."""
 
-    def perform(*, server: NamedServer, given: str | None, idempotency_key: str | None = None) -> None:
-        request = envelope.decode_request(operation, _read_json(given) if given is not None else b"{}")
+    def perform(*, server: NamedServer, request_json: str | None, idempotency_key: str | None = None) -> None:
+        request = envelope.decode_request(operation, _read_json(request_json) if request_json is not None else b"{}")
         _perform_request(server, request, _show_json, key=idempotency_key, exact=True)
 
     perform.__doc__ = operation.summary
@@ -98,9 +98,11 @@ def _generic_command(operation: AnyOperation, /) -> click.Command:
 @limit_option("Maximum number of memories.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
 @server_options
-def _recall_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
+def _recall_remotely(*, request_json: str | None, server: NamedServer, **plain: Any) -> None:
     """Find the memories that answer QUERY, best first."""
-    _perform_request(server, _plain_or_json(MemoryRecallRequest(query=""), plain, given), tables_common.show_recall)
+    _perform_request(
+        server, _plain_or_json(MemoryRecallRequest(query=""), plain, request_json), tables_common.show_recall
+    )
 
 
 @page_command("project")
@@ -108,10 +110,10 @@ def _recall_remotely(*, given: str | None, server: NamedServer, **plain: Any) ->
 @size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block, in characters.")
 @_REQUEST
 @server_options
-def _project_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
+def _project_remotely(*, request_json: str | None, server: NamedServer, **plain: Any) -> None:
     """Show the memory block that a model would see for QUERY."""
     _perform_request(
-        server, _plain_or_json(MemoryProjectionRequest(query=""), plain, given), tables_common.show_projection
+        server, _plain_or_json(MemoryProjectionRequest(query=""), plain, request_json), tables_common.show_projection
     )
 
 
@@ -128,23 +130,23 @@ def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
 
 
 def _plain_or_json(
-    kind: OperationRequest[ReportT], plain: dict[str, Any], given: str | None
+    kind: OperationRequest[ReportT], plain: dict[str, Any], request_text: str | None
 ) -> OperationRequest[ReportT]:
     """Return a request like `kind`: in plain words or in JSON, and not both."""
-    if (plain["query"] is None) == (given is None):
+    if (plain["query"] is None) == (request_text is None):
         raise click.UsageError("pass either QUERY or --request")
     return envelope.decode_request(
-        by_request(kind), _read_json(given) if given is not None else json.dumps(plain).encode()
+        by_request(kind), _read_json(request_text) if request_text is not None else json.dumps(plain).encode()
     )
 
 
-def _read_json(given: str) -> bytes:
-    """Return the JSON that `given` is, or names. Raises UnreadableFile, PayloadTooLarge."""
-    if given == "-":
+def _read_json(text: str) -> bytes:
+    """Return the JSON that `text` is, or names. Raises UnreadableFile, PayloadTooLarge."""
+    if text == "-":
         return standard_input(limits.JSON_BYTES)
-    if not given.startswith("@"):
-        return given.encode("utf-8", "surrogateescape")
-    path = Path(given[1:])
+    if not text.startswith("@"):
+        return text.encode("utf-8", "surrogateescape")
+    path = Path(text[1:])
     try:
         with path.open("rb") as file:
             data = file.read(limits.JSON_BYTES + 1)

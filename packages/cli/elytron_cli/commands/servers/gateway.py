@@ -208,9 +208,9 @@ _SUBJECTS = ("user_id", "path", "uri", "resource_id", "memory_id", "session_id")
 
 
 def _call_command(name: str, call: str, help_text: str, options: Sequence[Callable[[Any], Any]]) -> None:
-    def perform(client: "SyncMemoryGatewayClient", **asked: Any) -> None:
-        about = next((asked.pop(field) for field in _SUBJECTS if field in asked), None)
-        print(json_text(getattr(client, call)(*(() if about is None else (about,)), **asked)))
+    def perform(client: "SyncMemoryGatewayClient", **arguments: Any) -> None:
+        about = next((arguments.pop(field) for field in _SUBJECTS if field in arguments), None)
+        print(json_text(getattr(client, call)(*(() if about is None else (about,)), **arguments)))
 
     body: Any = click.pass_obj(perform)
     for option in reversed(options):
@@ -257,8 +257,8 @@ def search_command(
     """Search memories: by default all, or with --conversation-id that chat and the resources."""
     if "current_chat" in scopes and conversation_id is None:
         raise click.UsageError("--scope current_chat requires --conversation-id")
-    found = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)
-    print(json_text(found))
+    answer = client.search(query, scope=scopes, conversation_id=conversation_id, top_k=top_k, raw=True, **place)
+    print(json_text(answer))
 
 
 @_gateway_command("add-memory")
@@ -326,17 +326,17 @@ def check_report(*, path: Path, public_key: str) -> None:
     print(json_text(signed.report))
 
 
-def _given_messages(given: str) -> list[dict[str, Any]]:
-    """Return the messages in `given`, or in the file that it names."""
+def _given_messages(argument: str) -> list[dict[str, Any]]:
+    """Return the messages in `argument`, or in the file that it names."""
     from elytron_core.strict_json import parse_json
 
-    text = given
-    if not given.lstrip().startswith(("[", "{")):
-        text = _read_file(Path(given), "a file of messages")
-    found = parse_json(text.encode("utf-8", "surrogatepass"))
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    text = argument
+    if not argument.lstrip().startswith(("[", "{")):
+        text = _read_file(Path(argument), "a file of messages")
+    messages = parse_json(text.encode("utf-8", "surrogatepass"))
+    if not isinstance(messages, list) or not all(isinstance(item, dict) for item in messages):
         raise InvalidInput(field="--messages", problem="is not a JSON array of messages")
-    return [item for item in found if isinstance(item, dict)]
+    return [item for item in messages if isinstance(item, dict)]
 
 
 def _read_file(path: Path, kind: str) -> str:

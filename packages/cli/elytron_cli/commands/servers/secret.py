@@ -73,14 +73,14 @@ def words_command() -> None:
 @common_options
 def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
     """Seal the space and all its content with your words or passphrase; nothing else can open it."""
-    sent = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
+    secret = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
 
     _change_secret(
         url,
         key,
         "",
-        sent,
-        lambda secrets, space: secrets.seal(space, **sent.model_dump()),
+        secret,
+        lambda secrets, space: secrets.seal(space, **secret.model_dump()),
         when_missing=WhenMissing.MAKE,
     )
 
@@ -96,9 +96,9 @@ def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, ke
 
     Other commands read the secret from ELYTRON_SPACE_SECRET.
     """
-    sent = _asked_secret(is_passphrase=passphrase, minutes=minutes)
+    secret = _asked_secret(is_passphrase=passphrase, minutes=minutes)
 
-    _change_secret(url, key, "/unlock", sent, lambda secrets, space: secrets.unlock(space, **sent.model_dump()))
+    _change_secret(url, key, "/unlock", secret, lambda secrets, space: secrets.unlock(space, **secret.model_dump()))
 
 
 @secret_group.command("lock")
@@ -131,9 +131,9 @@ def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None
     """Replace your secret with another one, without rewriting the sealed data."""
     old = _asked_secret(is_passphrase=passphrase)
     new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
-    sent = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
+    secret = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
 
-    _change_secret(url, key, "/change", sent, lambda secrets, space: secrets.change(space, **sent.model_dump()))
+    _change_secret(url, key, "/change", secret, lambda secrets, space: secrets.change(space, **secret.model_dump()))
 
 
 @secret_group.command("rotate")
@@ -143,9 +143,9 @@ def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None
 @common_options
 def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> None:
     """Re-encrypt the space under a new data key; your secret stays the same, and other processes are locked."""
-    sent = _asked_secret(is_passphrase=passphrase)
+    secret = _asked_secret(is_passphrase=passphrase)
 
-    _change_secret(url, key, "/rotate", sent, lambda secrets, space: secrets.rotate(space, **sent.model_dump()))
+    _change_secret(url, key, "/rotate", secret, lambda secrets, space: secrets.rotate(space, **secret.model_dump()))
 
 
 @secret_group.command("grant")
@@ -201,7 +201,7 @@ def _change_secret(
     url: str | None,
     key: str | None,
     path: str,
-    sent: SentSecret | None,
+    secret: SentSecret | None,
     work: Work,
     *,
     when_missing: WhenMissing = WhenMissing.REFUSE,
@@ -209,7 +209,7 @@ def _change_secret(
 ) -> None:
     out = run_output()
     if url is not None:
-        _tell_status(out, asyncio.run(_ask_server(url, key, path, sent or SentSecret(), method=method)))
+        _tell_status(out, asyncio.run(_ask_server(url, key, path, secret or SentSecret(), method=method)))
         return
     settings = run_settings()
 
@@ -220,7 +220,7 @@ def _change_secret(
     _tell_status(out, asyncio.run(whole()))
 
 
-async def _ask_server(url: str, key: str | None, path: str, sent: SentSecret, *, method: str) -> SecretStatus:
+async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, *, method: str) -> SecretStatus:
     """Return the state that the server answers to the call at `path`."""
     from elytron.remote.wire import HttpTransport, address_of
     from elytron_core import limits
@@ -233,7 +233,7 @@ async def _ask_server(url: str, key: str | None, path: str, sent: SentSecret, *,
             case "DELETE":
                 return await transport.remove(f"{ROOT}{path}", SecretStatus)
             case _:
-                return await transport.post(f"{ROOT}{path}", sent, SecretStatus)
+                return await transport.post(f"{ROOT}{path}", secret, SecretStatus)
     finally:
         await transport.close()
 

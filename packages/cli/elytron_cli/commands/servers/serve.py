@@ -237,7 +237,7 @@ def serve_command(
     workers: int,
     node_url: str | None,
     first_key_file: Path | None,
-    **given: Any,
+    **values: Any,
 ) -> int | None:
     """Serve the store over HTTP until interrupted.
 
@@ -246,37 +246,37 @@ def serve_command(
     from elytron_adapter.admission_control import LoadBounds
     from elytron_http_shell.server import ServingSettings
 
-    log_to_stderr(style, log_level, extra="agent" if given["agent_models"] else "proxy" if llm_upstreams else "server")
+    log_to_stderr(style, log_level, extra="agent" if values["agent_models"] else "proxy" if llm_upstreams else "server")
     without_core_dumps()
-    found, out = run_settings(), run_output()
-    require_own_store(found)
+    settings, out = run_settings(), run_output()
+    require_own_store(settings)
     if workers > 1:
-        return _serve_by_workers(workers, given["host"], given["port"], found, out)
-    given["operator_key"] |= first_key_file is not None
+        return _serve_by_workers(workers, values["host"], values["port"], settings, out)
+    values["operator_key"] |= first_key_file is not None
     serving = ServingSettings(
-        **{name: given.pop(name) for name in _SERVING},
+        **{name: values.pop(name) for name in _SERVING},
         names=frozenset((*names, *_node_hosts(node_url))),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
-    is_off = bool({"all", "embedding"} & set(given["agent_off"]))
-    rag = rag_settings(given.pop("rag_limits"), is_off=is_off)
-    agent = _agent_settings(**{name: given.pop(name) for name in _AGENT_OPTIONS})
+    is_off = bool({"all", "embedding"} & set(values["agent_off"]))
+    rag = rag_settings(values.pop("rag_limits"), is_off=is_off)
+    agent = _agent_settings(**{name: values.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
-    wanted = WantedSurfaces(llm=llm, agent=agent, rag=rag, node_url=node_url, **given)
+    surfaces = WantedSurfaces(llm=llm, agent=agent, rag=rag, node_url=node_url, **values)
 
     server_key = read_server_key() if serving.descriptor is not None else None
 
     async def work() -> None:
         async with open_session(
-            found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events
+            settings, when_missing=WhenMissing.MAKE, projection_events=surfaces.projection_events
         ) as session:
             if server_key is not None:
                 session.runtime.secrets.share_sessions(server_key)
-            shown = console_host(found, session.runtime) if console else None
-            async with surfaces_beside(session.runtime, replace(wanted, console=shown)) as more:
-                await serve_session(session, serving, more, found, out, key_file=first_key_file)
+            hosted_console = console_host(settings, session.runtime) if console else None
+            async with surfaces_beside(session.runtime, replace(surfaces, console=hosted_console)) as more:
+                await serve_session(session, serving, more, settings, out, key_file=first_key_file)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
@@ -295,19 +295,19 @@ def _node_hosts(url: str | None) -> tuple[str, ...]:
     return (node_host(url),)
 
 
-def _serve_by_workers(count: int, host: str, port: int, found: RunSettings, out: CommandOutput) -> int:
+def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, out: CommandOutput) -> int:
     """Serve by several processes, started with the arguments of this one; return the exit code."""
     from elytron_http_shell.server import bound_socket, listening_address
 
-    require_workers(found.store.value)
+    require_workers(settings.store.value)
     with bound_socket(host, port) as listening, ExitStack() as stack:
         address = listening_address(listening)
 
         def ready(first: Mapping[str, Any], processes: Sequence[int]) -> None:
             # Only now, so that other commands find a server that answers.
-            stack.enter_context(address_kept(found.store.value, address))
-            told = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
-            _tell_ready(out, ServeReport.model_validate({**first, **told}))
+            stack.enter_context(address_kept(settings.store.value, address))
+            process_fields = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
+            _tell_ready(out, ServeReport.model_validate({**first, **process_fields}))
 
         return asyncio.run(run_workers(sys.argv[1:], listening, count, ready))
 
@@ -316,7 +316,7 @@ async def serve_session(
     session: CommandSession,
     serving: "ServingSettings",
     beside: SurfacesBeside,
-    found: RunSettings,
+    settings: RunSettings,
     out: CommandOutput,
     /,
     *,
@@ -333,39 +333,44 @@ async def serve_session(
         # Opened before there is a key, which a file that cannot be written would lose.
         key_text = stack.enter_context(private_file(key_file)) if key_file is not None else None
 
-        def started(told: "StartedServer") -> None:
+        def started(server: "StartedServer") -> None:
             # The address of workers is kept by the process that started them.
             if serving.descriptor is None:
-                stack.enter_context(address_kept(found.store.value, told.address))
+                stack.enter_context(address_kept(settings.store.value, server.address))
             else:
-                end_with_input(told.end)
-            report = _serve_report(told, found.store.shown, beside.protocols)
-            if key_text is not None and told.operator_key is not None:
-                key_text.write(f"{told.operator_key}\n")
+                end_with_input(server.end)
+            report = _serve_report(server, settings.store.shown, beside.protocols)
+            if key_text is not None and server.operator_key is not None:
+                key_text.write(f"{server.operator_key}\n")
                 key_text.flush()
                 report = report.model_copy(update={"operator_key": None, "operator_key_file": str(key_file)})
             _tell_ready(out, report, has_key=serving.operator_key)
             if ready is not None:
-                ready(f"{told.address}/console")
+                ready(f"{server.address}/console")
 
         figures = (
-            lambda: store_figures(found.store.value),
+            lambda: store_figures(settings.store.value),
             lambda: engine_figures(session.runtime.context.store),
         )
         await served(
-            session.runtime, serving, started=started, further=beside.further, known=beside.known, figures=figures
+            session.runtime,
+            serving,
+            started=started,
+            further=beside.further,
+            authenticators=beside.known,
+            figures=figures,
         )
 
 
-def _serve_report(told: "StartedServer", store: str, protocols: tuple[str, ...]) -> ServeReport:
+def _serve_report(server: "StartedServer", store: str, protocols: tuple[str, ...]) -> ServeReport:
     return ServeReport(
-        address=told.address,
-        mode=told.mode,
+        address=server.address,
+        mode=server.mode,
         # In full: other commands are started in other folders.
         store=store if ":" in store else str(Path(store).absolute()),
         pid=os.getpid(),
         protocols=protocols,
-        operator_key=told.operator_key,
+        operator_key=server.operator_key,
     )
 
 
@@ -380,8 +385,8 @@ class StoreFigure(NamedTuple):
 
 def engine_figures(store: Store) -> Iterator[StoreFigure]:
     """Yield what the engine of a store counts in this process, its connections say."""
-    found: Mapping[str, tuple[str, float]] = getattr(innermost_store(store), "figures", {})
-    for name, (text, value) in found.items():
+    figures: Mapping[str, tuple[str, float]] = getattr(innermost_store(store), "figures", {})
+    for name, (text, value) in figures.items():
         yield StoreFigure(f"elytron_{name}", text, value)
 
 
@@ -543,10 +548,10 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
     """
     if context.invoked_subcommand is not None:
         return
-    found = run_settings()
+    settings = run_settings()
 
     async def work() -> None:
-        async with open_session(found, when_missing=WhenMissing.MAKE) as session:
+        async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
             require_entry(session.runtime.context, "mcp_server")
             session.runtime.context.entries.add("mcp_server")
             await serve_stdio(session.runtime, sets=frozenset(sets), is_operator=operator, is_private=mcp_private)
@@ -561,11 +566,11 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
 @common_options
 def config_command(*, host: McpHost, url: str | None, sets: tuple[ToolSet, ...]) -> None:
     """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
-    made = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
+    host_config = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
     out = run_output()
     if out.as_json:
-        out.report(made, lambda console, _: console.print(""))
+        out.report(host_config, lambda console, _: console.print(""))
         return
     # The text alone goes to stdout, so that it can be sent to a file.
-    print(f"{made.file}: {safe_text(made.note)}", file=sys.stderr)
-    print(made.text)
+    print(f"{host_config.file}: {safe_text(host_config.note)}", file=sys.stderr)
+    print(host_config.text)

@@ -117,7 +117,7 @@ def proxy_command(
     passed: tuple[str, ...],
     style: str | None,
     log_level: str,
-    **given: Any,
+    **options: Any,
 ) -> int | None:
     """Serve a model server's unchanged API with memory added, and store the conversations.
 
@@ -130,21 +130,21 @@ def proxy_command(
     log_to_stderr(style, log_level, extra="proxy")
     without_core_dumps()
     serving = ServingSettings(host=host, port=port, development=development, names=frozenset(hosts))
-    asked = ProxySettings(
+    proxy_settings = ProxySettings(
         upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
         space=run_settings().space.value,
         stateful=not stateless,
         trusted_peers=networks_of(peers, field="trusted_peer"),
         passed=pass_routes_of(passed),
         hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
-        **given,
+        **options,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve_proxy(asked, serving))
+        runner.run(_serve_proxy(proxy_settings, serving))
     return None
 
 
-async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
+async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
     from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
     from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
@@ -153,9 +153,9 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
     from elytron_http_shell.server import is_loopback, serve_watched
     from elytron_proxy import ProxyApp
 
-    found, out = run_settings(), run_output()
-    require_own_store(found)
-    async with open_session(found, when_missing=WhenMissing.MAKE) as session:
+    settings, out = run_settings(), run_output()
+    require_own_store(settings)
+    async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
         memory = session.runtime
         require_entry(memory.context, "llm_gateway")
         memory.context.entries.add("llm_gateway")
@@ -173,19 +173,19 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
             shedding=FairPlaces(serving.bounds),
             attempts=WrongAttempts(memory.context.clock),
         )
-        mode = f"every caller on this machine, as {found.space.value!r}" if is_open else "access keys"
+        mode = f"every caller on this machine, as {settings.space.value!r}" if is_open else "access keys"
 
-        def started(told: "StartedServer") -> None:
-            _tell_proxy(out, told, asked, found.store.shown)
+        def started(server: "StartedServer") -> None:
+            _tell_proxy(out, server, proxy_settings, settings.store.shown)
 
-        app = ProxyApp(entrance, asked)
+        app = ProxyApp(entrance, proxy_settings)
         figures = (app.figures.shown,)
         await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
 
 
-def _tell_proxy(out: CommandOutput, told: "StartedServer", asked: "ProxySettings", store: str) -> None:
-    servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in asked.upstreams)
-    report = ProxyReport(address=told.address, mode=told.mode, store=store, upstreams=servers, pid=os.getpid())
+def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
+    servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in proxy_settings.upstreams)
+    report = ProxyReport(address=server.address, mode=server.mode, store=store, upstreams=servers, pid=os.getpid())
     lines = (
         f"listening on {report.address}",
         f"  upstream: {', '.join(servers)}",
@@ -207,11 +207,11 @@ def server_group() -> None:
 def _kept_address() -> str | None:
     """Return the address of the server over the store. Raises InvalidInput for a store that was named and has none."""
     store = run_settings().store
-    kept = address_kept_for(store.value)
-    if kept is None and store.origin != "default" and parse_url(store.value).path is not None:
+    address = address_kept_for(store.value)
+    if address is None and store.origin != "default" and parse_url(store.value).path is not None:
         # The usual address may be another store's.
         raise InvalidInput(field="--url", problem="is missing: no server of this store is known on this machine")
-    return kept
+    return address
 
 
 @server_group.command("stop")
@@ -269,12 +269,12 @@ def console_command(
 async def _serve_store(host: str, port: int, *, asks_keys: bool, opens: bool) -> None:
     from elytron_http_shell.server import ServingSettings
 
-    found, out = run_settings(), run_output()
+    settings, out = run_settings(), run_output()
     serving = ServingSettings(host=host, port=port, development=not asks_keys)
-    async with open_session(found, when_missing=WhenMissing.REFUSE) as session:
-        wanted = WantedSurfaces(console=console_host(found, session.runtime))
-        async with surfaces_beside(session.runtime, wanted) as beside:
-            await serve_session(session, serving, beside, found, out, ready=webbrowser.open if opens else None)
+    async with open_session(settings, when_missing=WhenMissing.REFUSE) as session:
+        surfaces = WantedSurfaces(console=console_host(settings, session.runtime))
+        async with surfaces_beside(session.runtime, surfaces) as beside:
+            await serve_session(session, serving, beside, settings, out, ready=webbrowser.open if opens else None)
 
 
 async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:

@@ -132,8 +132,8 @@ def tighten_privacy(version: Fact, privacy: FactPrivacy, /) -> Fact | None:
 
 def fact_matches(fact: Fact, query: str, /) -> bool:
     """Return whether a fact has every word of `query` in its topic, content, keywords or entities."""
-    told = similarity.normalise_text(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
-    return all(similarity.has_term(told, word) for word in similarity.normalise_text(query).split())
+    text = similarity.normalise_text(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
+    return all(similarity.has_term(text, word) for word in similarity.normalise_text(query).split())
 
 
 def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: FactId) -> FactChange | None:
@@ -240,8 +240,8 @@ _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 def learning_refusal(draft: FactDraft, learning: LearningRules, /) -> str:
     """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
-    told = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
-    return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(told, rule.topic)), "")
+    text = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
+    return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(text, rule.topic)), "")
 
 
 def is_paused(learning: LearningRules, /) -> bool:
@@ -249,11 +249,11 @@ def is_paused(learning: LearningRules, /) -> bool:
     return any(rule.topic is None for rule in learning.rules)
 
 
-def _is_about(told: str, topic: str | None) -> bool:
+def _is_about(statement: str, topic: str | None) -> bool:
     """Return whether a text has every word of `topic`, in one of the forms in which they are compared."""
     return topic is None or any(
         all(similarity.has_term(text, word) for word in words.split())
-        for text, words in zip(_normal_forms(told), _normal_forms(topic), strict=True)
+        for text, words in zip(_normal_forms(statement), _normal_forms(topic), strict=True)
     )
 
 
@@ -284,11 +284,11 @@ def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRul
 
 def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> LearningRules:
     """Return the rules with `others` that it does not have and did not end since, as many as it has room for."""
-    known = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
+    present = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
     new = [
         rule
         for rule in {(rule.state, _topic_key(rule.topic)): rule for rule in others}.values()
-        if (rule.state, _topic_key(rule.topic)) not in known and not _is_ended_since(learning, rule)
+        if (rule.state, _topic_key(rule.topic)) not in present and not _is_ended_since(learning, rule)
     ][: limits.LEARNING_RULES - len(learning.rules)]
     events = [
         LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
@@ -338,8 +338,8 @@ def content_forms(content: str, /) -> tuple[str, ...]:
 
 def message_sentences(text: str, /) -> tuple[str, ...]:
     """Return the normalised sentences of a message, each form once, up to the bound."""
-    found = (form for part in _ENDS.split(text) for form in _normal_forms(part))
-    return tuple(dict.fromkeys(part for part in found if part))[: limits.TOMBSTONE_SENTENCES]
+    forms = (form for part in _ENDS.split(text) for form in _normal_forms(part))
+    return tuple(dict.fromkeys(part for part in forms if part))[: limits.TOMBSTONE_SENTENCES]
 
 
 def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
@@ -389,8 +389,8 @@ def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts
     Both are of one kind, privacy, reach and validity, and name the same numbers. The surer is kept, then the one
     with more evidence, then the later observed.
     """
-    held: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
-    found: list[SimilarFacts] = []
+    groups: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
+    pairs: list[SimilarFacts] = []
     # The surest first, so that a fact is only folded into a surer one.
     for fact in sorted(facts, key=_fact_worth, reverse=True):
         if not fact.is_current:
@@ -398,51 +398,51 @@ def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts
         text = similarity.normalise_text(fact.content)
         # Facts that differ in one of these are never one, which keeps the groups small.
         alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _text_numbers(text))
-        group = held.setdefault(alike, [])
+        group = groups.setdefault(alike, [])
         grams = similarity.text_trigrams(text)
         like = max(
-            ((similarity.trigram_likeness(grams, other), kept) for kept, other in group),
+            ((similarity.trigram_likeness(grams, other), earlier) for earlier, other in group),
             default=None,
             key=lambda p: p[0],
         )
         if like is not None and like[0] >= ALIKE:
-            found.append(SimilarFacts(like[1], fact, like[0]))
-            if len(found) == limit:
+            pairs.append(SimilarFacts(like[1], fact, like[0]))
+            if len(pairs) == limit:
                 break
         else:
             group.append((fact, grams))
-    return tuple(found)
+    return tuple(pairs)
 
 
-def fold_facts(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
-    """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
+def fold_facts(target: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
+    """Return `target` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
 
-    Citations are added while `kept` has room for them.
+    Citations are added while `target` has room for them.
     """
     # Noted with the folded fact, so that a separation takes back these alone.
-    lent = tuple(citation for citation in folded.citations if citation not in kept.citations)
-    room = max(0, limits.FACT_CITATIONS - len(kept.citations))
-    surer = kept.model_copy(
+    lent_citations = tuple(citation for citation in folded.citations if citation not in target.citations)
+    room = max(0, limits.FACT_CITATIONS - len(target.citations))
+    surer = target.model_copy(
         update={
-            "evidence_count": kept.evidence_count + folded.evidence_count,
-            "citations": (*kept.citations, *lent[:room]),
-            "confirmed_at": max(kept.confirmed_at, folded.confirmed_at),
+            "evidence_count": target.evidence_count + folded.evidence_count,
+            "citations": (*target.citations, *lent_citations[:room]),
+            "confirmed_at": max(target.confirmed_at, folded.confirmed_at),
         }
     )
-    closed = facts.close_fact(folded, at=at, because=BECAUSE, state=FactState.MERGED, by=kept.id)
-    return surer, closed.model_copy(update={"lent": lent[:room], "confirmed_before": kept.confirmed_at})
+    closed = facts.close_fact(folded, at=at, because=BECAUSE, state=FactState.MERGED, by=target.id)
+    return surer, closed.model_copy(update={"lent": lent_citations[:room], "confirmed_before": target.confirmed_at})
 
 
-def unfold_facts(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
-    """Return both facts as they were before `folded` went into `kept`, with what `kept` gained since."""
-    alone = kept.model_copy(
+def unfold_facts(target: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
+    """Return both facts as they were before `folded` went into `target`, with what `target` gained since."""
+    alone = target.model_copy(
         update={
-            "evidence_count": max(kept.evidence_count - folded.evidence_count, 1),
-            "citations": tuple(citation for citation in kept.citations if citation not in folded.lent),
+            "evidence_count": max(target.evidence_count - folded.evidence_count, 1),
+            "citations": tuple(citation for citation in target.citations if citation not in folded.lent),
             # A confirmation that came after the merge belongs to the kept fact and stays.
             "confirmed_at": folded.confirmed_before
-            if folded.confirmed_before is not None and kept.confirmed_at == folded.confirmed_at
-            else kept.confirmed_at,
+            if folded.confirmed_before is not None and target.confirmed_at == folded.confirmed_at
+            else target.confirmed_at,
         }
     )
     back = {

@@ -75,18 +75,18 @@ def strip_own_output(text: str, /) -> StrippedText:
     text, blocks = _without_references(text)
     marks = _BlockMarks(text)
     end = 0
-    kept: list[str] = []
-    while (begun := marks.beginning(end)) is not None:
-        kept.append(text[end:begun])
-        end = marks.ending(begun)
+    pieces: list[str] = []
+    while (start := marks.beginning(end)) is not None:
+        pieces.append(text[end:start])
+        end = marks.ending(start)
         blocks += 1
-    return StrippedText("".join((*kept, text[end:])).strip(), blocks) if blocks else StrippedText(text, 0)
+    return StrippedText("".join((*pieces, text[end:])).strip(), blocks) if blocks else StrippedText(text, 0)
 
 
 def own_words(text: str, /) -> str:
     """Return what of `text` is its sender's own: without blocks of memory and notes drawn from a transcript."""
-    told = strip_own_output(text).text
-    return _NOTE.sub("", told).strip() if NOTE_HEADING in told else told
+    words = strip_own_output(text).text
+    return _NOTE.sub("", words).strip() if NOTE_HEADING in words else words
 
 
 def of_others(part: object, /) -> Any:
@@ -96,18 +96,18 @@ def of_others(part: object, /) -> Any:
 
 def json_texts(part: object, /) -> list[str]:
     """Return all texts of a JSON value, names too. Joined as lines, they have each mark that one of them has."""
-    found: list[str] = []
+    texts: list[str] = []
     parts: list[object] = [part]
     for inner in parts:  # grows meanwhile
         if isinstance(inner, str):
-            found.append(inner)
+            texts.append(inner)
         elif isinstance(inner, dict):
             members = cast("dict[str, object]", inner)
-            found += members
+            texts += members
             parts += members.values()
         elif isinstance(inner, _LISTS):
             parts += cast("list[object]", inner)
-    return found
+    return texts
 
 
 def _of_others(part: object) -> Any:
@@ -174,11 +174,11 @@ class _BlockMarks:
         places = (*self._policies[policy : policy + 1], *((opening.start,) if opening is not None else ()))
         return min(places, default=None)
 
-    def ending(self, begun: int, /) -> int:
+    def ending(self, start: int, /) -> int:
         """Return where the block that begins there ends."""
-        policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, begun)), "")
-        end = self._behind_memory(begun + len(policy)) if policy else begun
-        opening = self._fence_at(begun)
+        policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
+        end = self._behind_memory(start + len(policy)) if policy else start
+        opening = self._fence_at(start)
         # What stands between the policy text and a fence is memory's too, or the fence is another block's.
         if opening is None or opening.start > end:
             return end

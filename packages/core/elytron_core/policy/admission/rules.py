@@ -175,15 +175,15 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
         return reject_fact(SELF_CLAIM)
     if similarity.is_blank(draft.topic):
         return reject_fact(EMPTY_TOPIC)
-    known = known_version(draft, versions, at=at)
+    current = known_version(draft, versions, at=at)
     match draft.operation:
         case FactOperation.DELETE:
-            return _judge_delete(draft, known, at=at)
+            return _judge_delete(draft, current, at=at)
         case FactOperation.UPSERT:
             # A value that came after a deletion is a later word, so only the newest version counts.
             if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return reject_fact(OLDER_THAN_DELETION)
-            return _judge_upsert(draft, known, at=at)
+            return _judge_upsert(draft, current, at=at)
         case _:
             assert_never(draft.operation)
 
@@ -193,12 +193,12 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
-    found = replaceable_versions(versions, at=at)
-    if not found or draft.operation is FactOperation.DELETE:
-        return found[0] if found else None
+    replaceable = replaceable_versions(versions, at=at)
+    if not replaceable or draft.operation is FactOperation.DELETE:
+        return replaceable[0] if replaceable else None
     began = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
-    same = (fact for fact in found if says_the_same(draft.content, fact.content))
-    return next((fact for fact in same if fact_holds(fact, as_of=began)), found[0])
+    same = (fact for fact in replaceable if says_the_same(draft.content, fact.content))
+    return next((fact for fact in same if fact_holds(fact, as_of=began)), replaceable[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
@@ -212,26 +212,26 @@ def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     return SkillJudgement(verdict=AdmissionVerdict.ACCEPT, outcome=contracts_write.WriteOutcome.STORED)
 
 
-def _judge_delete(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
-    if known is None:
+def _judge_delete(draft: FactDraft, current: facts.Fact | None, *, at: Instant) -> FactJudgement:
+    if current is None:
         return _accept_fact(contracts_write.WriteOutcome.SKIPPED, NOTHING_TO_DELETE)
-    refusal = _overwrite_refusal(draft, known, at=at)
+    refusal = _overwrite_refusal(draft, current, at=at)
     return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.DELETED)
 
 
-def _judge_upsert(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
+def _judge_upsert(draft: FactDraft, current: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if similarity.is_blank(draft.content):
         return reject_fact(EMPTY_CONTENT)
     if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
         return reject_fact(VALIDITY_BACKWARDS)
-    if known is None:
+    if current is None:
         return _accept_fact(contracts_write.WriteOutcome.STORED)
     # Checked before contents are compared, so that a repeat cannot change the privacy either.
-    if draft.privacy is not known.privacy:
+    if draft.privacy is not current.privacy:
         return reject_fact(PRIVACY_TRANSITION)
-    if says_the_same(draft.content, known.content) and not _is_of_another_time(draft, known, at=at):
+    if says_the_same(draft.content, current.content) and not _is_of_another_time(draft, current, at=at):
         return _accept_fact(contracts_write.WriteOutcome.CONFIRMED)
-    refusal = _overwrite_refusal(draft, known, at=at)
+    refusal = _overwrite_refusal(draft, current, at=at)
     return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.UPDATED)
 
 
@@ -240,9 +240,9 @@ def says_the_same(one: str, other: str, /) -> bool:
     return similarity.plain_text(one) == similarity.plain_text(other)
 
 
-def may_bound(draft: FactDraft, known: facts.Fact, /, *, at: Instant) -> bool:
+def may_bound(draft: FactDraft, current: facts.Fact, /, *, at: Instant) -> bool:
     """Return whether a draft with the same content may set from when and until when it holds."""
-    return not _overwrite_refusal(draft, known, at=at)
+    return not _overwrite_refusal(draft, current, at=at)
 
 
 def observation_time(draft: FactDraft, /, *, at: Instant) -> Instant:
@@ -255,12 +255,12 @@ def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
     return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observation_time(draft, at=at))
 
 
-def _is_of_another_time(draft: FactDraft, known: facts.Fact, *, at: Instant) -> bool:
+def _is_of_another_time(draft: FactDraft, current: facts.Fact, *, at: Instant) -> bool:
     """Return whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
     if draft.tier is None:
         return False
-    return draft.tier is not known.tier or (
-        known.valid_to is not None and known.valid_to <= observation_time(draft, at=at)
+    return draft.tier is not current.tier or (
+        current.valid_to is not None and current.valid_to <= observation_time(draft, at=at)
     )
 
 
@@ -273,10 +273,10 @@ def _is_before_deletion(draft: FactDraft, newest: facts.Fact, *, at: Instant) ->
     return observation_time(draft, at=at) < gone_at
 
 
-def _overwrite_refusal(draft: FactDraft, known: facts.Fact, *, at: Instant) -> str:
-    if observation_time(draft, at=at) < order_time(known.observed_at, recorded_at=known.recorded_at, now=at):
+def _overwrite_refusal(draft: FactDraft, current: facts.Fact, *, at: Instant) -> str:
+    if observation_time(draft, at=at) < order_time(current.observed_at, recorded_at=current.recorded_at, now=at):
         return OLDER_OBSERVATION
-    if SURENESS[effective_confidence(draft)] < SURENESS[_capped_confidence(known.authority, known.confidence)]:
+    if SURENESS[effective_confidence(draft)] < SURENESS[_capped_confidence(current.authority, current.confidence)]:
         return LESS_SURE
     return ""
 
@@ -395,8 +395,8 @@ def holds_soul(draft: SubjectDraft, /) -> bool:
     return draft.soul is not None and draft.lifecycle is not SubjectLifecycle.RETIRED
 
 
-def edge_flaw(draft: EdgeDraft, /, *, known: frozenset[str]) -> str | None:
-    """Return why an edge may not be stored, None if it may; `known` are the subjects of the space by name."""
+def edge_flaw(draft: EdgeDraft, /, *, subjects: frozenset[str]) -> str | None:
+    """Return why an edge may not be stored, None if it may; `subjects` are the subjects of the space by name."""
     if draft.source == draft.target:
         return ITSELF
-    return None if {draft.source, draft.target} <= known else NO_SUCH_END
+    return None if {draft.source, draft.target} <= subjects else NO_SUCH_END

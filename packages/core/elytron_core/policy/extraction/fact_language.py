@@ -65,18 +65,18 @@ class PhraseGrammar:
     def expression(self, phrase: str, /) -> str:
         """Return `phrase` as a regular expression. Raises PhraseFlaw."""
         reading = _PhraseReading(phrase, self._parts)
-        found = reading.alternatives()
+        expression = reading.alternatives()
         if reading.place < len(phrase):
             raise PhraseFlaw("a phrase has an unmatched bracket")
-        if len(found) > limits.PHRASE_EXPANDED_CHARS:
+        if len(expression) > limits.PHRASE_EXPANDED_CHARS:
             raise PhraseFlaw(f"a phrase has more than {limits.PHRASE_EXPANDED_CHARS} characters with its parts")
         # Each open shape multiplies the ways in which an expression can fail to match.
-        if found.count(_WIDE_SIGN) > _WIDE_MOST:
+        if expression.count(_WIDE_SIGN) > _WIDE_MOST:
             raise PhraseFlaw(f"a phrase has more than {_WIDE_MOST} open shapes ({', '.join(sorted(_WIDE))})")
         # Each optional group doubles the ways in which a phrase can be tried.
-        if found.count(")?") > _OPTIONAL_MOST:
+        if expression.count(")?") > _OPTIONAL_MOST:
             raise PhraseFlaw(f"a phrase has more than {_OPTIONAL_MOST} optional groups")
-        return found
+        return expression
 
 
 _WIDE_SIGN: Final = "(?:(?#)"
@@ -95,28 +95,28 @@ class _PhraseReading:
 
     def alternatives(self) -> str:
         """Return the expression of the phrases up to the end or the closing bracket."""
-        found = [self._sequence()]
+        sequences = [self._sequence()]
         while self._next() == "|":
             self.place += 1
-            found.append(self._sequence())
-        return found[0] if len(found) == 1 else f"(?:{'|'.join(found)})"
+            sequences.append(self._sequence())
+        return sequences[0] if len(sequences) == 1 else f"(?:{'|'.join(sequences)})"
 
     def _next(self) -> str:
         return self._phrase[self.place : self.place + 1]
 
     def _sequence(self) -> str:
-        found: list[str] = []
+        pieces: list[str] = []
         while (sign := self._next()) and sign not in "|)":
             self.place += 1
             if sign == "(":
-                found.append(self._group())
+                pieces.append(self._group())
             elif sign == "{":
-                found.append(self._braced())
+                pieces.append(self._braced())
             elif sign in "}?":
                 raise PhraseFlaw(f"a phrase has {sign!r} without an opening bracket")
             else:
-                found.append("['’]" if sign == "'" else re.escape(sign))
-        return "".join(found)
+                pieces.append("['’]" if sign == "'" else re.escape(sign))
+        return "".join(pieces)
 
     def _group(self) -> str:
         self._depth += 1
@@ -142,12 +142,12 @@ class _PhraseReading:
                 raise PhraseFlaw("a slot is not closed")
             self.place += 1
             return self._kept(slot, inner)
-        found = _BRACED.match(self._phrase, self.place)
-        if found is None:
+        match = _BRACED.match(self._phrase, self.place)
+        if match is None:
             raise PhraseFlaw("a phrase has braces that do not name a part or a shape")
-        self.place = found.end()
-        inner = self._named(found)
-        return inner if found["slot"] is None else self._kept(found["slot"], inner)
+        self.place = match.end()
+        inner = self._named(match)
+        return inner if match["slot"] is None else self._kept(match["slot"], inner)
 
     def _kept(self, slot: str, inner: str) -> str:
         if slot not in _SLOTS or slot in self._slots or "(?P<" in inner:
@@ -155,24 +155,24 @@ class _PhraseReading:
         self._slots.add(slot)
         return f"(?P<{slot}>{inner})"
 
-    def _named(self, found: re.Match[str]) -> str:
-        name = found["name"]
+    def _named(self, match: re.Match[str]) -> str:
+        name = match["name"]
         if name in _SIZED:
-            least, most = (int(found[end] or 0) for end in ("least", "most"))
+            least, most = (int(match[end] or 0) for end in ("least", "most"))
             shape, counted = _SIZED[name]
             if not counted <= least <= most or not 1 <= most <= _SIZE_MOST:
                 raise PhraseFlaw(f"the shape {name!r} needs a size, such as 1-12, of at most {_SIZE_MOST}")
             sized = shape.format(least - counted, most - counted)
             return f"{_WIDE_SIGN}{sized})" if name in _WIDE else sized
-        if found["least"] is not None:
+        if match["least"] is not None:
             raise PhraseFlaw(f"{name!r} does not take a size")
-        known = self._parts.get(name) or _SHAPES.get(name)
-        if known is None:
+        part = self._parts.get(name) or _SHAPES.get(name)
+        if part is None:
             raise PhraseFlaw("a phrase uses a part that is not defined before it")
         # A part may be used several times, and an expression has each slot once.
-        if "(?P<" in known:
+        if "(?P<" in part:
             raise PhraseFlaw("a part has a slot, but only the phrase of a fact may have slots")
-        return known
+        return part
 
 
 Phrase = Annotated[str, Field(min_length=1, max_length=limits.PHRASE_CHARS)]
@@ -258,8 +258,8 @@ def parse_language(data: bytes, /, *, name: str) -> FactLanguage:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise UnreadableFile(name=name, problem="is not valid TOML") from None
     except ValidationError as error:
-        found = invalid_input(error, known=_NAMES)
-        raise UnreadableFile(name=name, problem=f"in {found.field}: {found.problem}") from None
+        flaw = invalid_input(error, names=_NAMES)
+        raise UnreadableFile(name=name, problem=f"in {flaw.field}: {flaw.problem}") from None
     _check_language(language, name)
     return language
 
@@ -312,8 +312,8 @@ def _check_form(form: FactForm, grammar: PhraseGrammar, language: FactLanguage) 
 
 def _check_template(template: str, slots: set[str]) -> None:
     try:
-        told = [(field, spec, way) for _, field, spec, way in Formatter().parse(template) if field is not None]
+        fields = [(field, spec, way) for _, field, spec, way in Formatter().parse(template) if field is not None]
     except ValueError:
         raise PhraseFlaw("a template has an unclosed brace") from None
-    if any(field not in slots or spec or way for field, spec, way in told):
+    if any(field not in slots or spec or way for field, spec, way in fields):
         raise PhraseFlaw("a template uses a slot that its phrase does not have")

@@ -67,17 +67,17 @@ def extraction_prompt(
     turn: transcript.Turn,
     *,
     before: Sequence[transcript.Message],
-    known: Sequence[Fact],
+    facts: Sequence[Fact],
     most: int = limits.SUMMARY_INPUT_CHARS,
 ) -> ModelPrompt:
     """Return what a model is asked about one turn: without secrets or this memory's own output, marked as data."""
-    said = _turn_lines(turn, most)
+    turn_lines = _turn_lines(turn, most)
     earlier = [message_line(message, 600) for message in before]
-    standing = [f"- {fact.kind.value} / {fact.topic}: {prompt_text(fact.content, 200)}" for fact in known]
+    standing = [f"- {fact.kind.value} / {fact.topic}: {prompt_text(fact.content, 200)}" for fact in facts]
     parts = (
         _prompt_section("Standing facts, with the topics to keep", "\n".join(standing)),
         _prompt_section("Said just before, only to know what is meant", "\n".join(earlier)),
-        _prompt_section(f"The turn to read, of {format_instant(Instant(turn.recorded_at))}", "\n".join(said)),
+        _prompt_section(f"The turn to read, of {format_instant(Instant(turn.recorded_at))}", "\n".join(turn_lines)),
     )
     return ModelPrompt(instruction=INSTRUCTION, data="\n\n".join(part for part in parts if part))
 
@@ -85,40 +85,40 @@ def extraction_prompt(
 def _turn_lines(turn: transcript.Turn, most: int) -> list[str]:
     """Return the lines of a turn in their order; what is beyond `most` characters is cut."""
     lines: list[str] = []
-    left = most
+    room = most
     for part, message in enumerate(turn.messages):
-        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and turn.is_recallable(part) and left > 0:
-            lines.append(message_line(message, min(left, limits.EXTRACTION_CHARS)))
-            left -= len(lines[-1])
+        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and turn.is_recallable(part) and room > 0:
+            lines.append(message_line(message, min(room, limits.EXTRACTION_CHARS)))
+            room -= len(lines[-1])
     return lines
 
 
 def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS) -> str:
     """Return what is to be summed up: the summary so far, and what was said since, the latest whole."""
-    told = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
+    lines = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(
-        part for part in (_prompt_section("The summary so far", earlier), _prompt_section("Said since", told)) if part
+        part for part in (_prompt_section("The summary so far", earlier), _prompt_section("Said since", lines)) if part
     )
 
 
 def state_data(
-    known: continuity.ExecutionState | None,
+    state: continuity.ExecutionState | None,
     turns: Sequence[transcript.Turn],
     /,
     *,
     most: int = limits.EXTRACTION_CHARS,
 ) -> str:
     """Return what is known of the work and the turns that may have moved it."""
-    used = [
-        f"[tool {scrub_secrets(seen.tool_name).text}] {scrub_secrets(seen.summary).text}"
+    tool_lines = [
+        f"[tool {scrub_secrets(observation.tool_name).text}] {scrub_secrets(observation.summary).text}"
         for turn in turns
-        for seen in turn.tool_observations
-        if not seen.external_content
+        for observation in turn.tool_observations
+        if not observation.external_content
     ]
     parts = (
-        _prompt_section("The work as it stood", known.text if known is not None else ""),
+        _prompt_section("The work as it stood", state.text if state is not None else ""),
         _prompt_section("Said since", "\n".join(_said_lines(turns, min(most, limits.EXTRACTION_CHARS)))),
-        _prompt_section("Tools that were used", "\n".join(used)),
+        _prompt_section("Tools that were used", "\n".join(tool_lines)),
     )
     return "\n\n".join(part for part in parts if part)
 
@@ -138,17 +138,17 @@ def message_line(message: transcript.Message, most: int, /) -> str:
 def _said_lines(turns: Sequence[transcript.Turn], most: int) -> list[str]:
     """Return the lines of what people and assistants said; if not all have room, the latest."""
     lines: list[str] = []
-    left = most
+    room = most
     for turn in reversed(turns):
         for part in reversed(range(len(turn.messages))):
             message = turn.messages[part]
             if message.role not in {EvidenceRole.USER, EvidenceRole.ASSISTANT} or not turn.is_recallable(part):
                 continue
-            told = message_line(message, min(most, limits.MESSAGE_SHOWN_CHARS))
-            left -= len(told) + 1
-            if left < 0:
+            line = message_line(message, min(most, limits.MESSAGE_SHOWN_CHARS))
+            room -= len(line) + 1
+            if room < 0:
                 return lines[::-1]
-            lines.append(told)
+            lines.append(line)
     return lines[::-1]
 
 
@@ -194,16 +194,16 @@ def _strict_schema(node: Any) -> Any:
     """Return a schema without what strict servers refuse: defaults, bounds, fields left open. Names stay names."""
     match node:
         case dict():
-            known = cast("dict[str, Any]", node)
-            kept = {
+            schema = cast("dict[str, Any]", node)
+            strict = {
                 key: _named_parts(part) if key in _MAPS else _strict_schema(part)
-                for key, part in known.items()
+                for key, part in schema.items()
                 if key in _KEPT
             }
-            if "properties" in kept:
-                kept["required"] = list(kept["properties"])
-                kept["additionalProperties"] = False
-            return kept
+            if "properties" in strict:
+                strict["required"] = list(strict["properties"])
+                strict["additionalProperties"] = False
+            return strict
         case list():
             return [_strict_schema(part) for part in cast("list[Any]", node)]
         case _:
@@ -332,7 +332,7 @@ def rule_candidates(
 
     `more` are readers of languages that do not ship.
     """
-    found: list[candidates.CandidateDraft] = []
+    drafts: list[candidates.CandidateDraft] = []
     for part in user_parts(turn):
         message = turn.messages[part]
         for fact in rule_facts.read_stated_facts(own_words(message.text), speaker=message.speaker, more=more):
@@ -346,10 +346,10 @@ def rule_candidates(
                 observed_at=transcript.ordered_at(turn, message),
             )
             citation = transcript.message_id(TurnId(turn_id), part)
-            found.append(
+            drafts.append(
                 _candidate_draft(proposal, EvidenceAuthority.USER_ASSERTED, citation, OriginTag.USER, SAID_OUTRIGHT)
             )
-    return tuple(found)
+    return tuple(drafts)
 
 
 def propose_candidates(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> ProposedCandidates:
@@ -386,8 +386,8 @@ def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
     if not quote:
         return None
     own = user_parts(turn)
-    spoken = range(len(turn.messages)) if item.plane is ItemPlane.SKILL else own
-    for part in spoken:
+    parts = range(len(turn.messages)) if item.plane is ItemPlane.SKILL else own
+    for part in parts:
         text = similarity.normalise_text(own_words(turn.messages[part].text))
         if turn.is_recallable(part) and quote in text and (len(quote) >= min(QUOTE_CHARS, len(text))):
             return part

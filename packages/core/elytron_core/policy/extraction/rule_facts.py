@@ -63,9 +63,9 @@ class FactReader:
     def unsure(self) -> PhrasePattern:
         """Signs that a sentence is no plain statement."""
         language = self.language
-        said = self._word(self._one_of(language.unsure))
+        unsure_words = self._word(self._one_of(language.unsure))
         others = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
-        return PhrasePattern(rf"{said}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
+        return PhrasePattern(rf"{unsure_words}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
 
     @cached_property
     def errand(self) -> PhrasePattern:
@@ -116,22 +116,22 @@ class FactReader:
     def introduced(self, text: str, /) -> Iterator[StatementForm]:
         """Yield the name that the greeting of a message gives."""
         form = self.language.introduction
-        if form is not None and (met := self._introduction.compiled.match(text)) is not None:
-            found = self._statement(form, met)
-            if found is not None:
-                yield found
+        if form is not None and (match := self._introduction.compiled.match(text)) is not None:
+            statement = self._statement(form, match)
+            if statement is not None:
+                yield statement
 
     def stated(self, clauses: Iterable[str], /) -> Iterator[StatementForm]:
         """Yield each form that takes a clause whole, clause by clause."""
         for clause in clauses:
             for form, pattern in self._forms:
-                met = pattern.compiled.fullmatch(clause)
-                found = None if met is None else self._statement(form, met)
-                if found is not None:
-                    yield found
+                match = pattern.compiled.fullmatch(clause)
+                statement = None if match is None else self._statement(form, match)
+                if statement is not None:
+                    yield statement
 
-    def _statement(self, form: FactForm, met: re.Match[str]) -> StatementForm | None:
-        slots = {name: (value or "").strip(" ,.'’") for name, value in met.groupdict().items()}
+    def _statement(self, form: FactForm, match: re.Match[str]) -> StatementForm | None:
+        slots = {name: (value or "").strip(" ,.'’") for name, value in match.groupdict().items()}
         if not slots["x"] or not all(self._guards[name](slots["x"]) for name in form.guards):
             return None
         return StatementForm(form, {"y": "", "z": "", **slots})
@@ -201,7 +201,8 @@ def kind_of_topic(kind: FactKind, topic: str, /) -> FactKind:
         return kind
     key = topic_key(topic)
     return next(
-        (own for known, own in _topic_kinds() if key == known or (known.endswith(" ") and key.startswith(known))), kind
+        (own for prefix, own in _topic_kinds() if key == prefix or (prefix.endswith(" ") and key.startswith(prefix))),
+        kind,
     )
 
 
@@ -251,13 +252,13 @@ def read_stated_facts(
     if len(text) > READ_CHARS:
         return ()
     readers = (*shipped_readers(), *more)
-    found: dict[tuple[FactKind, str], StatedFact] = {}
+    facts_by_topic: dict[tuple[FactKind, str], StatedFact] = {}
     read = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
     for fact in chain(_introduced_names(text, readers, speaker), *read):
         # Removed first, so that the last statement on a topic also has the last place.
-        found.pop((fact.kind, fact.topic), None)
-        found[fact.kind, fact.topic] = fact
-    return tuple(found.values())[:FACTS_PER_MESSAGE]
+        facts_by_topic.pop((fact.kind, fact.topic), None)
+        facts_by_topic[fact.kind, fact.topic] = fact
+    return tuple(facts_by_topic.values())[:FACTS_PER_MESSAGE]
 
 
 def own_sentences(text: str) -> Iterator[str]:
@@ -273,8 +274,10 @@ def _split_sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str
         # A list or a script is material, unless it asks to remember what follows the colon.
         if _SPEECH_LINES.compiled.fullmatch(line) and not _is_addressed(line, readers):
             continue
-        for found in _SENTENCES.compiled.findall(abbreviation.sub(lambda met: met[0].replace(".", _DOT), line)):
-            sentence = found.replace(_DOT, ".").strip()
+        for raw_sentence in _SENTENCES.compiled.findall(
+            abbreviation.sub(lambda match: match[0].replace(".", _DOT), line)
+        ):
+            sentence = raw_sentence.replace(_DOT, ".").strip()
             if 4 <= len(sentence) <= SENTENCE_CHARS and _GAP not in sentence:
                 yield sentence
 
@@ -286,8 +289,8 @@ def _is_addressed(line: str, readers: tuple[FactReader, ...]) -> bool:
 
 @cache
 def _abbreviation_pattern(readers: tuple[FactReader, ...]) -> re.Pattern[str]:
-    known = [re.escape(word) for reader in readers for word in reader.language.abbreviations]
-    return re.compile(rf"\b(?:{'|'.join(known)})\.") if known else re.compile("(?!)")
+    abbreviations = [re.escape(word) for reader in readers for word in reader.language.abbreviations]
+    return re.compile(rf"\b(?:{'|'.join(abbreviations)})\.") if abbreviations else re.compile("(?!)")
 
 
 def _introduced_names(text: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[StatedFact]:
@@ -305,18 +308,18 @@ def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str 
     for reader in readers:
         bare = reader.spelled(sentence).rstrip(".!。！；; \n\t)")
         opening, request = reader.opening.compiled, reader.request.compiled
-        asked = request.fullmatch(opening.sub("", bare, count=1))
-        stated = opening.sub("", asked["rest"] if asked else bare, count=1).strip()
+        request_match = request.fullmatch(opening.sub("", bare, count=1))
+        stated = opening.sub("", request_match["rest"] if request_match else bare, count=1).strip()
         # A sentence may mix languages, so the doubts of all of them count.
         if any(other.unsure.compiled.search(stated) for other in readers):
             return
         parts = [part.strip() for part in reader.joint.compiled.split(stated) if part.strip()]
         # "In summer, I live in Nice" states nothing: what goes before decides how the rest is meant.
-        meant = parts if reader.own.compiled.match(stated) else parts[:1]
-        stating = (_first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in meant)
+        own_parts = parts if reader.own.compiled.match(stated) else parts[:1]
+        stating = (_first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in own_parts)
         facts = [fact for fact in stating if fact is not None]
         yield from facts
-        if asked and len(facts) < len(parts):
+        if request_match and len(facts) < len(parts):
             yield from _as_asked(stated, reader, speaker)
 
 

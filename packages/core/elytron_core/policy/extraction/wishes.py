@@ -88,20 +88,20 @@ def standing_wishes(
     """
     later: list[_LaterSentence] = []
     wishes: list[WishItem] = []
-    for said in latest_first:
-        own = [sentence for sentence in own_sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
-        kept: list[str] = []
+    for message in latest_first:
+        own = [sentence for sentence in own_sentences(message.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
+        sentences: list[str] = []
         # From the end, so that a later sentence revokes an earlier one of the same message.
         for sentence in reversed(own):
             is_wish = is_standing(sentence)
-            if is_wish and not any(_replaces_wish(each, sentence) for each in later if each.speaker == said.speaker):
-                kept.append(sentence)
+            if is_wish and not any(_replaces_wish(each, sentence) for each in later if each.speaker == message.speaker):
+                sentences.append(sentence)
             if is_wish or _TAKEN_BACK.search(sentence) or _OTHERWISE.search(sentence):
-                later.append(_LaterSentence(said.speaker, sentence, is_wish))
-        if kept:
-            text = " ".join(reversed(kept))
-            is_whole = len(text) >= len(said.text.strip())
-            wishes.append(WishItem(id=said.id, text=text, is_whole=is_whole, speaker=said.speaker, at=said.at))
+                later.append(_LaterSentence(message.speaker, sentence, is_wish))
+        if sentences:
+            text = " ".join(reversed(sentences))
+            is_whole = len(text) >= len(message.text.strip())
+            wishes.append(WishItem(id=message.id, text=text, is_whole=is_whole, speaker=message.speaker, at=message.at))
     return tuple(wishes)
 
 
@@ -121,11 +121,11 @@ def _replaces_wish(later: _LaterSentence, wish: str) -> bool:
 
 def _matter_words(sentence: str) -> frozenset[str]:
     """Return the words that say what a sentence is about, plural and singular alike."""
-    found: set[str] = set()
+    words: set[str] = set()
     for word in _WORD.findall(sentence.replace("’", "'").lower()):
         if word[0].isascii():
             if word not in _EMPTY:
-                found.add(word.removesuffix("s"))
+                words.add(word.removesuffix("s"))
         else:
-            found.update(part for part in _EMPTY_CHINESE.sub(" ", word).split() if part)
-    return frozenset(found)
+            words.update(part for part in _EMPTY_CHINESE.sub(" ", word).split() if part)
+    return frozenset(words)

@@ -188,11 +188,11 @@ def section_lines(report: MemoryProjectionReport, name: SectionName, /) -> tuple
 
 def _section_rules(inputs: ProjectionInputs, *, room: int) -> dict[SectionName, str]:
     """Return the rules that what is shown needs, and that there is room for."""
-    wanted = {
+    rules = {
         SectionName.DISCLOSURE: DISCLOSURE if inputs.private else "",
         SectionName.INTEGRITY: INTEGRITY if inputs.has_work else "",
     }
-    return {name: text for name, text in wanted.items() if text and (len(text) + 1) * RULES_SHARE <= room}
+    return {name: text for name, text in rules.items() if text and (len(text) + 1) * RULES_SHARE <= room}
 
 
 def _rule_section(name: SectionName, chars: int) -> ProjectionSection:
@@ -224,7 +224,7 @@ def _fill_all(
     )
     stable = (*first, facts, skills)
     # The fence is paid for before the first line that it encloses.
-    left = max(room - sum(len(section.text) for section in stable) - fence, 0)
+    remaining = max(room - sum(len(section.text) for section in stable) - fence, 0)
     beside: list[FilledSection] = []
     for name, listed in (
         (SectionName.WISHES, [wish.line for wish in inputs.wishes]),
@@ -233,42 +233,44 @@ def _fill_all(
         (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.agent_tools)]),
     ):
         if lines := _open_lines(inputs, listed, withheld) if listed else ():
-            beside.append(fill_section(name, lines, room=min(share[name], left)))
-            left -= len(beside[-1].text)
+            beside.append(fill_section(name, lines, room=min(share[name], remaining)))
+            remaining -= len(beside[-1].text)
     # A standing fact says it all; a standing procedure only that there is one.
-    shown = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
-    shown -= {wish.id for wish in inputs.wishes if not wish.is_whole}
-    return *stable, *beside, *_fill_messages(inputs, shown, left=left, share=share[SectionName.RECENT])
+    shown_ids = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
+    shown_ids -= {wish.id for wish in inputs.wishes if not wish.is_whole}
+    return *stable, *beside, *_fill_messages(inputs, shown_ids, remaining=remaining, share=share[SectionName.RECENT])
 
 
 def _fill_messages(
-    inputs: ProjectionInputs, shown: Collection[str], *, left: int, share: int
+    inputs: ProjectionInputs, shown_ids: Collection[str], *, remaining: int, share: int
 ) -> tuple[FilledSection, FilledSection]:
     """Return recent messages and recalled memories.
 
     Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     """
     messages = _open_lines(inputs, map(_recent_line, inputs.recent), frozenset(inputs.withheld))
-    items = _open_lines(inputs, map(_recalled_line, inputs.recalled), shown)
+    items = _open_lines(inputs, map(_recalled_line, inputs.recalled), shown_ids)
     note = escape_line(inputs.recall_note)
     by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.place, item.at or 0))
     places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
-    said = {line.id for line in messages if not line.clipped}
+    recent_ids = {line.id for line in messages if not line.clipped}
     # Filled once to learn what recalled memories need. Messages may have the rest.
     first = fill_section(
         SectionName.RECALLED,
-        [line for line in items if line.id not in said][: inputs.recall_limit],
-        room=left - (min(share, left) if messages else 0),
+        [line for line in items if line.id not in recent_ids][: inputs.recall_limit],
+        room=remaining - (min(share, remaining) if messages else 0),
         note=note,
         places=places,
     )
-    recent = fill_section(SectionName.RECENT, messages, room=left - len(first.text))
+    recent = fill_section(SectionName.RECENT, messages, room=remaining - len(first.text))
     if not messages:
         return recent, first
     # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
-    said = {line.id for line in recent.lines if not line.clipped}
-    unsaid = [line for line in items if line.id not in said][: inputs.recall_limit]
-    return recent, fill_section(SectionName.RECALLED, unsaid, room=left - len(recent.text), note=note, places=places)
+    recent_ids = {line.id for line in recent.lines if not line.clipped}
+    unsaid = [line for line in items if line.id not in recent_ids][: inputs.recall_limit]
+    return recent, fill_section(
+        SectionName.RECALLED, unsaid, room=remaining - len(recent.text), note=note, places=places
+    )
 
 
 def _open_lines(inputs: ProjectionInputs, lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:

@@ -72,8 +72,8 @@ def escape_line(text: str, /) -> str:
         return text
     text = " ".join(text.split())
     if not text.isprintable():
-        kept = (char for char in text if char in JOINERS or unicodedata.category(char) not in _UNSEEN)
-        text = " ".join("".join(kept).split())
+        visible_chars = (char for char in text if char in JOINERS or unicodedata.category(char) not in _UNSEEN)
+        text = " ".join("".join(visible_chars).split())
     if text.isascii():
         text = _FENCE.sub("\u2039", text) if "<" in text else text
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
@@ -100,7 +100,7 @@ def escape_links(text: str, /) -> str:
 
     A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
     """
-    return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape_line(text))
+    return _LINK.sub(lambda match: _UNLINKED.get(match[0], f"[{match[0]}]"), escape_line(text))
 
 
 def _first_character(run: re.Match[str]) -> str:
@@ -145,13 +145,15 @@ class SectionLine:
     @property
     def is_faithful(self) -> bool:
         """True if the line says what its memory says, or its beginning if it was clipped, and nothing else."""
-        told = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
+        shown_text = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
             # More than `line_of` reads, so that its cut changes nothing here.
             escape = escape_links if self.is_outside else escape_line
-            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(told)
-        said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
-        return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
+            return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(shown_text)
+        source_parts = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
+        return all(
+            any(unescape_line(part).strip() in each for each in source_parts) for part in shown_text.split(ELLIPSIS)
+        )
 
     def with_label(self, label: str) -> "SectionLine":
         """Return the line with one more label, escaped already, before its own ones."""
@@ -160,12 +162,12 @@ class SectionLine:
 
     def fitted(self, room: int) -> "SectionLine | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
-        left = room - len(self.head)
-        if len(self.text) <= left:
+        text_room = room - len(self.head)
+        if len(self.text) <= text_room:
             return self
-        if left < ITEM_CHARS_MIN:
+        if text_room < ITEM_CHARS_MIN:
             return None
-        return replace(self, text=clip_text(self.text, left), clipped=True)
+        return replace(self, text=clip_text(self.text, text_room), clipped=True)
 
 
 def line_of(
@@ -201,9 +203,9 @@ def line_of(
 
 def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
     """Return the parts of a text, with a mark wherever something is left out."""
-    told = f" {ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
+    joined = f" {ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
     before = f"{ELLIPSIS} " if parts[0][0] else ""
-    return f"{before}{told} {ELLIPSIS}" if parts[-1][1] < len(text) else before + told
+    return f"{before}{joined} {ELLIPSIS}" if parts[-1][1] < len(text) else before + joined
 
 
 @lru_cache(maxsize=4096)
@@ -327,28 +329,30 @@ def fill_section(
         return FilledSection(name=name, room=room)
     latest_first = name is SectionName.RECENT
     heading = heading_of(name, note)
-    left = room - len(heading) - 1
-    kept: list[SectionLine] = []
+    remaining = room - len(heading) - 1
+    fitted_lines: list[SectionLine] = []
     dropped: list[str] = []
     for line in reversed(lines) if latest_first else lines:
-        fitted = None if latest_first and dropped else line.fitted(left - 1)
+        fitted = None if latest_first and dropped else line.fitted(remaining - 1)
         if fitted is None:
             dropped.append(line.id)
         else:
-            kept.append(fitted)
-            left -= 1 + len(fitted.head) + len(fitted.text)
+            fitted_lines.append(fitted)
+            remaining -= 1 + len(fitted.head) + len(fitted.text)
     if latest_first:
-        kept.reverse()
+        fitted_lines.reverse()
         dropped.reverse()
     # The sort is stable: without places the order stays as it was.
-    kept.sort(key=lambda line: places.get(line.id, 0))
+    fitted_lines.sort(key=lambda line: places.get(line.id, 0))
     return FilledSection(
         name=name,
         room=room,
-        text="".join(f"\n{part}" for part in (heading, *(line.head + line.text for line in kept))) if kept else "",
-        included=tuple(line.id for line in kept),
+        text="".join(f"\n{part}" for part in (heading, *(line.head + line.text for line in fitted_lines)))
+        if fitted_lines
+        else "",
+        included=tuple(line.id for line in fitted_lines),
         dropped=tuple(dropped),
-        lines=tuple(kept),
+        lines=tuple(fitted_lines),
     )
 
 

@@ -32,14 +32,14 @@ Span = tuple[int, int]
 def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
     """Return `text` in up to `most` pieces of whole sentences; none if it is one piece."""
     pieces: list[str] = []
-    begun = ""
-    for found in SENTENCE.finditer(text):
-        begun = f"{begun} {found[0].strip()}".strip()
-        if len(begun) >= PIECE_CHARS:
-            pieces.append(begun)
-            begun = ""
-    if begun and pieces:
-        pieces[-1] = f"{pieces[-1]} {begun}"
+    piece = ""
+    for match in SENTENCE.finditer(text):
+        piece = f"{piece} {match[0].strip()}".strip()
+        if len(piece) >= PIECE_CHARS:
+            pieces.append(piece)
+            piece = ""
+    if piece and pieces:
+        pieces[-1] = f"{pieces[-1]} {piece}"
     if len(pieces) < 2:
         return ()
     count = min(most, len(pieces))
@@ -53,7 +53,7 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
     Parts are whole sentences. A term counts where a word begins with it; the less often the text says it, the more.
     """
     head = text[:READ_CHARS]
-    sentences = [(found.start(), found.end()) for found in SENTENCE.finditer(head) if found[0].strip()]
+    sentences = [(match.start(), match.end()) for match in SENTENCE.finditer(head) if match[0].strip()]
     if len(text) <= size or not sentences:
         return ((0, min(size, len(text))),)
     own = _sentence_worths(head, sentences, terms)
@@ -62,28 +62,30 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
         for place, worth in enumerate(own)
     ]
     worths[0] += FIRST
-    left, chosen = size, list[int]()
+    room, places_chosen = size, list[int]()
     for place in sorted(range(len(worths)), key=lambda place: (-worths[place], place)):
         length = sentences[place][1] - sentences[place][0] + len(BETWEEN)
-        if length <= left and worths[place]:
-            chosen.append(place)
-            left -= length
-    if not chosen:
+        if length <= room and worths[place]:
+            places_chosen.append(place)
+            room -= length
+    if not places_chosen:
         return ((0, size),)
-    return _join_spans([sentences[place] for place in sorted(chosen)])
+    return _join_spans([sentences[place] for place in sorted(places_chosen)])
 
 
 def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
     """Return what each sentence holds of the terms."""
     # Longest first, because an alternation takes the first that matches.
-    wanted = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
-    if not wanted:
+    sorted_terms = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
+    if not sorted_terms:
         return [0.0] * len(sentences)
-    either = re.compile("|".join(rf"\b{re.escape(term)}" if term.isascii() else re.escape(term) for term in wanted))
-    held = [frozenset(either.findall(text[start:end].lower())) for start, end in sentences]
-    counts = Counter(term for terms in held for term in terms)
+    either = re.compile(
+        "|".join(rf"\b{re.escape(term)}" if term.isascii() else re.escape(term) for term in sorted_terms)
+    )
+    matches = [frozenset(either.findall(text[start:end].lower())) for start, end in sentences]
+    counts = Counter(term for terms in matches for term in terms)
     # Sorted, because the order of a set differs between processes and would change the sum.
-    return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in held]
+    return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in matches]
 
 
 def _join_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -137,8 +139,8 @@ class NearestSentence(NamedTuple):
 
 def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[ScoredSentence, ...]:
     """Return the sentences of `text`, whose terms `terms` gives."""
-    said = (found[0].strip() for found in SENTENCE.finditer(text[:SENTENCE_READ_CHARS]))
-    return tuple(_read_sentence(each, terms) for each in said if each)
+    sentences = (match[0].strip() for match in SENTENCE.finditer(text[:SENTENCE_READ_CHARS]))
+    return tuple(_read_sentence(each, terms) for each in sentences if each)
 
 
 def nearest_sentence(
@@ -149,34 +151,34 @@ def nearest_sentence(
     `fits` is what the answer is likely to have.
     """
     stands_for, worths = sought
-    wanted = int(fits)
+    fitting_traits = int(fits)
     whole: dict[int, float] = {}
     best: tuple[float, float, float] | None = None
     fits_anywhere = False
     for sentence in sentences:
-        fits_anywhere = fits_anywhere or bool(sentence.traits & wanted)
+        fits_anywhere = fits_anywhere or bool(sentence.traits & fitting_traits)
         if stands_for.keys().isdisjoint(sentence.terms):
             continue
-        held: dict[int, float] = {}
+        shares: dict[int, float] = {}
         for term in sentence.terms:
             for word, share in stands_for.get(term, ()):
-                if share > held.get(word, 0.0):
-                    held[word] = share
-        for word, share in held.items():
+                if share > shares.get(word, 0.0):
+                    shares[word] = share
+        for word, share in shares.items():
             if share > whole.get(word, 0.0):
                 whole[word] = share
-        holds = sum(worths[word] * share for word, share in held.items())
-        worth = holds * (1.0 + FITS * bool(sentence.traits & wanted) - ASKS * bool(sentence.traits & _ASKS))
+        holds = sum(worths[word] * share for word, share in shares.items())
+        worth = holds * (1.0 + FITS * bool(sentence.traits & fitting_traits) - ASKS * bool(sentence.traits & _ASKS))
         if best is None or worth > best[0]:
             best = worth, holds, sentence.told
     every = sum(worths)
     if best is None or not every:
         return None
-    worth, holds, told = best
+    worth, holds, statement_worth = best
     together = sum(worths[word] * share for word, share in whole.items()) * (1.0 + FITS * fits_anywhere)
-    return NearestSentence((worth - together) / every, holds / every, told)
+    return NearestSentence((worth - together) / every, holds / every, statement_worth)
 
 
 def _read_sentence(text: str, terms: Callable[[str], Sequence[str]]) -> ScoredSentence:
-    traits, told = read_traits(text)
-    return ScoredSentence(tuple(dict.fromkeys(terms(text))), int(traits), told)
+    traits, statement_worth = read_traits(text)
+    return ScoredSentence(tuple(dict.fromkeys(terms(text))), int(traits), statement_worth)

@@ -209,7 +209,9 @@ def is_weak(text: str, /) -> bool:
 def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQuery:
     """Return `query` ready for comparing; the grounding counts only if the query is weak."""
     text = similarity.normalise_text(query.text)
-    terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise_text(given))}
+    terms = {
+        term: 1.0 for raw_term in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise_text(raw_term))
+    }
     grounding = similarity.normalise_text(query.grounding) if is_weak(query.text) else ""
     for word in similarity.words_of(grounding, limit=limits.QUERY_TERMS):
         terms.setdefault(word, grounding_share)
@@ -227,14 +229,14 @@ def score_facts(
     """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
     slot = _slot_named(query.text)
     # A query may contain a colon by chance: it names a slot only if there is one.
-    named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
-    if named:
+    slot_facts = [prepared for prepared in facts if _slot_of(prepared.fact) == slot] if slot else []
+    if slot_facts:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
     comparison = _make_comparison(prepare_query(query, grounding_share=weights.grounding_share), weights)
     scored: list[ScoredFact] = []
-    for said in named or facts:
-        matching = _matching_points(said, comparison)
-        scored.append(ScoredFact(said.fact, sum(matching), matching, query, weights))
+    for prepared in slot_facts or facts:
+        matching = _matching_points(prepared, comparison)
+        scored.append(ScoredFact(prepared.fact, sum(matching), matching, query, weights))
     return [item for item in scored if item.match > 0] or scored
 
 
@@ -257,19 +259,19 @@ def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact
         return list(scored)
     scored = best_first(scored)
     keys = [facts.topic_key(item.fact.topic) for item in scored]
-    taken: set[int] = set()
+    places: set[int] = set()
     kinds: set[facts.FactKind] = set()
     topics: set[str] = set()
     for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
         for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
-            if len(taken) == limit:
+            if len(places) == limit:
                 break
             fits = not (kind_is_new and item.fact.kind in kinds) and not (topic_is_new and topic in topics)
-            if fits and place not in taken:
-                taken.add(place)
+            if fits and place not in places:
+                places.add(place)
                 kinds.add(item.fact.kind)
                 topics.add(topic)
-    return [scored[place] for place in sorted(taken)]
+    return [scored[place] for place in sorted(places)]
 
 
 def _slot_of(fact: facts.Fact) -> tuple[str, str]:
@@ -281,9 +283,9 @@ def _slot_named(text: str) -> tuple[str, str] | None:
     return (kind.strip().casefold(), facts.topic_key(topic)) if sign else None
 
 
-def _make_comparison(asked: PreparedQuery, weights: FactWeights) -> _QueryComparison:
+def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryComparison:
     return _QueryComparison(
-        asked,
+        prepared,
         weights,
         tuple(
             _QueryTerm(
@@ -293,51 +295,51 @@ def _make_comparison(asked: PreparedQuery, weights: FactWeights) -> _QueryCompar
                 share * weights.term_content,
                 share * weights.term_keyword,
             )
-            for signs, share in asked.terms
+            for signs, share in prepared.terms
         ),
-        topic=similarity.pad_words(asked.text) if asked.text else None,
-        longest=weights.trigram_reach * len(asked.text) + len(similarity.pad_words("")),
+        topic=similarity.pad_words(prepared.text) if prepared.text else None,
+        longest=weights.trigram_reach * len(prepared.text) + len(similarity.pad_words("")),
     )
 
 
-def _matching_points(said: PreparedFact, comparison: _QueryComparison) -> tuple[float, ...]:
+def _matching_points(fact: PreparedFact, comparison: _QueryComparison) -> tuple[float, ...]:
     """Return the points for matching, in the order of their names."""
-    asked, weights, terms, whole, longest = comparison
-    topic, content, keywords = said.topic, said.content, said.keywords
-    found = 0.0
+    prepared, weights, terms, whole, longest = comparison
+    topic, content, keywords = fact.topic, fact.content, fact.keywords
+    term_points = 0.0
     for sign, other, in_topic, in_content, in_keyword in terms:
         # As `has_any` looks, without a call for each: this is done for every fact and term.
         has_two = other is not sign
         if sign in topic or (has_two and other in topic):
-            found += in_topic
+            term_points += in_topic
         if sign in content or (has_two and other in content):
-            found += in_content
+            term_points += in_content
         if keywords and (sign in keywords or (has_two and other in keywords)):
-            found += in_keyword
+            term_points += in_keyword
     is_topic = topic == whole
     return (
         weights.topic_exact if is_topic else 0.0,
-        weights.topic_contains if not is_topic and similarity.has_any(topic, asked.phrase) else 0.0,
-        weights.content_contains if similarity.has_any(content, asked.phrase) else 0.0,
-        found,
-        _trigram_points(said, asked, weights, longest=longest),
-        min(sum([_entity_points(name, asked, weights) for name in said.entities]), weights.entity_max)
-        if said.entities
+        weights.topic_contains if not is_topic and similarity.has_any(topic, prepared.phrase) else 0.0,
+        weights.content_contains if similarity.has_any(content, prepared.phrase) else 0.0,
+        term_points,
+        _trigram_points(fact, prepared, weights, longest=longest),
+        min(sum([_entity_points(name, prepared, weights) for name in fact.entities]), weights.entity_max)
+        if fact.entities
         else 0,
-        min(sum([_date_points(said.fact, date, weights) for date in asked.dates]), weights.temporal_max)
-        if asked.dates
+        min(sum([_date_points(fact.fact, date, weights) for date in prepared.dates]), weights.temporal_max)
+        if prepared.dates
         else 0,
     )
 
 
-def _trigram_points(said: PreparedFact, asked: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
+def _trigram_points(fact: PreparedFact, prepared: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
     """Return the points for the likeness by trigrams of the query and the topic or content, whichever is likest."""
     floor, best = weights.trigram_floor, 0.0
     # The upper bound is cheap and leaves few texts to compare.
-    if len(said.topic) <= longest and similarity.likeness_at_most(asked.marks, said.topic_grams) >= floor:
-        best = similarity.likeness_to(asked.grams, said.topic, said.topic_grams.size)
-    if len(said.content) <= longest and similarity.likeness_at_most(asked.marks, said.content_grams) >= floor:
-        best = max(best, similarity.likeness_to(asked.grams, said.content, said.content_grams.size))
+    if len(fact.topic) <= longest and similarity.likeness_at_most(prepared.marks, fact.topic_grams) >= floor:
+        best = similarity.likeness_to(prepared.grams, fact.topic, fact.topic_grams.size)
+    if len(fact.content) <= longest and similarity.likeness_at_most(prepared.marks, fact.content_grams) >= floor:
+        best = max(best, similarity.likeness_to(prepared.grams, fact.content, fact.content_grams.size))
     return weights.trigram_max * best if best >= floor else 0.0
 
 
@@ -345,26 +347,26 @@ def _grams_of(padded: str) -> similarity.TrigramDigest:
     return similarity.grams_of(similarity.text_trigrams(padded[1:-1]))
 
 
-def _entity_points(name: str, asked: PreparedQuery, weights: FactWeights) -> float:
+def _entity_points(name: str, prepared: PreparedQuery, weights: FactWeights) -> float:
     if not name:
         return 0
-    if name == asked.text:
+    if name == prepared.text:
         return weights.entity_is_query
-    if similarity.has_phrase(asked.text, name):
+    if similarity.has_phrase(prepared.text, name):
         return weights.entity_in_query
-    if any(len(word) > 2 and similarity.has_phrase(asked.text, word) for word in name.split()):
+    if any(len(word) > 2 and similarity.has_phrase(prepared.text, word) for word in name.split()):
         return weights.entity_word_in_query
-    return weights.entity_in_grounding if similarity.has_phrase(asked.grounding, name) else 0
+    return weights.entity_in_grounding if similarity.has_phrase(prepared.grounding, name) else 0
 
 
 def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWeights) -> float:
-    told = [
+    fact_dates = [
         *time_ranges.named_in(fact.content),
         *(time_ranges.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
     ]
     if not date.month:
-        return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
-    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.observed_at))):
+        return weights.year_shared if any(date.is_met_by(other) for other in fact_dates) else 0
+    if not any(date.is_met_by(other) for other in (*fact_dates, time_ranges.day_of(fact.observed_at))):
         return 0
     return weights.day_shared if date.day else weights.month_shared
 

@@ -76,13 +76,18 @@ def clipped_margin(margin: float, /) -> float:
 
 
 def gate_numbers(
-    signs: Mapping[RecallPlane, GateSigns], asks: float, /, *, is_answered: bool, named: Iterable[RecallPlane] = ()
+    signs: Mapping[RecallPlane, GateSigns],
+    asks: float,
+    /,
+    *,
+    is_answered: bool,
+    named_planes: Iterable[RecallPlane] = (),
 ) -> tuple[RecallGateNumbers, ...]:
-    """Return what the gate decides about each plane; `named` are those that the query names a memory of.
+    """Return what the gate decides about each plane; `named_planes` are those that the query names a memory of.
 
     `is_answered` says whether the search estimates that one of the best hits answers.
     """
-    always = frozenset(named)
+    always = frozenset(named_planes)
     rows: list[RecallGateNumbers] = []
     for plane, sign in signs.items():
         chance = gate_chance(sign, asks)

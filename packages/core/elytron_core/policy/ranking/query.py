@@ -182,8 +182,8 @@ def without_asking(text: str, lowered: str, /) -> str:
 
 def _looked_for(text: str, lowered: str, language: str) -> str:
     """Return `text` without what asks for an account and without times relative to now; all of it if none is left."""
-    told = without_asking(text, lowered)
-    return next((bare for bare in (without_relative(told, language), told) if bare.strip(_NO_WORD)), text)
+    statement = without_asking(text, lowered)
+    return next((bare for bare in (without_relative(statement, language), statement) if bare.strip(_NO_WORD)), text)
 
 
 def _answer_version(lowered: str, *, is_latest: bool) -> AnswerVersion:
@@ -227,27 +227,27 @@ def filters_hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
 
 def _condition_holds(condition: FieldCondition, fields: Mapping[str, Scalar]) -> bool:
     if condition.field not in fields:
-        met = condition.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}
+        is_met = condition.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}
     else:
-        met = _value_meets(fields[condition.field], condition.comparison, condition.values)
-    return met is not condition.negated
+        is_met = _value_meets(fields[condition.field], condition.comparison, condition.values)
+    return is_met is not condition.negated
 
 
-def _value_meets(value: Scalar, comparison: ComparisonOperator, wanted: tuple[Scalar, ...]) -> bool:
+def _value_meets(value: Scalar, comparison: ComparisonOperator, expected: tuple[Scalar, ...]) -> bool:
     match comparison:
         case ComparisonOperator.EXISTS:
             return True
         case ComparisonOperator.EQ | ComparisonOperator.IN:
-            return any(_are_equal(value, other) for other in wanted)
+            return any(_are_equal(value, other) for other in expected)
         case ComparisonOperator.NE | ComparisonOperator.NIN:
-            return not any(_are_equal(value, other) for other in wanted)
+            return not any(_are_equal(value, other) for other in expected)
         case ComparisonOperator.GT | ComparisonOperator.GTE | ComparisonOperator.LT | ComparisonOperator.LTE:
-            return any(_is_ordered(value, comparison, other) for other in wanted)
+            return any(_is_ordered(value, comparison, other) for other in expected)
         case ComparisonOperator.CONTAINS:
-            return any(isinstance(value, str) and isinstance(other, str) and other in value for other in wanted)
+            return any(isinstance(value, str) and isinstance(other, str) and other in value for other in expected)
         case ComparisonOperator.ICONTAINS:
             folded = value.casefold() if isinstance(value, str) else ""
-            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in wanted)
+            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in expected)
         case _:
             assert_never(comparison)
 
@@ -310,27 +310,27 @@ def asks_how_things_are(query: str, /) -> bool:
     return _CHANGES["present"].search(lowered) is not None
 
 
-def last_words(told: Sequence[BestMessage | None], query: str, /) -> dict[int, int]:
+def last_words(messages: Sequence[BestMessage | None], query: str, /) -> dict[int, int]:
     """Return for the places of messages that were overtaken the place of the last word on what `query` asks for."""
-    asked = _question_pattern(query)
+    question = _question_pattern(query)
     overtaken: dict[int, int] = {}
-    changes = [place for place, each in enumerate(told) if each is not None and _speaks_of_change(each.text)]
+    changes = [place for place, each in enumerate(messages) if each is not None and _speaks_of_change(each.text)]
     changed: dict[int, frozenset[bool]] = {}
-    for place, older in enumerate(told):
-        later = [other for other in changes if _may_overtake(told[other], older)]
+    for place, older in enumerate(messages):
+        later = [other for other in changes if _may_overtake(messages[other], older)]
         if not later or older is None:
             continue
         for other in later:
             if other not in changed:
                 changed[other] = _number_signs(
-                    filter(_CHANGES["change"].search, _telling_sentences(told[other], asked))
+                    filter(_CHANGES["change"].search, _telling_sentences(messages[other], question))
                 )
-        of_older = _number_signs(_telling_sentences(older, asked))
+        of_older = _number_signs(_telling_sentences(older, question))
         # Both must have a number, or both none: only such sentences can be two values of one thing.
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
             # Among equals the better hit counts, which has the lower place.
-            overtaken[place] = max(later, key=lambda other: (_query_coverage(told[other]), -other))
+            overtaken[place] = max(later, key=lambda other: (_query_coverage(messages[other]), -other))
     return {place: _last_word_place(place, overtaken) for place in overtaken}
 
 
@@ -383,15 +383,15 @@ def _question_pattern(query: str) -> re.Pattern[str] | None:
     return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
 
 
-def _telling_sentences(told: BestMessage | None, asked: re.Pattern[str] | None) -> list[str]:
+def _telling_sentences(message: BestMessage | None, question: re.Pattern[str] | None) -> list[str]:
     """Return the sentences, in small letters, that are no questions and have a word of what is asked for."""
-    sentences: list[str] = _TELLS.findall(told.text.lower()) if told is not None else []
-    return [each for each in sentences if asked is None or asked.search(each)]
+    sentences: list[str] = _TELLS.findall(message.text.lower()) if message is not None else []
+    return [each for each in sentences if question is None or question.search(each)]
 
 
 def _has_number(text: str) -> bool:
     return _NUMBER.search(text) is not None
 
 
-def _query_coverage(told: BestMessage | None) -> float:
-    return told.coverage if told is not None else 0.0
+def _query_coverage(message: BestMessage | None) -> float:
+    return message.coverage if message is not None else 0.0

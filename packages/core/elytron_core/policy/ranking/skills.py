@@ -91,10 +91,10 @@ def score_skills(
     smaller id, so the order never depends on the input's.
     """
     later: Mapping[SkillId, int] = sequences if sequences is not None else {}
-    asked = prepare_query(query, grounding_share=weights.grounding_share)
+    prepared = prepare_query(query, grounding_share=weights.grounding_share)
     places = dict(zip(ranks, weights.full_text, strict=False))
     scored = [
-        _score_skill(skill, asked, query, weights, full_text=places.get(skill.id, 0))
+        _score_skill(skill, prepared, query, weights, full_text=places.get(skill.id, 0))
         for skill in skills
         if skill.is_recallable
     ]
@@ -108,9 +108,9 @@ def score_skills(
 
 
 def _score_skill(
-    skill: Skill, asked: PreparedQuery, query: FactQuery, weights: SkillWeights, *, full_text: float
+    skill: Skill, prepared: PreparedQuery, query: FactQuery, weights: SkillWeights, *, full_text: float
 ) -> ScoredSkill:
-    matching = _skill_matching(skill, asked, weights)
+    matching = _skill_matching(skill, prepared, weights)
     worth: dict[SkillSignal, float] = {
         "full_text": full_text,
         "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
@@ -132,7 +132,7 @@ def _governance_points(skill: Skill, query: FactQuery, weights: SkillWeights) ->
     return against or weights.proven * (skill.validated_count > 0)
 
 
-def _skill_matching(skill: Skill, asked: PreparedQuery, weights: SkillWeights) -> dict[SkillSignal, float]:
+def _skill_matching(skill: Skill, prepared: PreparedQuery, weights: SkillWeights) -> dict[SkillSignal, float]:
     topic, title = similarity.normalise_text(skill.topic), similarity.normalise_text(skill.title)
     places = (
         (similarity.pad_words(topic), weights.term_topic),
@@ -141,27 +141,27 @@ def _skill_matching(skill: Skill, asked: PreparedQuery, weights: SkillWeights) -
         (similarity.pad_words(similarity.normalise_text(skill.procedure)), weights.term_procedure),
     )
     return {
-        "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
-        "title_contains": weights.title_contains * similarity.has_phrase(title, asked.text),
-        "terms": term_points(asked, places),
-        "trigram": text_likeness(asked, (topic, title), weights),
+        "topic_exact": weights.topic_exact * (bool(topic) and topic == prepared.text),
+        "title_contains": weights.title_contains * similarity.has_phrase(title, prepared.text),
+        "terms": term_points(prepared, places),
+        "trigram": text_likeness(prepared, (topic, title), weights),
     }
 
 
-def term_points(asked: PreparedQuery, places: Sequence[tuple[str, float]], /) -> float:
+def term_points(prepared: PreparedQuery, places: Sequence[tuple[str, float]], /) -> float:
     """Return the points for the terms of a query, each in its best place; a place is a padded text and its points."""
     return sum(
         share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
-        for signs, share in asked.terms
+        for signs, share in prepared.terms
     )
 
 
-def text_likeness(asked: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
+def text_likeness(prepared: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
     """Return the points for the likeness by trigrams of the query and the likest of `texts`."""
     # A long text shares trigrams with any query, so that its likeness says little.
-    reach = weights.trigram_reach * len(asked.text)
+    reach = weights.trigram_reach * len(prepared.text)
     near = [similarity.text_trigrams(text) for text in texts if len(text) <= reach]
-    best = max((similarity.trigram_likeness(asked.grams, grams) for grams in near), default=0.0)
+    best = max((similarity.trigram_likeness(prepared.grams, grams) for grams in near), default=0.0)
     return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
 
 
@@ -170,22 +170,22 @@ AGENT_SKILLS_MAX: Final = 4
 
 def score_agent_skills(skills: Iterable[AgentSkillSummary], query: FactQuery) -> tuple[AgentSkillHit, ...]:
     """Return up to four agent skills that match, best first; equal ones by name."""
-    asked = prepare_query(query, grounding_share=STANDARD.grounding_share)
-    hits = [hit for skill in skills if (hit := _skill_hit(skill, asked)).score > 0]
+    prepared = prepare_query(query, grounding_share=STANDARD.grounding_share)
+    hits = [hit for skill in skills if (hit := _skill_hit(skill, prepared)).score > 0]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.name))[:AGENT_SKILLS_MAX])
 
 
-def _skill_hit(skill: AgentSkillSummary, asked: PreparedQuery) -> AgentSkillHit:
+def _skill_hit(skill: AgentSkillSummary, prepared: PreparedQuery) -> AgentSkillHit:
     name, description = similarity.normalise_text(skill.name), similarity.normalise_text(skill.description)
     places = (
         (similarity.pad_words(name), STANDARD.term_title),
         (similarity.pad_words(description), STANDARD.term_summary),
     )
     points: dict[SkillSignal, float] = {
-        "name_exact": STANDARD.topic_exact * (bool(name) and name == asked.text),
-        "name_contains": STANDARD.title_contains * similarity.has_phrase(name, asked.text),
-        "terms": term_points(asked, places),
-        "trigram": text_likeness(asked, (name,), STANDARD),
+        "name_exact": STANDARD.topic_exact * (bool(name) and name == prepared.text),
+        "name_contains": STANDARD.title_contains * similarity.has_phrase(name, prepared.text),
+        "terms": term_points(prepared, places),
+        "trigram": text_likeness(prepared, (name,), STANDARD),
     }
     signals: dict[str, float] = {name: value for name, value in points.items() if value}
     return AgentSkillHit(

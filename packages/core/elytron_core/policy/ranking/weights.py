@@ -286,9 +286,9 @@ def query_route(query: str, /) -> PlaneRoute:
     if slot is not None:
         return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": slot})
     text, signs = query.lower(), pattern_table("intents")
-    told = [intent for intent in _SIGNS if signs[intent].search(text)]
+    intents = [intent for intent in _SIGNS if signs[intent].search(text)]
     # Signs of two purposes decide for neither.
-    return _intent_route(told[0] if len(told) == 1 else QueryIntent.MIXED)
+    return _intent_route(intents[0] if len(intents) == 1 else QueryIntent.MIXED)
 
 
 @cache

@@ -41,8 +41,8 @@ class PrivateNode(NamedTuple):
     def child(self, index: int, /) -> Self:
         """Return the child `index`, hardened from `HARDENED` on. Raises ValueError for one that is not there."""
         assert 0 <= index < 2 * HARDENED
-        begun = b"\0" + self.key if index >= HARDENED else self.public
-        digest = hmac.digest(self.chain, begun + index.to_bytes(4, "big"), hashlib.sha512)
+        key_bytes = b"\0" + self.key if index >= HARDENED else self.public
+        digest = hmac.digest(self.chain, key_bytes + index.to_bytes(4, "big"), hashlib.sha512)
         step = int.from_bytes(digest[:_HALF], "big")
         value = (step + int.from_bytes(self.key, "big")) % _ORDER
         if step >= _ORDER or value == 0:

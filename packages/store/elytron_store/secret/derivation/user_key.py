@@ -26,12 +26,12 @@ def terms_of_words(*, index: int = 0) -> DerivationTerms:
 
 def terms_of_passphrase(function: KeyDerivation | None = None, /) -> DerivationTerms:
     """Return fresh terms of a key from a passphrase: Argon2id where the cipher library has it, else scrypt."""
-    chosen = function or (KeyDerivation.ARGON2ID if _has_argon2() else KeyDerivation.SCRYPT)
+    derivation = function or (KeyDerivation.ARGON2ID if _has_argon2() else KeyDerivation.SCRYPT)
     salt = os.urandom(SALT_BYTES)
-    if chosen is KeyDerivation.ARGON2ID:
-        return DerivationTerms(function=chosen, salt=salt, memory_kib=MEMORY_KIB, rounds=3, lanes=4)
+    if derivation is KeyDerivation.ARGON2ID:
+        return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=3, lanes=4)
     # Scrypt with r = 8 uses one KiB for each unit of cost.
-    return DerivationTerms(function=chosen, salt=salt, memory_kib=MEMORY_KIB, rounds=1, lanes=1)
+    return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=1, lanes=1)
 
 
 def require_passphrase(passphrase: str, /) -> None:
@@ -64,9 +64,9 @@ def stretch_argon2(secret: bytes, terms: DerivationTerms, /) -> bytes:
 
 def stretch_scrypt(secret: bytes, terms: DerivationTerms, /) -> bytes:
     """Return the key by scrypt (RFC 7914) with blocks of 8."""
-    bound = (terms.memory_kib + 1024) * 1024 * 2
+    memory_bytes = (terms.memory_kib + 1024) * 1024 * 2
     return hashlib.scrypt(
-        secret, salt=terms.salt, n=terms.memory_kib, r=8, p=terms.lanes, maxmem=bound, dklen=KEY_BYTES
+        secret, salt=terms.salt, n=terms.memory_kib, r=8, p=terms.lanes, maxmem=memory_bytes, dklen=KEY_BYTES
     )
 
 
