@@ -28,7 +28,7 @@ from elytron_console.host import StorageReport
 from elytron_core.clock import FrozenClock, Instant, SystemClock
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import KEY, SPENDING, ModelUsage, SpendingBook
+from elytron_core.planes.jobs import KEY, SPENDING, ModelUsage, SpendingHistory
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.maintenance import hold_call, settle_call
 from elytron_core.policy.tools import with_fingerprints
@@ -155,7 +155,7 @@ async def fill(memory: elytron.MemoryRuntime, /) -> None:
 
 async def spend(memory: elytron.MemoryRuntime, /) -> None:
     """Store what maintenance used of models on the last days."""
-    now, book = memory.context.clock.now(), SpendingBook()
+    now, book = memory.context.clock.now(), SpendingHistory()
     for place, tokens in enumerate(reversed((4_200, 1_800, 9_100, 2_600, 0, 7_400, 5_050, 3_300))):
         at = Instant(now - (7 - place) * DAY)
         used = ModelUsage(calls=3, prompt_tokens=tokens, completion_tokens=tokens // 6, cost=tokens * 2)

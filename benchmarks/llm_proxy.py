@@ -204,7 +204,7 @@ async def chat_requests(placement: str | None, *, turns: int, max_chars: int = C
     """Return what reaches the model in a chat of so many turns; None: without memory."""
     import elytron
     from elytron_adapter.access_keys import DevelopmentCallers
-    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+    from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
     from elytron_proxy import BlockPlacement, MemoryUse, ModelUpstream, ProxyApp, ProxySettings
 
     seen: list[str] = []
@@ -236,7 +236,7 @@ async def chat_requests(placement: str | None, *, turns: int, max_chars: int = C
             placement=BlockPlacement(placement or "tail"),
             max_chars=max_chars,
         )
-        app = ProxyApp(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()), settings)
+        app = ProxyApp(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers()), settings)
         transport = httpx.ASGITransport(app=app)
         async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
             messages = [{"role": "system", "content": "You are an assistant of few words. " * 40}]

@@ -25,7 +25,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron_agent import limits
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import OneOffRule, ScheduleRequest, ScheduleShelf
+from elytron_agent.service.schedules.schedule_shelf import OneOffRule, ScheduleRepository, ScheduleRequest
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_agent.service.wire import InitRequest
 from elytron_core.clock import FrozenClock, Instant, format_instant
@@ -42,11 +42,11 @@ async def ours(folder: Path, url: str, count: int) -> float:
     clock = FrozenClock(AT, step_ms=1)
     settings = ServiceSettings(models=(f"chat:scripted@{url}/v1",), schedule_poll_s=0.01)
     async with elytron.open(str(folder / "memory.db"), space=None, clock=clock) as memory:
-        shelves: list[ScheduleShelf] = []
+        shelves: list[ScheduleRepository] = []
         rule = OneOffRule(at=format_instant(Instant(AT + 60 * _MINUTE_MS)))
         for number in range(limits.SCHEDULES_AT_ONCE):
             user = UserAgents(memory.context, SpaceId(f"user{number}"), settings, caller="benchmark")
-            known, shelf = await user.init(InitRequest()), ScheduleShelf(user)
+            known, shelf = await user.init(InitRequest()), ScheduleRepository(user)
             for _ in range(count // limits.SCHEDULES_AT_ONCE):
                 await shelf.create(ScheduleRequest(task=_WORDS, rule=rule), known)
             shelves.append(shelf)

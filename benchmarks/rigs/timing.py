@@ -28,7 +28,7 @@ import elytron
 from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import CallTransport
 from elytron_core import limits
 from elytron_core.clock import Instant, SystemClock
@@ -181,7 +181,7 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
     """Ask an entrance in this process."""
     clock = Ahead()
     async with elytron.open(folder / "m.db", space="ada", clock=clock) as memory:
-        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
+        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
 
         async def ask(question: Question) -> int:
             payload = question.body.encode()

@@ -18,7 +18,7 @@ from tests.transports.serving import Served, served
 import elytron
 from elytron_a2a_shell import MessageName, a2a_app
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
@@ -307,7 +307,7 @@ class TestOlderClients:
 
 async def test_bodies_are_cut_off_at_what_the_profile_takes() -> None:
     async with elytron.open("memory:", space="ada", profile="linux-device-standalone-memory") as memory:
-        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
         bound = memory.context.profile.budget.http_body_bytes
         served = a2a_app(entrance)
 

@@ -6,7 +6,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import CallTransport, RejectedAnswer, Response
 from elytron_adapter.key_quotas import KeyQuotas
 from elytron_core import limits
@@ -33,7 +33,7 @@ async def caller(keys: AccessKeys, **quota: int) -> Principal:
     return await keys.authenticate(f"Bearer {issued.key}")
 
 
-async def list_once(entrance: CallerEntrance, principal: Principal) -> Response:
+async def list_once(entrance: CallerAdmission, principal: Principal) -> Response:
     return await entrance.call(
         principal, transport=CallTransport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
     )
@@ -42,7 +42,7 @@ async def list_once(entrance: CallerEntrance, principal: Principal) -> Response:
 async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     runtime: MemoryRuntime, keys: AccessKeys, clock: FrozenClock
 ) -> None:
-    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=keys)
+    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=keys)
     principal = await caller(keys, calls_per_day=2)
     answers = [await list_once(entrance, principal) for _ in range(3)]
     assert [isinstance(answer, RejectedAnswer) for answer in answers] == [False, False, True]
@@ -67,7 +67,7 @@ async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
 
 
 async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime, keys: AccessKeys) -> None:
-    entrance = CallerEntrance(
+    entrance = CallerAdmission(
         OperationDispatcher(runtime), authenticator=keys, shedding=FairPlaces(LoadBounds(calls_per_minute=1_000))
     )
     principal = await caller(keys, calls_per_minute=1)

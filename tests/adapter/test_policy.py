@@ -12,7 +12,7 @@ from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import AcceptedAnswer, CallAuth, CallTransport, Envelope, RejectedAnswer, Response
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import PrincipalKind
@@ -29,12 +29,12 @@ WRITE = b'{"write": {"kind": "transcript", "turns": [{"messages": [{"text": "We 
 
 
 @pytest.fixture
-def entrance(runtime: MemoryRuntime) -> CallerEntrance:
-    return CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
+def entrance(runtime: MemoryRuntime) -> CallerAdmission:
+    return CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
 
 
 async def call(
-    entrance: CallerEntrance, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
+    entrance: CallerAdmission, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
 ) -> Response:
     told: dict[str, Any] = {"transport": CallTransport.HTTP, "request_id": "r"} | more
     return await entrance.call(who, operation=operation, payload=payload, **told)
@@ -45,7 +45,7 @@ def key_of(answer: Response) -> str:
     return answer.error_key
 
 
-async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: CallerEntrance) -> None:
+async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: CallerAdmission) -> None:
     await call(entrance, BOB, "write", WRITE)
     for who, count in ((BOB, 1), (ADA, 0)):
         listed = await call(entrance, who, "list")
@@ -63,10 +63,10 @@ class KnownNames(dict[str, Any]):
         return True
 
 
-async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerEntrance, tmp_path: Path) -> None:
+async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerAdmission, tmp_path: Path) -> None:
     await call(entrance, ADA, "write", WRITE)
     async with elytron.open("memory:", space=None) as plain:
-        unplaced = CallerEntrance(OperationDispatcher(plain), authenticator=DevelopmentCallers())
+        unplaced = CallerAdmission(OperationDispatcher(plain), authenticator=DevelopmentCallers())
         missing: list[str] = []
         for operation in WIRE_OPERATIONS:
             (step, *_) = [step for step in BODIES[operation.name] if step["op"] == operation.name]
@@ -81,7 +81,7 @@ async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerEntran
         assert {"recall", "list", "project", "write"} <= {*missing}
 
 
-async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: CallerEntrance) -> None:
+async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: CallerAdmission) -> None:
     await call(entrance, BOB, "write", WRITE)
     answers = [
         await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "%b"}}' % space)
@@ -91,7 +91,7 @@ async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entranc
     assert key_of(answers[0]) == "permission_refused"
 
 
-async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerEntrance) -> None:
+async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerAdmission) -> None:
     await call(entrance, ADA, "write", WRITE)
     answer = await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "ada", "agent": "x"}}')
     assert isinstance(answer, AcceptedAnswer)
@@ -99,7 +99,7 @@ async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerEntrance
 
 @pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:other", "Elytron:System"])
 @pytest.mark.parametrize("who", [OPERATOR, DEVELOPER], ids=lambda who: who.kind)
-async def test_the_servers_own_space_is_nobodys(entrance: CallerEntrance, who: Principal, name: str) -> None:
+async def test_the_servers_own_space_is_nobodys(entrance: CallerAdmission, who: Principal, name: str) -> None:
     payload = b'{"scope": {"space": "%b"}}' % name.encode()
     assert key_of(await call(entrance, who, "list", payload)) == "permission_refused"
     assert isinstance(
@@ -107,7 +107,7 @@ async def test_the_servers_own_space_is_nobodys(entrance: CallerEntrance, who: P
     )
 
 
-async def test_a_device_does_not_erase_the_whole_space(entrance: CallerEntrance) -> None:
+async def test_a_device_does_not_erase_the_whole_space(entrance: CallerAdmission) -> None:
     await call(entrance, ADA, "write", WRITE)
     whole = b'{"whole_space": "ada"}'
     assert key_of(await call(entrance, DEVICE, "erase", whole)) == "permission_refused"
@@ -147,7 +147,7 @@ def saying(authority: str) -> dict[str, Any]:
     ],
 )
 async def test_a_member_does_not_lend_himself_the_machines_word(
-    entrance: CallerEntrance, who: Principal, asked: dict[str, Any], borrowed: str
+    entrance: CallerAdmission, who: Principal, asked: dict[str, Any], borrowed: str
 ) -> None:
     for transport in (CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP):
         answer = await call(entrance, who, "write", json.dumps(asked).encode(), transport=transport)
@@ -160,11 +160,11 @@ async def test_a_member_does_not_lend_himself_the_machines_word(
 
 
 @pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
-async def test_a_member_speaks_for_himself(entrance: CallerEntrance, asked: dict[str, Any]) -> None:
+async def test_a_member_speaks_for_himself(entrance: CallerAdmission, asked: dict[str, Any]) -> None:
     assert isinstance(await call(entrance, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
 
 
-async def test_a_snapshot_lends_a_member_no_ones_word(entrance: CallerEntrance) -> None:
+async def test_a_snapshot_lends_a_member_no_ones_word(entrance: CallerAdmission) -> None:
     said = {**proposing("program"), "scope": {"space": "ada", "conversation": "home"}}
     assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(said).encode()), AcceptedAnswer)
     place = {"scope": said["scope"]}
@@ -177,19 +177,19 @@ async def test_a_snapshot_lends_a_member_no_ones_word(entrance: CallerEntrance) 
     assert isinstance(await call(entrance, OPERATOR, "import_continuity", moved), AcceptedAnswer)
 
 
-async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: CallerEntrance) -> None:
+async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: CallerAdmission) -> None:
     answer = await call(entrance, ADA, "recall", b'{"query": "x"}', idempotency_key="")
     assert key_of(answer) == "invalid_input"
 
 
 async def test_a_call_beyond_the_rate_is_an_answer(runtime: MemoryRuntime) -> None:
     shedding = FairPlaces(LoadBounds(calls_per_minute=1))
-    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
+    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
     assert isinstance(await call(entrance, ADA, "list"), AcceptedAnswer)
     assert key_of(await call(entrance, ADA, "list")) == "rate_limited"
 
 
-async def test_in_development_everybody_is_the_developer(entrance: CallerEntrance) -> None:
+async def test_in_development_everybody_is_the_developer(entrance: CallerAdmission) -> None:
     assert await entrance.authenticate(None) == DEVELOPER
     assert await entrance.authenticate("Bearer whatever") == DEVELOPER
 

@@ -20,7 +20,7 @@ from tests.http_shell.test_tenants import example
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, AnyAuthenticator
 from elytron_adapter.admission_control import FairPlaces
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
@@ -130,7 +130,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
             agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)),
         )
         async with surfaces_beside(memory, wanted) as more:
-            entrance = CallerEntrance(
+            entrance = CallerAdmission(
                 OperationDispatcher(memory),
                 authenticator=AnyAuthenticator(kept, *more.known),
                 keys=kept,

@@ -15,7 +15,7 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import PutChange
 from elytron_store.secret.derivation.user_key import terms_of_words
 from elytron_store.secret.holds import fresh_until
-from elytron_store.secret.records import SEAT, SeatState, SecretSeat, fresh_inner, secret_batch
+from elytron_store.secret.records import SECRET_SLOT, SecretSlot, SecretSlotState, fresh_inner, secret_batch
 from elytron_store.sqlite import SqliteStore
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -85,14 +85,14 @@ async def plant_cut_sealing() -> None:
     """Leave in the store what a process leaves that was killed just now, within the first sealing of the space."""
     clock = SystemClock()
     store = await SqliteStore.open(Path("m.db"), clock=clock)
-    seat = SecretSeat(
-        state=SeatState.MAKING,
+    seat = SecretSlot(
+        state=SecretSlotState.MAKING,
         inner=fresh_inner(),
         terms=terms_of_words(),
         made_at=clock.now(),
         until=fresh_until(clock),
     )
-    await store.commit(secret_batch(SpaceId("default"), clock, PutChange(SEAT, seat.to_bytes(), 0)))
+    await store.commit(secret_batch(SpaceId("default"), clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
     await store.close()
 
 

@@ -14,7 +14,7 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY as BOOK_KEY
-from elytron_core.planes.jobs import SPENDING, ModelUsage, SpendingBook
+from elytron_core.planes.jobs import SPENDING, ModelUsage, SpendingHistory
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.maintenance import hold_call, settle_call
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
@@ -52,7 +52,7 @@ async def agent_page(browser: Browser, model: FakeServer) -> AsyncIterator[tuple
 
 async def spend(server: Served, *days: ModelUsage) -> None:
     """Store a book of spending whose last day is today."""
-    now, book = server.memory.context.clock.now(), SpendingBook()
+    now, book = server.memory.context.clock.now(), SpendingHistory()
     for place, spent in enumerate(reversed(days)):
         at = type(now)(now - place * 86_400_000)
         book = settle_call(hold_call(book, at, tokens=1), at, tokens=1, spent=spent)

@@ -23,7 +23,7 @@ from tests.transports.serving import Served, served
 
 from elytron.registry import WIRE_OPERATIONS, CallerRole
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
@@ -404,9 +404,9 @@ async def test_by_a_session_every_route_of_the_console_shows_nothing_of_another_
 
 
 async def test_what_no_description_names_is_known() -> None:
-    entrances: list[CallerEntrance] = []
+    entrances: list[CallerAdmission] = []
 
-    def heard(entrance: CallerEntrance) -> tuple[Surface, ...]:
+    def heard(entrance: CallerAdmission) -> tuple[Surface, ...]:
         entrances.append(entrance)
         return ()
 

@@ -15,7 +15,7 @@ from elytron_core.model import Value
 from elytron_core.planes import gateway as forms
 from elytron_core.scope import OpaqueId
 from elytron_gateway import wire
-from elytron_gateway.collection import CollectionShelf
+from elytron_gateway.collection import CollectionRepository
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.service import MemoryGateway
 from elytron_gateway.wire import UserRequest
@@ -41,7 +41,7 @@ IDS = {
     ("UploadedResource", "resource_id"): "names the resource",
     ("UploadedResource", "twin"): "a digest",
     ("GatewaySession", "session_id"): "names the chat",
-    ("ContentTwin", "resource_id"): "names the resource",
+    ("ContentDuplicate", "resource_id"): "names the resource",
     ("GatewayUser", "key_tag"): "a keyed digest of the key",
     ("GatewayUser", "salt"): "random, for the key",
     ("GatewayUser", "spaces"): "names of spaces",
@@ -85,7 +85,7 @@ async def test_a_credential_in_any_text_of_a_stored_form_is_blacked_out(
         others = dict.fromkeys(form.model_fields)
         fields: dict[str, Any] = {**others, name: f"the key is {CANARY}"}
         given = form.model_construct(None, **fields)
-        clean = CollectionShelf(memory.context, "any", form).admit(given)
+        clean = CollectionRepository(memory.context, "any", form).admit(given)
         assert CANARY not in getattr(clean, name), (form.__name__, name)
 
 

@@ -18,7 +18,7 @@ from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.accounts import UserKeys, derived_user_key
-from elytron_gateway.collection import CollectionShelf, commit_changes, record_of
+from elytron_gateway.collection import CollectionRepository, commit_changes, record_of
 from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
@@ -113,8 +113,8 @@ async def earlier_user(memory: elytron.MemoryRuntime, user_id: str) -> tuple[str
     salt = memory.context.ids.secret(32).hex()
     user = GatewayUser(user_id=user_id, created_at=memory.context.clock.now(), salt=salt)
     key = derived_user_key(bytes.fromhex(record.secret), user)
-    users = CollectionShelf(memory.context, USERS, GatewayUser)
-    keys = CollectionShelf(memory.context, KEYS, KeyName)
+    users = CollectionRepository(memory.context, USERS, GatewayUser)
+    keys = CollectionRepository(memory.context, KEYS, KeyName)
     await commit_changes(
         memory.context,
         SYSTEM_SPACE,

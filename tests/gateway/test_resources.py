@@ -11,7 +11,7 @@ from elytron_core.planes.gateway import RESOURCES, ResourceStatus, UploadedResou
 from elytron_core.planes.transcript import Turn
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
 from elytron_gateway import wire
-from elytron_gateway.collection import CollectionShelf, commit_changes
+from elytron_gateway.collection import CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
@@ -105,7 +105,7 @@ async def test_what_search_leaves_out_makes_no_hole(
         wire.PlacedRequest(**ada), GivenFile(b"Of payment and of much besides, and days.", file_name="b.txt")
     )
     # As a deletion that was interrupted leaves it.
-    shelf = CollectionShelf(memory.context, RESOURCES, UploadedResource)
+    shelf = CollectionRepository(memory.context, RESOURCES, UploadedResource)
     kept = await shelf.get(SpaceId("ada"), half.resource_id.removeprefix("r_"))
     assert kept is not None
     pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING})

@@ -11,7 +11,7 @@ import pytest
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core import limits
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
@@ -216,7 +216,7 @@ async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.A
 async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway
 ) -> None:
-    entrance = CallerEntrance(
+    entrance = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers(),
         shedding=FairPlaces(LoadBounds(calls_per_minute=2)),

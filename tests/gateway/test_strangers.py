@@ -15,7 +15,7 @@ import elytron
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire
@@ -67,7 +67,7 @@ class Stranger:
 
 @pytest.fixture
 def app(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> Starlette:
-    entrance = CallerEntrance(
+    entrance = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers(),
         shedding=FairPlaces(LoadBounds(calls_per_minute=3)),

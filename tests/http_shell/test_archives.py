@@ -9,7 +9,7 @@ from tests.http_shell.conftest import Keys, bearer
 
 from elytron import EvidenceRole, FactAuthority, MemoryRuntime, Message, TrustLevel
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.http.archives import archive_surfaces
 from elytron_core.evidence import EvidenceAuthority
 
@@ -134,7 +134,7 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
 
     from elytron_http_shell.application import HANDLERS, HostGuard, surface_route
 
-    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
+    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
     guard = Middleware(HostGuard, hosts=frozenset({"*"}), ids=runtime.context.ids)
     small = [surface_route(surface, entrance) for surface in archive_surfaces(entrance, archive_bytes=10)]
     app = Starlette(routes=small, middleware=[guard], exception_handlers=HANDLERS)

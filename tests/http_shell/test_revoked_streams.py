@@ -10,7 +10,7 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Surface, SurfaceAccess
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
@@ -29,7 +29,7 @@ async def endless(_scope: Any, receive: Any, send: Any) -> None:
         pass
 
 
-def family(_entrance: CallerEntrance) -> Iterable[Surface]:
+def family(_entrance: CallerAdmission) -> Iterable[Surface]:
     """Return a stream for each access that keys open."""
     opened = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER, SurfaceAccess.OPERATOR)
     return [Surface(f"/endless/{access}", endless, access, ("GET",)) for access in opened]

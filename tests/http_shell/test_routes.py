@@ -14,7 +14,7 @@ from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import FAILURES, Envelope, QueuedAnswer, reject_error
 from elytron_core import limits
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
@@ -332,7 +332,7 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
             sent = json.dumps({"query": "tea", "pad": "x" * 8_192})
             response = await client.post("/v1/recall", content=sent, headers={"content-type": "application/json"})
         assert told(response) == (413, "payload_too_large")
-        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
         bounds = ServerStreams(entrance).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (4, 8_192)
 
@@ -341,7 +341,7 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
 async def test_a_socket_takes_as_many_subscriptions_as_the_catalog_says(name: ProfileName) -> None:
     async with elytron.open("memory:", space="ada", profile=name.value) as memory:
         told = (await memory.capabilities()).budget
-        bounds = ServerStreams(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())).bounds
+        bounds = ServerStreams(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (told.subscriptions, told.http_body_bytes)
 
 

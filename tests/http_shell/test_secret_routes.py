@@ -15,7 +15,7 @@ from elytron_core.ports.store import PutChange
 from elytron_http_shell import create_app
 from elytron_store.secret.derivation.user_key import terms_of_words
 from elytron_store.secret.holds import fresh_until
-from elytron_store.secret.records import SEAT, SeatState, SecretSeat, fresh_inner, secret_batch
+from elytron_store.secret.records import SECRET_SLOT, SecretSlot, SecretSlotState, fresh_inner, secret_batch
 
 pytestmark = pytest.mark.anyio
 
@@ -154,14 +154,14 @@ async def test_the_events_of_a_locked_space_end(ada: SecretCaller, server: httpx
 async def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(ada: SecretCaller, runtime: MemoryRuntime) -> None:
     await runtime.add("the boat key is under the oar")
     clock = runtime.context.clock
-    seat = SecretSeat(
-        state=SeatState.MAKING,
+    seat = SecretSlot(
+        state=SecretSlotState.MAKING,
         inner=fresh_inner(),
         terms=terms_of_words(),
         made_at=clock.now(),
         until=fresh_until(clock),
     )
-    await runtime.store.commit(secret_batch(SpaceId("ada"), clock, PutChange(SEAT, seat.to_bytes(), 0)))
+    await runtime.store.commit(secret_batch(SpaceId("ada"), clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
     for path, body in (("search", {"query": "boat"}), ("secret/lock", {}), ("secret/grant", {})):
         refused = await ada.call("POST", f"/v1/{path}", body)
         assert (refused.status_code, refused.json()["code"]) == (409, "space_incomplete")

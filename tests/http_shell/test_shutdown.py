@@ -9,7 +9,7 @@ from elytron import MemoryRuntime
 from elytron.remote.memory import shut_down
 from elytron.remote.wire import address_of
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 
@@ -32,7 +32,7 @@ async def asked(
     runtime: MemoryRuntime, *, peer: str = "127.0.0.1", headers: dict[str, str] | None = None
 ) -> tuple[int, int]:
     """Return the status that `peer` is answered with in development mode, and how often the server was ended."""
-    entrance, ended = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), Ended()
+    entrance, ended = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), Ended()
     entrance.end = ended
     transport = httpx.ASGITransport(create_app(entrance), client=(peer, 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

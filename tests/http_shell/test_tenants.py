@@ -208,13 +208,13 @@ async def test_every_way_in_says_who_is_let_in(runtime: MemoryRuntime) -> None:
 
     from elytron_adapter.surface import SurfaceAccess
     from elytron_http_shell import create_app
-    from elytron_http_shell.application import SurfaceDoor
+    from elytron_http_shell.application import SurfaceEndpoint
 
     public: set[str] = set()
     for route in create_app(runtime).routes:
         assert isinstance(route, Route | WebSocketRoute | Mount)
         door = route.app
-        assert isinstance(door, SurfaceDoor), f"{route.path} has no declared access"
+        assert isinstance(door, SurfaceEndpoint), f"{route.path} has no declared access"
         if door.access is SurfaceAccess.PUBLIC:
             public.add(route.path)
     assert public == {

@@ -14,7 +14,7 @@ from tests.transports.listener import listening
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, Authenticator, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
@@ -81,7 +81,7 @@ async def proxying(
     """Serve a proxy with an empty memory before a server that gives `answers`."""
     async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
         known = AccessKeys(memory.context) if has_keys else authenticator or DevelopmentCallers()
-        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=known)
+        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=known)
         found = ProxySettings(upstreams=(ModelUpstream(upstream.url, key=key),), **settings)
         app = ProxyApp(entrance, found)
         async with listening(app) as url, httpx.AsyncClient(timeout=20, headers=JSON) as client:

@@ -8,7 +8,7 @@ import pytest
 import elytron
 from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import NoShedding
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits
@@ -48,7 +48,7 @@ async def put(busy: Busy) -> tuple[bool, Pauses]:
     pauses = Pauses()
     async with elytron.open("memory:", space=None) as runtime:
         memory = ProxyMemory(
-            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=busy),
+            CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=busy),
             pause=pauses,
         )
         await memory.put(ADA, SHELF, "key", {"a": 1}, ttl_s=60)
@@ -71,7 +71,7 @@ async def test_what_will_not_pass_is_not_waited_for() -> None:
     async with elytron.open("memory:", space=None) as runtime:
         pauses = Pauses()
         memory = ProxyMemory(
-            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), pause=pauses
+            CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), pause=pauses
         )
         with pytest.raises(MemoryDown, match="invalid_input"):
             await memory.put(ADA, SHELF, "key", {"a": "x" * 300_000}, ttl_s=None)
@@ -81,7 +81,7 @@ async def test_what_will_not_pass_is_not_waited_for() -> None:
 
 async def test_what_was_committed_is_waited_for_no_longer_and_leaves_nothing() -> None:
     async with elytron.open("memory:", space=None) as memory:
-        proxied = ProxyMemory(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
+        proxied = ProxyMemory(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
         with proxied.committing(ADA):
             pass
         for _ in range(2):

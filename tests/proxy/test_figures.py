@@ -11,7 +11,7 @@ from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 from tests.transports.listener import listening
 
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.application import WatchedApplication
 from elytron_proxy.figures import ProxyFigures
@@ -31,7 +31,7 @@ def shown(text: str) -> dict[str, float]:
 
 
 def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
-    entrance = CallerEntrance(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
+    entrance = CallerAdmission(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
     return WatchedApplication(
         proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.shown,), **how
     )

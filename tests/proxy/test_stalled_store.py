@@ -9,7 +9,7 @@ from tests.proxy.test_tool_loops import tool_loop
 
 import elytron
 from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt
@@ -131,7 +131,7 @@ async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
     bob = ProxyCaller(principal=DEVELOPER, space=SpaceId("bob"), request_id="r", use=MemoryUse.ON)
     async with elytron.open("memory:", space=None) as runtime:
         memory = ProxyMemory(
-            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), clock=clock
+            CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), clock=clock
         )
         for _ in range(limits.FAILURES):
             assert await spent(memory, ADA) > 0

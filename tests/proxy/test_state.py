@@ -12,7 +12,7 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_outbound.addresses import networks_of
@@ -192,7 +192,7 @@ async def test_models_go_to_the_server_of_their_prefix_and_are_listed_together()
     async with serving(listed("m", "both")) as usual, serving(listed("claude-9", "both")) as other:
         found = (ModelUpstream(usual.url, key="k-usual"), ModelUpstream(other.url, "claude", "k-other"))
         async with elytron.open("memory:", space=None) as memory:
-            entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+            entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
             app = ProxyApp(entrance, ProxySettings(upstreams=found))
             async with listening(app) as url, httpx.AsyncClient() as client:
                 models = (await client.get(f"{url}/v1/models")).json()

@@ -13,7 +13,7 @@ from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker
 from elytron.jobs.queue import QUEUE_REF, BackgroundTask, claim_job, schedule_job
-from elytron_agent.service.agent_service import JobDesk
+from elytron_agent.service.agent_service import JobService
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
@@ -170,13 +170,13 @@ class Reminders:
     async def repair(self, space: SpaceId, /) -> None: ...
 
 
-def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) -> JobWorker | JobDesk:
+def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) -> JobWorker | JobService:
     """Return what does the jobs of all spaces: a server's worker, or the desk of its agents."""
     runner = Reminders(do)
     memory.context.runners["remind"] = runner.run
     if kind == "worker":
         return JobWorker(memory.context, pause_s=0.01)
-    return JobDesk(memory.context, {"remind": runner}, poll_s=0.01)
+    return JobService(memory.context, {"remind": runner}, poll_s=0.01)
 
 
 @pytest.mark.parametrize("kind", ["worker", "desk"])

@@ -28,7 +28,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.secret.records import SEAT, SeatState, read_seat
+from elytron_store.secret.records import SECRET_SLOT, SecretSlotState, read_secret_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -42,9 +42,9 @@ async def sealed(memory: MemoryRuntime, space: str = "ada") -> None:
 
 
 async def inner_of(store: Store, space: SpaceId) -> SpaceId:
-    (seat,) = await store.get(space, (SEAT,))
+    (seat,) = await store.get(space, (SECRET_SLOT,))
     assert seat is not None
-    return SpaceId(read_seat(seat).inner)
+    return SpaceId(read_secret_slot(seat).inner)
 
 
 async def plant(store: Store, space: SpaceId, document: Document, body: bytes) -> None:
@@ -76,7 +76,7 @@ async def test_a_seat_of_another_space_opens_nothing() -> None:
         await sealed(memory)
         await sealed(memory, "bea")
         await memory.secrets.lock("ada")
-        (own,), (hers,) = await store.get(ADA, (SEAT,)), await store.get(BEA, (SEAT,))
+        (own,), (hers,) = await store.get(ADA, (SECRET_SLOT,)), await store.get(BEA, (SECRET_SLOT,))
         assert own is not None
         assert hers is not None
         await plant(store, ADA, own, hers.body)
@@ -91,11 +91,11 @@ async def test_a_seat_that_names_a_users_space_takes_nothing_of_it_along() -> No
     async with elytron.open(store, space="ada") as memory:
         await memory.add("the heronsnest key is under the oar", user_id="bea")
         await sealed(memory)
-        (own,) = await store.get(ADA, (SEAT,))
+        (own,) = await store.get(ADA, (SECRET_SLOT,))
         assert own is not None
-        for state in (SeatState.MAKING, SeatState.DESTROYED):
-            forged = read_seat(own).model_copy(update={"state": state, "inner": "bea"})
-            (current,) = await store.get(ADA, (SEAT,))
+        for state in (SecretSlotState.MAKING, SecretSlotState.DESTROYED):
+            forged = read_secret_slot(own).model_copy(update={"state": state, "inner": "bea"})
+            (current,) = await store.get(ADA, (SECRET_SLOT,))
             assert current is not None
             await plant(store, ADA, current, forged.to_bytes())
             with pytest.raises(SealBroken):

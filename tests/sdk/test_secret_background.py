@@ -23,10 +23,10 @@ from elytron_store.sealed.providers import LocalKeys
 from elytron_store.secret.holds import fresh_until
 from elytron_store.secret.records import (
     GRANT,
-    SEAT,
+    SECRET_SLOT,
     GrantRecord,
-    SeatRenewal,
-    SeatState,
+    SecretRenewal,
+    SecretSlotState,
     fresh_inner,
     secret_batch,
 )
@@ -138,10 +138,10 @@ async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begu
         """Leave what another process leaves that is killed while it seals the space again."""
         found = await memory.secrets.store.seats.read(ADA)
         assert found is not None
-        renewal = SeatRenewal(inner=fresh_inner())
-        put = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(clock)}
+        renewal = SecretRenewal(inner=fresh_inner())
+        put = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(clock)}
         seat = found[0].model_copy(update=put)
-        await memory.store.commit(secret_batch(ADA, clock, PutChange(SEAT, seat.to_bytes(), found[1])))
+        await memory.store.commit(secret_batch(ADA, clock, PutChange(SECRET_SLOT, seat.to_bytes(), found[1])))
 
     reminders.meanwhile = begin_sealing
     for _ in range(2):

@@ -17,7 +17,7 @@ from elytron_core.planes.embedding import KEY, TAG_LINKS
 from elytron_core.ports.store import Batch, CommitReceipt, Store, scan_documents, scan_spaces
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.secret.records import INNER_PREFIX, SEAT, SecretSeat, read_seat
+from elytron_store.secret.records import INNER_PREFIX, SECRET_SLOT, SecretSlot, read_secret_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +26,10 @@ OTHER_WORDS = "ozone drill grab fiber curtain grace pudding thank cruise elder e
 ADA = SpaceId("ada")
 
 
-async def seat_in(store: Store) -> SecretSeat:
-    (found,) = await store.get(ADA, (SEAT,))
+async def seat_in(store: Store) -> SecretSlot:
+    (found,) = await store.get(ADA, (SECRET_SLOT,))
     assert found is not None
-    return read_seat(found)
+    return read_secret_slot(found)
 
 
 async def sealed(memory: MemoryRuntime) -> None:

@@ -14,7 +14,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import PutChange, scan_documents
-from elytron_store.secret.records import SEAT, secret_batch
+from elytron_store.secret.records import SECRET_SLOT, secret_batch
 from elytron_store.secret.sessions import SpaceCaller, calling_as
 
 pytestmark = pytest.mark.anyio
@@ -113,11 +113,13 @@ async def test_a_changed_secret_and_a_new_data_key_keep_the_callers_session_alon
 async def test_a_session_of_before_a_lock_that_is_stored_again_opens_nothing(workers: Workers) -> None:
     await workers.unlock()
     inner = workers.first.secrets.store.inner
-    (stored,) = [each async for each in scan_documents(inner, SpaceId("ada"), SEAT.collection) if each.ref != SEAT]
+    (stored,) = [
+        each async for each in scan_documents(inner, SpaceId("ada"), SECRET_SLOT.collection) if each.ref != SECRET_SLOT
+    ]
     with calling_as(ADA):
         await workers.first.secrets.lock("ada")
-    left = [each.ref async for each in scan_documents(inner, SpaceId("ada"), SEAT.collection)]
-    assert left == [SEAT]
+    left = [each.ref async for each in scan_documents(inner, SpaceId("ada"), SECRET_SLOT.collection)]
+    assert left == [SECRET_SLOT]
     await inner.commit(secret_batch(SpaceId("ada"), workers.clock, PutChange(stored.ref, stored.body, 0)))
     assert not await can_read(workers.second)
 
@@ -125,7 +127,9 @@ async def test_a_session_of_before_a_lock_that_is_stored_again_opens_nothing(wor
 async def test_a_damaged_session_is_none_and_the_next_unlock_stores_it_again(workers: Workers, tmp_path: Path) -> None:
     await workers.unlock()
     with closing(sqlite3.connect(tmp_path / "kept.db")) as raw, raw:
-        raw.execute("UPDATE documents SET body = ? WHERE collection = ? AND key LIKE '4.%'", (b"", SEAT.collection))
+        raw.execute(
+            "UPDATE documents SET body = ? WHERE collection = ? AND key LIKE '4.%'", (b"", SECRET_SLOT.collection)
+        )
     assert not await can_read(workers.second)
     await workers.unlock()
     assert await can_read(workers.second)

@@ -18,7 +18,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_core.errors import StoreBusy, StoreFull, StoreUrlInvalid
 from elytron_core.ports.store import Document, ErasureTarget
 from elytron_store.conformance.examples import ADA, AT, fact, one, put, write_blob
-from elytron_store.device_room import DeviceBounds, RoomReserve, free_bytes
+from elytron_store.device_room import DeviceBounds, DeviceReserve, free_bytes
 from elytron_store.engines import parse_url
 from elytron_store.sqlite import SqliteStore
 
@@ -181,7 +181,7 @@ async def test_a_sqlite_store_at_the_limit_of_files_is_opened_and_read(tmp_path:
 
 
 def test_a_roomy_device_holds_a_reserve_without_a_file(tmp_path: Path) -> None:
-    reserve = RoomReserve(tmp_path / "reserve", most=4_096, engine="file")
+    reserve = DeviceReserve(tmp_path / "reserve", most=4_096, engine="file")
     reserve.hold_largest(1_000_000)
     assert list(tmp_path.iterdir()) == []
 

@@ -18,7 +18,7 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_store.memory import MemoryStore
-from elytron_store.sealed.records import KEYRING, NAMES, RECORDS, SEATS, tag_of
+from elytron_store.sealed.records import KEYRING, NAMES, RECORDS, SPACE_SLOTS, tag_of
 from elytron_store.sealed.store import SealedStore
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +77,7 @@ async def damage(store: SealedStore, collection: str, *, lost: bool) -> SealedSt
 
 
 @pytest.mark.parametrize("lost", [True, False])
-@pytest.mark.parametrize("collection", [SEATS, RECORDS])
+@pytest.mark.parametrize("collection", [SPACE_SLOTS, RECORDS])
 async def test_a_repair_makes_a_seat_anew_or_frees_the_name(store: SealedStore, collection: str, *, lost: bool) -> None:
     store = await damage(store, collection, lost=lost)
     with pytest.raises(SealBroken):
@@ -88,7 +88,7 @@ async def test_a_repair_makes_a_seat_anew_or_frees_the_name(store: SealedStore, 
     repaired = await store.repair()
     assert all(problem.quarantined for problem in repaired.problems)
     assert (await store.check()).ok
-    assert await body_in(store, ADA) == (b"of Ada" if collection == SEATS else None)
+    assert await body_in(store, ADA) == (b"of Ada" if collection == SPACE_SLOTS else None)
     assert await body_in(store, BOB) == b"of Bob"
     if collection == RECORDS:
         await put(store, ADA, b"anew")
@@ -97,7 +97,7 @@ async def test_a_repair_makes_a_seat_anew_or_frees_the_name(store: SealedStore, 
 
 
 async def test_a_space_of_which_the_keyring_has_nothing_left_is_put_aside(store: SealedStore) -> None:
-    store = await damage(store, SEATS, lost=True)
+    store = await damage(store, SPACE_SLOTS, lost=True)
     store = await damage(store, RECORDS, lost=True)
     assert [problem.what for problem in (await store.check()).problems] == ["a sealed space has no keys in the keyring"]
     assert all(problem.quarantined for problem in (await store.repair()).problems)
@@ -106,7 +106,7 @@ async def test_a_space_of_which_the_keyring_has_nothing_left_is_put_aside(store:
 
 @pytest.mark.parametrize("is_repaired", [True, False])
 @pytest.mark.parametrize("lost", [True, False])
-@pytest.mark.parametrize("collection", [SEATS, RECORDS])
+@pytest.mark.parametrize("collection", [SPACE_SLOTS, RECORDS])
 async def test_a_space_whose_keys_are_damaged_is_erased_whole(
     store: SealedStore, collection: str, *, lost: bool, is_repaired: bool
 ) -> None:
@@ -117,7 +117,7 @@ async def test_a_space_whose_keys_are_damaged_is_erased_whole(
     await store.erase(ErasureTarget(space=ADA, at=CLOCK.now(), whole_space=True))
     assert inner not in await store.inner.spaces(limit=9)
     assert [tag_of(each.ref.key) for each in await kept(store, RECORDS)] == [tag_of(await inner_of(store, BOB))]
-    assert len(await kept(store, SEATS)) == 1
+    assert len(await kept(store, SPACE_SLOTS)) == 1
     await put(store, ADA, b"anew")
     assert await body_in(store, ADA) == b"anew"
     assert await body_in(store, BOB) == b"of Bob"

@@ -13,7 +13,7 @@ import elytron
 from elytron_cli.app import elytron_group
 from elytron_core.errors import ElytronError
 from elytron_store.postgres import statements
-from elytron_store.sealed.records import KEYRING, RECORDS, SEATS
+from elytron_store.sealed.records import KEYRING, RECORDS, SPACE_SLOTS
 from elytron_store.sqlite.schema import check_of
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ def exchange_content(tables: StoreTables) -> None:
 
 
 def exchange_keyring(tables: StoreTables) -> None:
-    tables.exchange(SEATS)
+    tables.exchange(SPACE_SLOTS)
     tables.exchange(RECORDS)
 
 
@@ -71,7 +71,7 @@ def cut_all(tables: StoreTables) -> None:
 
 ATTACKS: list[Callable[[StoreTables], None]] = [
     exchange_content,
-    lambda tables: tables.exchange(SEATS),
+    lambda tables: tables.exchange(SPACE_SLOTS),
     exchange_keyring,
     cut_all,
 ]

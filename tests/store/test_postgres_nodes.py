@@ -17,7 +17,7 @@ from tests.store.served_nodes import served_nodes
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.http.store import lease_kept, leases_of
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
@@ -167,7 +167,7 @@ async def test_a_node_leaves_the_list_when_it_ends_and_when_its_time_is_over(url
 async def test_a_server_whose_database_went_away_says_so_and_lives(url: str) -> None:
     async with proxied(url) as (proxy, through), elytron.open(through, space="ada", clock=CLOCK) as memory:
         await memory.add("tea")
-        app = create_app(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
+        app = create_app(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             proxy.is_up = False

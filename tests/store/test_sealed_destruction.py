@@ -45,8 +45,8 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.memory import MemoryStore
-from elytron_store.sealed.keyring import SpaceVault
-from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SEATS
+from elytron_store.sealed.keyring import SpaceKeys
+from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SPACE_SLOTS
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
 
@@ -95,7 +95,7 @@ class TestDestruction:
             await store.destroy_key(ADA)
             assert list(await inner.spaces(limit=9)) == [KEYRING]
             assert await keyring(inner, RECORDS) == []
-            (mark,) = await keyring(inner, SEATS)
+            (mark,) = await keyring(inner, SPACE_SLOTS)
             assert json.loads(mark.body) == {"inner": before, "life": "destroyed"}
 
     async def test_a_space_without_keys_has_none_to_destroy(self) -> None:
@@ -232,7 +232,7 @@ class TestDestruction:
         inner.before("commit", read)
         await store.destroy_key(ADA)
         gc.collect()
-        assert [kept for kept in gc.get_objects() if type(kept) is SpaceVault and kept.inner == ended] == []
+        assert [kept for kept in gc.get_objects() if type(kept) is SpaceKeys and kept.inner == ended] == []
 
     async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
         inner = Witness()
@@ -276,9 +276,9 @@ class TestMeddlingWithTheKeyring:
         inner = MemoryStore()
         store = await seal(inner)
         await put(store, fact(1), b"ada's")
-        (ada,) = await keyring(inner, SEATS)
+        (ada,) = await keyring(inner, SPACE_SLOTS)
         await put(store, fact(1), b"bob's", space=BOB)
-        (bob,) = [seat for seat in await keyring(inner, SEATS) if seat != ada]
+        (bob,) = [seat for seat in await keyring(inner, SPACE_SLOTS) if seat != ada]
         return inner, store, ada, bob
 
     async def refused(self, inner: Store, *, problem: StoreProblem | None = None) -> None:
@@ -306,16 +306,16 @@ class TestMeddlingWithTheKeyring:
 
     @pytest.mark.parametrize("body", [b"", b"{}", b'{"inner": 1, "life": "live"}', b'{"inner":"00","life":"x"}'])
     async def test_an_unreadable_seat_or_record_is_refused(self, body: bytes) -> None:
-        for collection in (SEATS, RECORDS):
+        for collection in (SPACE_SLOTS, RECORDS):
             inner, _, ada, _ = await self.two()
-            ref = ada.ref if collection == SEATS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
+            ref = ada.ref if collection == SPACE_SLOTS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
             await plant(inner, KEYRING, Document(ref, 1, body))
             await self.refused(inner)
 
     async def test_a_space_whose_seat_or_record_was_lost_is_not_taken_for_a_new_one(self) -> None:
-        for collection in (SEATS, RECORDS):
+        for collection in (SPACE_SLOTS, RECORDS):
             inner, _, ada, _ = await self.two()
-            ref = ada.ref if collection == SEATS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
+            ref = ada.ref if collection == SPACE_SLOTS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
             await inner.commit(
                 Batch(
                     space=KEYRING,

@@ -50,7 +50,7 @@ from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.cipher import DataKey, bound_place, key_number
 from elytron_store.sealed.providers import LocalKeys
-from elytron_store.sealed.records import GUARD, KEYRING, NAMES, RECORDS, SEATS
+from elytron_store.sealed.records import GUARD, KEYRING, NAMES, RECORDS, SPACE_SLOTS
 from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -175,7 +175,7 @@ class TestOpening:
         inner.before("commit", other)
         await put(store, fact(2))
         assert await documents(store) == await documents(second)
-        assert len(await keyring(inner, RECORDS)) == len(await keyring(inner, SEATS)) == 1
+        assert len(await keyring(inner, RECORDS)) == len(await keyring(inner, SPACE_SLOTS)) == 1
 
     async def test_nothing_shows_key_material(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
@@ -388,6 +388,6 @@ class TestRotation:
         await store.rotate_data_key(ADA)
         await put(store, fact(2))
 
-        inner.before("get", erasing(store), when=lambda refs: SEATS in repr(refs))
+        inner.before("get", erasing(store), when=lambda refs: SPACE_SLOTS in repr(refs))
         with pytest.raises(KeyDestroyed):
             await documents(reader)

@@ -26,7 +26,7 @@ from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.holds import HoldRenewal
 from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret
-from elytron_store.secret.records import HOLD, RECORD, SEAT, SeatState, SecretKind, hold_space
+from elytron_store.secret.records import HOLD, RECORD, SECRET_SLOT, SecretKind, SecretSlotState, hold_space
 from elytron_store.secret.store import SecretStore
 from elytron_store.sqlite import SqliteStore
 
@@ -106,10 +106,10 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
     first, second = SecretStore(inner, clock=clock), SecretStore(inner, clock=clock)
     ids, contents = RandomIds(clock), PlainContents((), (), frozenset())
     ada = SpaceId("ada")
-    seen: list[SeatState | None] = []
+    seen: list[SecretSlotState | None] = []
 
     async def look() -> None:
-        found = await second.settled_seat(ada)
+        found = await second.settle_slot(ada)
         seen.append(None if found is None else found[0].state)
 
     async def copy(_source: Store, _target: Store, _space: SpaceId) -> None:
@@ -121,7 +121,7 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
             await hold.renew()
             await look()
         with pytest.raises(SpaceIncomplete, match="within 30 s"):
-            await second.get(ada, (SEAT,))
+            await second.get(ada, (SECRET_SLOT,))
         clock.advance(limits.SECRET_MAKING_MS)
         await look()
         with pytest.raises(Conflict):
@@ -132,7 +132,7 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
     key = await keeper.fresh_key(WORDS)
     with pytest.raises(Conflict):
         await keeper.seal(ada, key, until=FAR, copy=copy)
-    assert seen == [SeatState.MAKING] * 3 + [None]
+    assert seen == [SecretSlotState.MAKING] * 3 + [None]
     assert [space async for space in scan_spaces(inner)] == [ada]
 
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import elytron
 from elytron_adapter.access_keys import Authenticator, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.surface import Family
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import application, create_app
@@ -82,7 +82,7 @@ class Live:
         self.loop = asyncio.get_running_loop()
         try:
             async with elytron.open(self._store, space="ada", language_model=self._language_model) as self.runtime:
-                self.entrance = CallerEntrance(OperationDispatcher(self.runtime), authenticator=self._authenticator)
+                self.entrance = CallerAdmission(OperationDispatcher(self.runtime), authenticator=self._authenticator)
                 with patch.object(application, "FAMILIES", self._families):
                     app = create_app(self.entrance, further=self._further)
                 listening = _listening()

@@ -16,7 +16,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessKeys, AnyAuthenticator, DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_adapter.surface import Family
 from elytron_cli.server.extras import SurfacesBeside
@@ -85,10 +85,10 @@ async def served_nodes(
     further: Sequence[Family] = (),
 ) -> AsyncGenerator[StartedServer]:
     """Serve several nodes at one address while this is entered."""
-    entrances, apps = list[CallerEntrance](), list[Starlette]()
+    entrances, apps = list[CallerAdmission](), list[Starlette]()
     for memory, more in zip(memories, beside, strict=True):
         keys = AccessKeys(memory.context)
-        entrance = CallerEntrance(
+        entrance = CallerAdmission(
             OperationDispatcher(memory),
             authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *more.known),
             keys=keys,

@@ -11,7 +11,7 @@ from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http import open_streams
 from elytron_adapter.surface import Surface, SurfaceAccess
 from elytron_agent.service.companion import ServiceSettings
@@ -21,7 +21,7 @@ from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import PutChange
-from elytron_store.secret.records import SEAT, SeatRenewal, SeatState, fresh_inner, secret_batch
+from elytron_store.secret.records import SECRET_SLOT, SecretRenewal, SecretSlotState, fresh_inner, secret_batch
 
 pytestmark = pytest.mark.anyio
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -72,8 +72,8 @@ async def reseal(caller: Caller) -> None:
     found = await store.seats.read(space)
     assert found is not None
     until = Instant(store.clock.now() + 3_600_000)
-    renewal = {"state": SeatState.RENEWING, "renewal": SeatRenewal(inner=fresh_inner()), "until": until}
-    put = PutChange(SEAT, found[0].model_copy(update=renewal).to_bytes(), found[1])
+    renewal = {"state": SecretSlotState.RENEWING, "renewal": SecretRenewal(inner=fresh_inner()), "until": until}
+    put = PutChange(SECRET_SLOT, found[0].model_copy(update=renewal).to_bytes(), found[1])
     await store.inner.commit(secret_batch(space, store.clock, put))
 
 
@@ -88,7 +88,7 @@ EACH = pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, c
 STREAMS = ("/v1/agent/events", "/v1/events")
 
 
-def family(_entrance: CallerEntrance) -> Iterable[Surface]:
+def family(_entrance: CallerAdmission) -> Iterable[Surface]:
     """Return a stream that asks nothing itself."""
 
     async def endless(_scope: Any, receive: Any, send: Any) -> None:

@@ -12,7 +12,7 @@ from tests.transports.listener import listening
 
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_agent import Agent, AgentSettings, BeforeTurn, TurnHooks
 from elytron_cli.agents.hooks import HookEvent, prompt_context
 from elytron_core.policy.projection import fence
@@ -42,7 +42,7 @@ async def hooks_context(memory: MemoryRuntime, prompt: str) -> str:
 
 
 async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
-    entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with serving(recorded("chat")) as upstream:
         app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(upstream.url),), max_chars=6_000))
         async with listening(app) as url, httpx.AsyncClient(timeout=20) as client:

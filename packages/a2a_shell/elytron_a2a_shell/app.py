@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from elytron_a2a_shell.peers import PeerAnswer, PeerBridge, PeerMessage, PeerUploads
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import MissingExtra
@@ -37,7 +37,7 @@ class A2aApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def a2a_app(entrance: CallerEntrance, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
+def a2a_app(entrance: CallerAdmission, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
     """Return the applications that answer from `entrance`.
 
     `address` is the server's as others reach it; without it, the card names the host that it was asked at. Bodies are
@@ -106,7 +106,7 @@ _MESSAGE: Final = SurfaceDescription(
 def a2a_surfaces(address: str | None, /) -> Family:
     """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         served = a2a_app(entrance, address=address)
         surfaces = (
             Surface(CARD_PATH, served.card, SurfaceAccess.PUBLIC, ("GET",), running=served.running, told=_CARD),

@@ -18,7 +18,7 @@ from pydantic import Field, JsonValue
 
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance, word_of
+from elytron_adapter.dispatch import CallerAdmission, word_of
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     CallSource,
@@ -301,7 +301,7 @@ _PEER = CallSource(kind=SourceKind.PEER)
 class PeerBridge:
     """Answers the messages of peers, each as the principal that its credential proved."""
 
-    def __init__(self, entrance: CallerEntrance, /, *, uploads: PeerUploads) -> None:
+    def __init__(self, entrance: CallerAdmission, /, *, uploads: PeerUploads) -> None:
         self._entrance = entrance
         self._uploads = uploads
 

@@ -233,7 +233,7 @@ def _log_error(error: Exception, envelope: Envelope) -> None:
 _NOBODY = CallSource()
 
 
-class CallerEntrance:
+class CallerAdmission:
     """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
 
     One is shared by all shells of a process, with the only instance of each registry that caches what is stored (keys,
@@ -378,7 +378,7 @@ def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Cal
 class OpenStreams:
     """Counts the streams of each caller, of which `each` may be open at once."""
 
-    def __init__(self, entrance: CallerEntrance, /, *, each: int) -> None:
+    def __init__(self, entrance: CallerAdmission, /, *, each: int) -> None:
         self.entrance = entrance
         self._each = each
         self._open: Counter[str] = Counter()

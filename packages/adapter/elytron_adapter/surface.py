@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
 
@@ -128,5 +128,5 @@ class Surface:
     """The transport that it belongs to, which an operator may switch off; None: it always answers."""
 
 
-Family = Callable[[CallerEntrance], Iterable[Surface]]
+Family = Callable[[CallerAdmission], Iterable[Surface]]
 """Gives the surfaces of one package for the server's way in."""

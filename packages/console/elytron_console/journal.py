@@ -10,7 +10,7 @@ from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
 from elytron.state.spaces import read_heads
 from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys, Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_console import limits
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
@@ -115,7 +115,7 @@ class TodayFigures(Value):
 class JournalReader:
     """Reads the journals of a server's store for its console."""
 
-    def __init__(self, entrance: CallerEntrance, keys: AccessKeys, /) -> None:
+    def __init__(self, entrance: CallerAdmission, keys: AccessKeys, /) -> None:
         self._entrance = entrance
         self._keys = keys
         context = entrance.dispatcher.runtime.context

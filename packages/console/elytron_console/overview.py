@@ -15,7 +15,7 @@ from elytron_adapter.access_keys import (
     DevelopmentCallers,
     Principal,
 )
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_console import limits
 from elytron_console.host import ConsoleHost, StorageReport
 from elytron_console.journal import JournalRow, TodayFigures
@@ -182,7 +182,7 @@ class OverviewReport(Value):
 
 
 async def server_overview(
-    entrance: CallerEntrance, host: ConsoleHost, keys: AccessKeys, principal: Principal, space: SpaceReport | None, /
+    entrance: CallerAdmission, host: ConsoleHost, keys: AccessKeys, principal: Principal, space: SpaceReport | None, /
 ) -> OverviewReport:
     """Return the overview of the server. Raises ElytronError if its store does not answer."""
     context = entrance.dispatcher.runtime.context
@@ -211,12 +211,12 @@ def package_version() -> str:
     return version("elytron")
 
 
-def is_development(entrance: CallerEntrance, /) -> bool:
+def is_development(entrance: CallerAdmission, /) -> bool:
     """Return whether the server asks for no key."""
     return isinstance(entrance.authenticator, DevelopmentCallers)
 
 
-def _runtime_shape(entrance: CallerEntrance, host: ConsoleHost) -> RuntimeShape:
+def _runtime_shape(entrance: CallerAdmission, host: ConsoleHost) -> RuntimeShape:
     context = entrance.dispatcher.runtime.context
     began = entrance.figures.began_at
     return RuntimeShape(
@@ -258,7 +258,7 @@ def _proc_values(path: str) -> dict[str, int]:
     return {name: int(fields[0]) * _KIB for name, fields in parts if len(fields) == 2 and fields[1] == "kB"}
 
 
-def _calls_report(entrance: CallerEntrance) -> CallsReport:
+def _calls_report(entrance: CallerAdmission) -> CallsReport:
     figures = entrance.figures
     rows = sorted(figures.operations.items(), key=lambda row: (-row[1].calls, row[0]))
     return CallsReport(
@@ -305,7 +305,7 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
     return KeysReport(open=open_keys, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
 
 
-def _kernel_report(entrance: CallerEntrance) -> KernelReport:
+def _kernel_report(entrance: CallerAdmission) -> KernelReport:
     context = entrance.dispatcher.runtime.context
     indexes, index_bytes = context.folds.held
     models = context.models
@@ -318,7 +318,7 @@ def _kernel_report(entrance: CallerEntrance) -> KernelReport:
     )
 
 
-def _capability_flags(entrance: CallerEntrance) -> dict[str, bool]:
+def _capability_flags(entrance: CallerAdmission) -> dict[str, bool]:
     """Return by name whether each ability of the catalog is there."""
     try:
         catalog = catalog_of(entrance.dispatcher.runtime.context)

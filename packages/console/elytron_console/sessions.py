@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import request_response
 from starlette.types import Scope
 
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
 from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
@@ -29,14 +29,14 @@ _REFUSED: Final = (
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ConsoleDoor:
+class ConsoleEndpoint:
     """Makes the surfaces of a console: each takes a cookie with its session's token, and a change the origin too.
 
     A cookie is sent to every port of its host, so that a program on another port may get it. The token is kept by pages
     of this origin alone. A caller with an `Authorization` header of its own is no page, and needs neither.
     """
 
-    def __init__(self, entrance: CallerEntrance, /) -> None:
+    def __init__(self, entrance: CallerAdmission, /) -> None:
         cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
         self.sessions = CookieSessions(entrance.dispatcher.runtime.context, cookie)
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
@@ -29,7 +29,7 @@ from elytron_console.routes.member_routes import (
 )
 from elytron_console.routes.memory_routes import ego_graph_surface, erasure_surface, transfer_surfaces
 from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces, spending_surfaces
-from elytron_console.sessions import ROOT, ConsoleDoor
+from elytron_console.sessions import ROOT, ConsoleEndpoint
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
@@ -121,9 +121,9 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     """Return the family that shows the console of `host`."""
     console_host = host or ConsoleHost()
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         keys = entrance.keys
-        door, journal = ConsoleDoor(entrance), JournalReader(entrance, keys)
+        door, journal = ConsoleEndpoint(entrance), JournalReader(entrance, keys)
         agents = tuple(console_host.agents(entrance)) if console_host.agents is not None else ()
         surfaces = (
             *page_surfaces(),

@@ -52,7 +52,7 @@ from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_core.ports.store import BatchKey, DeleteChange, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import canonical_bytes
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
 from elytron_gateway.names import MemoryOwner, require_user_id
 
 accounts_logger = logging.getLogger(__name__)
@@ -82,8 +82,8 @@ class GatewayUsers:
     def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
         self._ctx = ctx
         self._secret = secret[:_KEY_BYTES] if secret is not None else None
-        self._users = CollectionShelf(ctx, USERS, GatewayUser)
-        self._keys = CollectionShelf(ctx, KEYS, KeyName)
+        self._users = CollectionRepository(ctx, USERS, GatewayUser)
+        self._keys = CollectionRepository(ctx, KEYS, KeyName)
         self._is_upgraded = False
 
     @retry_lost_races
@@ -199,7 +199,7 @@ class GatewayUsers:
             # An erasure leaves no byte of what was replaced before it either, which are the former salts here.
             await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(marker,)))
 
-    async def _upgraded(self, stored: ShelvedDocument[GatewayUser]) -> list[PutChange]:
+    async def _upgraded(self, stored: CollectionDocument[GatewayUser]) -> list[PutChange]:
         """Return the change that leaves a user with the key's tag, and no salt from which this store derives it."""
         user = stored.value
         own = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
@@ -220,7 +220,7 @@ class GatewayUsers:
 
         return await self.change(user_id, change)
 
-    async def _stored(self, user_id: str) -> ShelvedDocument[GatewayUser]:
+    async def _stored(self, user_id: str) -> CollectionDocument[GatewayUser]:
         stored = await self._users.get(SPACE, await self._place(user_id))
         if stored is None:
             raise NotFound(what="user", name=user_id)
@@ -392,7 +392,7 @@ class SpaceCounting:
 
     def __init__(self, ctx: OperationContext, /) -> None:
         self._ctx = ctx
-        self._shelf = CollectionShelf(ctx, COUNTS, SpaceCounts)
+        self._shelf = CollectionRepository(ctx, COUNTS, SpaceCounts)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, space: SpaceId, /) -> SpaceCounts:
@@ -440,11 +440,11 @@ class SpaceCounting:
                     continue
                 return planned.result
 
-    async def _kept(self, space: SpaceId) -> ShelvedDocument[SpaceCounts]:
+    async def _kept(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
-            return ShelvedDocument(KEY, SpaceCounts(), 0)
+            return CollectionDocument(KEY, SpaceCounts(), 0)
         stored_counts = await self._shelf.get(space, KEY)
-        return stored_counts if stored_counts is not None else ShelvedDocument(KEY, await self._counted(space), 0)
+        return stored_counts if stored_counts is not None else CollectionDocument(KEY, await self._counted(space), 0)
 
     async def _counted(self, space: SpaceId) -> SpaceCounts:
         """Go through a space that has no counts yet."""
@@ -460,7 +460,7 @@ class SpaceCounting:
         )
 
     async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
-        return [document.value async for document in CollectionShelf(self._ctx, collection, kind).all(space)]
+        return [document.value async for document in CollectionRepository(self._ctx, collection, kind).all(space)]
 
 
 SHARES = 16

@@ -29,7 +29,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class ShelvedDocument(Generic[ValueT]):
+class CollectionDocument(Generic[ValueT]):
     """A document as read: its key, its value, and the revision that a change has to name."""
 
     key: str
@@ -37,7 +37,7 @@ class ShelvedDocument(Generic[ValueT]):
     revision: int
 
 
-class CollectionShelf(Generic[ValueT]):
+class CollectionRepository(Generic[ValueT]):
     """The documents of one collection, in any space."""
 
     def __init__(self, ctx: OperationContext, collection: str, kind: type[ValueT], /) -> None:
@@ -45,11 +45,11 @@ class CollectionShelf(Generic[ValueT]):
         self.collection = collection
         self._kind = kind
 
-    async def get(self, space: SpaceId, key: str, /) -> ShelvedDocument[ValueT] | None:
+    async def get(self, space: SpaceId, key: str, /) -> CollectionDocument[ValueT] | None:
         """Return the document at `key`, or None."""
         (document,) = await self._ctx.store.get(space, (DocumentRef(self.collection, key),))
         return (
-            ShelvedDocument(key, self._kind.from_bytes(document.body), document.revision)
+            CollectionDocument(key, self._kind.from_bytes(document.body), document.revision)
             if document is not None
             else None
         )
@@ -65,10 +65,10 @@ class CollectionShelf(Generic[ValueT]):
             }
         return values
 
-    async def all(self, space: SpaceId, /) -> AsyncIterator[ShelvedDocument[ValueT]]:
+    async def all(self, space: SpaceId, /) -> AsyncIterator[CollectionDocument[ValueT]]:
         """Yield every document in the order of the keys."""
         async for document in store.scan_documents(self._ctx.store, space, self.collection):
-            yield ShelvedDocument(document.ref.key, self._kind.from_bytes(document.body), document.revision)
+            yield CollectionDocument(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
     def admit(self, value: ValueT, /) -> ValueT:
         """Return `value` as it may be stored: no text in it holds a credential or this memory's own output.
@@ -86,7 +86,7 @@ class CollectionShelf(Generic[ValueT]):
             DocumentRef(self.collection, key), scrub_value(value, own=OwnOutput.STRIP)[0].to_bytes(), expects
         )
 
-    def remove(self, document: ShelvedDocument[ValueT], /) -> DeleteChange:
+    def remove(self, document: CollectionDocument[ValueT], /) -> DeleteChange:
         """Return the change that takes a document away."""
         return DeleteChange(DocumentRef(self.collection, document.key), document.revision)
 

@@ -15,7 +15,7 @@ from elytron_core.planes.gateway import ATTACHMENTS, MessageAttachment, MessageI
 from elytron_core.planes.transcript import Message
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import CollectionShelf, commit_changes, record_of
+from elytron_gateway.collection import CollectionRepository, commit_changes, record_of
 from elytron_gateway.extraction.child_process import FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_text import media_type
 from elytron_gateway.names import MemoryOwner
@@ -110,7 +110,7 @@ async def keep_files(
     ctx: OperationContext, owner: MemoryOwner, session_id: str, parsed: ParsedMessage, memory_id: str, /
 ) -> list[tuple[str, MessageAttachment]]:
     """Store the files of one message, once if it has a key; return their records with their ids."""
-    shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
+    shelf = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     records: list[tuple[str, MessageAttachment]] = []
     for number, file in enumerate(parsed.files):
         key = await _message_key(ctx, owner, session_id, parsed.told.key, number)
@@ -149,7 +149,7 @@ async def drop_files(
     ctx: OperationContext, owner: MemoryOwner, records: Sequence[tuple[str, MessageAttachment]], /
 ) -> None:
     """Remove files that were kept for messages that were refused."""
-    shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
+    shelf = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     for attachment_id, _ in records:
         document = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
         if document is not None:

@@ -10,7 +10,7 @@ from elytron_core.text.similarity import is_blank
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.accounts import PlannedChange, SpaceCounting
-from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, record_of
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory, UpstreamMessage
@@ -50,7 +50,7 @@ class MemoryEdits:
         self._counting = counting
         self._upstream = upstream
         self._local = local
-        self._shelf = CollectionShelf(ctx, EDITS, MemoryOverride)
+        self._shelf = CollectionRepository(ctx, EDITS, MemoryOverride)
 
     async def of(self, owner: MemoryOwner, memory_ids: list[str], /) -> dict[str, MemoryOverride]:
         """Return the edits over these memories."""
@@ -195,7 +195,7 @@ class MemoryEdits:
         if memory_session is not None:
             raise missing
 
-    async def _kept(self, owner: MemoryOwner, memory_id: str) -> ShelvedDocument[MemoryOverride] | None:
+    async def _kept(self, owner: MemoryOwner, memory_id: str) -> CollectionDocument[MemoryOverride] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, await self._place(owner, memory_id))

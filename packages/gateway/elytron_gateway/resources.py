@@ -28,7 +28,7 @@ from elytron_core.evidence import EvidenceAuthority
 from elytron_core.planes.gateway import (
     RESOURCES,
     TWINS,
-    ContentTwin,
+    ContentDuplicate,
     MessageItem,
     ResourceStatus,
     SpaceCounts,
@@ -38,7 +38,7 @@ from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import collection, names
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
-from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
 from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_text import MEDIA, media_type, readable_types
 from elytron_gateway.names import MemoryOwner
@@ -88,8 +88,8 @@ class OwnedResources:
         self._edits = edits
         self._counting = counting
         self._extraction = extraction
-        self._shelf = CollectionShelf(ctx, RESOURCES, UploadedResource)
-        self._twins = CollectionShelf(ctx, TWINS, ContentTwin)
+        self._shelf = CollectionRepository(ctx, RESOURCES, UploadedResource)
+        self._twins = CollectionRepository(ctx, TWINS, ContentDuplicate)
         self.max_bytes = max_bytes
         readable = readable_types(reads_media=upstream.reads_media)
         self._types = types & readable if types else readable
@@ -153,12 +153,12 @@ class OwnedResources:
 
     async def _register(
         self, owner: MemoryOwner, file: GivenFile, mime: str, room: Room
-    ) -> ShelvedDocument[UploadedResource]:
+    ) -> CollectionDocument[UploadedResource]:
         """Return the record of a content, made if there is none."""
-        place = await self._twin_place(owner, file.data)
+        place = await self._duplicate_place(owner, file.data)
         new_document = self._new(file, mime, place)
 
-        async def plan(counts: SpaceCounts) -> PlannedChange[ShelvedDocument[UploadedResource]]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[CollectionDocument[UploadedResource]]:
             twin = await self._twins.get(owner.space, place)
             document = await self._kept(owner, twin.value.resource_id) if twin is not None else None
             if document is not None:
@@ -168,7 +168,7 @@ class OwnedResources:
             size = counts.resource_bytes + new_document.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)
-            content_twin = ContentTwin(resource_id=new_document.value.resource_id)
+            content_twin = ContentDuplicate(resource_id=new_document.value.resource_id)
             changes = (
                 self._shelf.put(new_document.key, new_document.value, expects=0),
                 self._twins.put(place, content_twin, expects=twin.revision if twin is not None else 0),
@@ -177,7 +177,7 @@ class OwnedResources:
 
         document = await self._counting.change(owner.space, plan)
         # A record that was just put has revision 1, and the plan holds it with 0.
-        return ShelvedDocument(document.key, document.value, max(document.revision, 1))
+        return CollectionDocument(document.key, document.value, max(document.revision, 1))
 
     async def _remove(self, owner: MemoryOwner, key: str) -> None:
         """Let go of a resource's record, and of the look-up that leads to it."""
@@ -197,7 +197,7 @@ class OwnedResources:
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, file: GivenFile, mime: str, place: str) -> ShelvedDocument[UploadedResource]:
+    def _new(self, file: GivenFile, mime: str, place: str) -> CollectionDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
         resource = UploadedResource(
@@ -212,10 +212,10 @@ class OwnedResources:
             created_at=now,
             updated_at=now,
         )
-        return ShelvedDocument(key, self._shelf.admit(resource), 0)
+        return CollectionDocument(key, self._shelf.admit(resource), 0)
 
     async def _ingest(
-        self, owner: MemoryOwner, document: ShelvedDocument[UploadedResource], data: bytes
+        self, owner: MemoryOwner, document: CollectionDocument[UploadedResource], data: bytes
     ) -> UploadedResource:
         # The bytes first: a retry needs them if a step below fails.
         await collection.keep_blob(self._ctx, owner.space, document.key, data)
@@ -242,7 +242,7 @@ class OwnedResources:
     async def _settle(
         self,
         owner: MemoryOwner,
-        document: ShelvedDocument[UploadedResource],
+        document: CollectionDocument[UploadedResource],
         status: ResourceStatus,
         *,
         problem: str = "",
@@ -274,19 +274,19 @@ class OwnedResources:
         await self._edits.lift_all(owner, session)
         await self._local.erase_session(owner, session)
 
-    async def _require(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource]:
+    async def _require(self, owner: MemoryOwner, resource_id: str) -> CollectionDocument[UploadedResource]:
         document = await self._kept(owner, resource_id)
         if document is None:
             raise NotFound(what="resource", name=resource_id)
         return document
 
-    async def _kept(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource] | None:
+    async def _kept(self, owner: MemoryOwner, resource_id: str) -> CollectionDocument[UploadedResource] | None:
         key = resource_id.removeprefix("r_")
         if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, key)
 
-    async def _twin_place(self, owner: MemoryOwner, data: bytes) -> str:
+    async def _duplicate_place(self, owner: MemoryOwner, data: bytes) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())
 
 

@@ -7,7 +7,7 @@ from elytron_core.planes.gateway import SESSIONS, GatewaySession, SpaceCounts
 from elytron_core.ports.store import BatchKey, PutChange
 from elytron_gateway import names
 from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
-from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, record_of
 from elytron_gateway.names import MemoryOwner, SessionKind
 
 _ADD = "gateway add"
@@ -19,7 +19,7 @@ class OwnerSessions:
     def __init__(self, ctx: OperationContext, counting: SpaceCounting, /) -> None:
         self._ctx = ctx
         self._counting = counting
-        self._shelf = CollectionShelf(ctx, SESSIONS, GatewaySession)
+        self._shelf = CollectionRepository(ctx, SESSIONS, GatewaySession)
 
     async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
         """Return the session, or None if nothing was written to it."""
@@ -91,16 +91,16 @@ class OwnerSessions:
 
         await self._counting.change(owner.space, plan)
 
-    def _counted(self, document: ShelvedDocument[GatewaySession], messages: int) -> PutChange:
+    def _counted(self, document: CollectionDocument[GatewaySession], messages: int) -> PutChange:
         counted = document.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
         return self._shelf.put(document.key, counted, expects=document.revision)
 
-    async def _new(self, owner: MemoryOwner, session_id: str) -> ShelvedDocument[GatewaySession]:
+    async def _new(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession]:
         now = self._ctx.clock.now()
         session = GatewaySession(session_id=session_id, created_at=now, updated_at=now)
-        return ShelvedDocument(await self._place(owner, session_id), session, 0)
+        return CollectionDocument(await self._place(owner, session_id), session, 0)
 
-    async def _kept(self, owner: MemoryOwner, session_id: str) -> ShelvedDocument[GatewaySession] | None:
+    async def _kept(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, await self._place(owner, session_id))

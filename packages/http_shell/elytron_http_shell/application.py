@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route, Router, WebSocketR
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, acting_as
+from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_adapter.envelope import (
     HEADERS_TOO_LARGE,
     INTERNAL,
@@ -60,9 +60,9 @@ _FAILED, _UNAUTHORIZED = 400, 401
 _LENGTH = b"content-length"
 
 
-def surface_route(surface: Surface, entrance: CallerEntrance, /) -> BaseRoute:
+def surface_route(surface: Surface, entrance: CallerAdmission, /) -> BaseRoute:
     """Return the route to `surface`, with its door before it."""
-    door = SurfaceDoor(surface, entrance=entrance)
+    door = SurfaceEndpoint(surface, entrance=entrance)
     match surface.kind:
         case SurfaceProtocol.HTTP:
             return Route(surface.path, door, methods=list(surface.methods))
@@ -72,10 +72,10 @@ def surface_route(surface: Surface, entrance: CallerEntrance, /) -> BaseRoute:
             return Mount(surface.path, door)
 
 
-class SurfaceDoor:
+class SurfaceEndpoint:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
-    def __init__(self, surface: Surface, /, *, entrance: CallerEntrance) -> None:
+    def __init__(self, surface: Surface, /, *, entrance: CallerAdmission) -> None:
         rules = surface.body
         self._app = (
             surface.app if rules is None else strict_json_app(surface.app, limit=rules.limit, require=rules.require)
@@ -300,7 +300,7 @@ class HostGuard:
         return is_host_allowed(headers, self._hosts)
 
 
-def _host_guard(entrance: CallerEntrance, hosts: frozenset[str]) -> Middleware:
+def _host_guard(entrance: CallerAdmission, hosts: frozenset[str]) -> Middleware:
     is_development = isinstance(entrance.authenticator, DevelopmentCallers)
     return Middleware(
         HostGuard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids, is_development=is_development
@@ -408,7 +408,7 @@ FAMILIES: tuple[Family, ...] = (stream_surfaces,)
 
 
 def build_application(
-    entrance: CallerEntrance,
+    entrance: CallerAdmission,
     /,
     *,
     hosts: frozenset[str],
@@ -484,7 +484,7 @@ class WatchedApplication:
     """An application with what says how its server is before it: its pulse, and its figures for operators."""
 
     def __init__(
-        self, app: ASGIApp, entrance: CallerEntrance, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
+        self, app: ASGIApp, entrance: CallerAdmission, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
     ) -> None:
         metrics = ServerMetrics(entrance, figures=figures)
         surfaces = {

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from elytron.memories.lookup import READS
 from elytron.registry import WIRE_OPERATIONS
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import FAILURES
 from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument, refused_response, request_id_of, shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
@@ -44,7 +44,7 @@ _PAGES = {
 
 
 def watching_surfaces(
-    entrance: CallerEntrance, metrics: ServerMetrics, /, *, told_to: SurfaceAccess
+    entrance: CallerAdmission, metrics: ServerMetrics, /, *, told_to: SurfaceAccess
 ) -> tuple[Surface, ...]:
     """Return the surfaces of the server's health; its abilities are shown to callers that `told_to` lets in."""
 

@@ -26,7 +26,7 @@ from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance, OpenStreams
+from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
 from elytron_adapter.http.open_streams import guarded_items, take_guard
 from elytron_adapter.http.requests import query_scope
@@ -70,7 +70,7 @@ class StreamBounds:
 class ServerStreams:
     """State that the streams of one server share: the entrance, the journals, and a count per principal."""
 
-    def __init__(self, entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> None:
+    def __init__(self, entrance: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> None:
         context = entrance.dispatcher.runtime.context
         self.entrance = entrance
         budget = context.profile.budget

@@ -20,7 +20,7 @@ from elytron_adapter.access_keys import (
     AccessListRequest,
     AccessQuotaRequest,
 )
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import read_body, require_json
 from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
@@ -108,7 +108,7 @@ SHUTDOWN_BODY_BYTES = 16_384
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 
 
-def shutdown_route(entrance: CallerEntrance, /) -> Surface:
+def shutdown_route(entrance: CallerAdmission, /) -> Surface:
     """Return the surface at which an operator on this machine ends the server."""
 
     async def end(request: Request) -> Response:

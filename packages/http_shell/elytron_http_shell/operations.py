@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from elytron.memories.lookup import ANY, CHANGES, READS
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name, family_of
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     CallTransport,
@@ -42,7 +42,7 @@ def path_of(operation: AnyOperation, /) -> str:
     return f"/v1/{operation.name}"
 
 
-def operation_surfaces(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def operation_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each operation; what is an operator's is so before its body is read."""
     return tuple(
         operation_surface(entrance, operation, path_of(operation), body_bytes=body_bytes)
@@ -51,7 +51,7 @@ def operation_surfaces(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple
 
 
 def operation_surface(
-    entrance: CallerEntrance,
+    entrance: CallerAdmission,
     operation: AnyOperation,
     path: str,
     /,
@@ -97,7 +97,7 @@ def access_of(operation: AnyOperation, /) -> SurfaceAccess:
 class PerformedOperation:
     """Performs its operation for a caller that was let in, with a JSON body as the request."""
 
-    def __init__(self, entrance: CallerEntrance, operation: AnyOperation, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerAdmission, operation: AnyOperation, /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._name = operation.name
         self._body_bytes = body_bytes
@@ -108,7 +108,7 @@ class PerformedOperation:
         await give_answer(await _answer_of(self._entrance, scope, self._name, body), scope, receive, send)
 
 
-async def _answer_of(entrance: CallerEntrance, scope: Scope, operation: str, payload: bytes | Value, /) -> Answer:
+async def _answer_of(entrance: CallerAdmission, scope: Scope, operation: str, payload: bytes | Value, /) -> Answer:
     """Return the answer to a call of `operation`, with what the request's headers say of it."""
     headers = heads_of(scope)
     return await entrance.call(
@@ -137,7 +137,7 @@ def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
 _FLAT_GROUP = "flat"
 
 
-def flat_routes(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def flat_routes(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each flat call."""
     return tuple(
         Surface(
@@ -162,7 +162,7 @@ def _answer_headers(call: FlatCall[Any, Any]) -> tuple[str, ...]:
 class _FlatRoute:
     """Performs one flat call for its caller."""
 
-    def __init__(self, entrance: CallerEntrance, call: FlatCall[Any, Any], /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerAdmission, call: FlatCall[Any, Any], /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._call = call
         self._body_bytes = body_bytes
@@ -210,7 +210,7 @@ NAMED = (
 )
 
 
-def seed_routes(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def seed_routes(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each of the paths whose operation there is."""
     operations = {operation.name: operation for operation in WIRE_OPERATIONS}
     posted = [_posted_surface(entrance, operations[name], body_bytes) for name in _POSTED if name in operations]
@@ -222,7 +222,7 @@ def seed_routes(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surfac
     return (*posted, *named_surfaces)
 
 
-def _posted_surface(entrance: CallerEntrance, operation: AnyOperation, body_bytes: int) -> Surface:
+def _posted_surface(entrance: CallerAdmission, operation: AnyOperation, body_bytes: int) -> Surface:
     path = f"/memory/{operation.name}"
     surface = operation_surface(
         entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_KNOWN_GROUP
@@ -238,7 +238,7 @@ def _posted_surface(entrance: CallerEntrance, operation: AnyOperation, body_byte
 class _FormedCall:
     """Performs what is asked for in the typed form or in that of the protocol's first hosts."""
 
-    def __init__(self, entrance: CallerEntrance, operation: str, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerAdmission, operation: str, /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._operation = operation
         self._body_bytes = body_bytes
@@ -255,7 +255,7 @@ class _FormedCall:
         await give_answer(answer, scope, receive, send)
 
 
-def _named_surface(entrance: CallerEntrance, operation: AnyOperation, route: NamedRoute, body_bytes: int) -> Surface:
+def _named_surface(entrance: CallerAdmission, operation: AnyOperation, route: NamedRoute, body_bytes: int) -> Surface:
     wrapped_type = operation.request.model_fields[route.wraps].annotation if route.wraps is not None else None
     description = SurfaceDescription(
         f"named_{operation.name}",
@@ -274,7 +274,7 @@ def _named_surface(entrance: CallerEntrance, operation: AnyOperation, route: Nam
 class _NamedCall:
     """Performs an operation whose request is in the path, the query's `space`, and a body if any."""
 
-    def __init__(self, entrance: CallerEntrance, route: NamedRoute, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerAdmission, route: NamedRoute, /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._named = route
         self._body_bytes = body_bytes

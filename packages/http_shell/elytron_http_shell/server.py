@@ -22,7 +22,7 @@ from elytron_adapter.access_keys import (
     DevelopmentCallers,
 )
 from elytron_adapter.admission_control import ConnectionBounds, FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
@@ -39,7 +39,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 def create_app(
-    memory: CallerEntrance | OperationDispatcher | MemoryRuntime,
+    memory: CallerAdmission | OperationDispatcher | MemoryRuntime,
     /,
     *,
     authenticator: Authenticator | None = None,
@@ -66,9 +66,9 @@ def create_app(
         from elytron_http_shell.application import build_application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    if not isinstance(memory, CallerEntrance):
+    if not isinstance(memory, CallerAdmission):
         dispatcher = memory if isinstance(memory, OperationDispatcher) else OperationDispatcher(memory)
-        memory = CallerEntrance(
+        memory = CallerAdmission(
             dispatcher,
             authenticator=authenticator or AccessKeys(dispatcher.runtime.context),
             shedding=FairPlaces(bounds),
@@ -175,7 +175,7 @@ async def serve_http(
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
     operator_key = await _first_key(keys) if is_first else None
-    entrance = CallerEntrance(
+    entrance = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *authenticators),
         keys=keys,
@@ -202,7 +202,7 @@ async def serve_http(
 
 async def serve_watched(
     app: Any,
-    entrance: CallerEntrance,
+    entrance: CallerAdmission,
     serving: ServingSettings,
     /,
     *,
@@ -221,7 +221,7 @@ async def serve_watched(
 
 async def serve_app(
     app: Any,
-    entrance: CallerEntrance,
+    entrance: CallerAdmission,
     serving: ServingSettings,
     /,
     *,
@@ -361,7 +361,7 @@ def _span_exporter() -> Any:
 
 def server_of(
     app: Any,
-    entrance: CallerEntrance,
+    entrance: CallerAdmission,
     listens: Callable[[Callable[[], None]], None],
     /,
     *,
@@ -432,7 +432,7 @@ def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> 
             signal.signal(number, handler)
 
 
-async def _streams_left(entrance: CallerEntrance, server: Any, until: float) -> None:
+async def _streams_left(entrance: CallerAdmission, server: Any, until: float) -> None:
     """Wait for streams, which say why they end; uvicorn would cut them off with a code of its own."""
     while entrance.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)

@@ -28,7 +28,7 @@ from structlog.typing import EventDict
 
 from elytron.context import OperationContext
 from elytron.jobs.queue import apart_from_others, work_of
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import heads_of
 from elytron_adapter.http.responses import ERROR_KEY
 from elytron_adapter.surface import Figures, SurfaceFigure
@@ -49,7 +49,7 @@ _SPACES_READ = 200
 class ServerMetrics:
     """The figures of one application, in a registry of their own."""
 
-    def __init__(self, entrance: CallerEntrance, /, *, figures: Sequence[Figures] = ()) -> None:
+    def __init__(self, entrance: CallerAdmission, /, *, figures: Sequence[Figures] = ()) -> None:
         self._entrance = entrance
         self._registry = CollectorRegistry()
         self._requests = Counter(

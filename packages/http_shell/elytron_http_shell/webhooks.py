@@ -19,7 +19,7 @@ from starlette.responses import Response
 from elytron.registry import by_name
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import AccessKeys
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     AuthKind,
@@ -58,7 +58,7 @@ class WebhookAnswer(Value):
     job: str | None = None
 
 
-def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
     clock = entrance.dispatcher.runtime.context.clock
 

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     CallTransport,
@@ -448,7 +448,7 @@ def _report_frame(
     return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
 
 
-def stream_surfaces(entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+def stream_surfaces(entrance: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
     """Return the surfaces at `/v1/events` and `/v1/ws`."""
     shared = ServerStreams(entrance, bounds=bounds)
     return (*event_surfaces(shared), websocket_surface(shared))

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers, Principal
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import AuthKind, CallTransport
 from elytron_adapter.surface import Family, JsonBody, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import strict_json
@@ -258,8 +258,8 @@ def mcp_server(
     kind = PrincipalKind.OPERATOR if is_operator else PrincipalKind.USER
     space = memory.scope.space if memory.scope is not None and not is_operator else None
     local = Principal("local", kind, space)
-    entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
-    return _entrance_shell(
+    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    return _admission_shell(
         entrance, sets=sets, who=_same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
     ).server()
 
@@ -295,14 +295,14 @@ class McpApp:
 
 
 def mcp_app(
-    entrance: CallerEntrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False
+    entrance: CallerAdmission, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False
 ) -> McpApp:
     """Return the application that answers from `entrance`, each caller as the principal in the scope's state.
 
     Host and origin are for the server around it to judge. No session is kept: each call proves who makes it. Raises
     MissingExtra without the extra "mcp".
     """
-    shell = _entrance_shell(entrance, sets=sets, who=_context_principal, kind=AuthKind.BEARER, is_private=is_private)
+    shell = _admission_shell(entrance, sets=sets, who=_context_principal, kind=AuthKind.BEARER, is_private=is_private)
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(app=shell.server(), stateless=True, json_response=True)
@@ -315,8 +315,8 @@ def mcp_app(
     return McpApp(StreamableHTTPASGIApp(manager), running)
 
 
-def _entrance_shell(
-    entrance: CallerEntrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool
+def _admission_shell(
+    entrance: CallerAdmission, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool
 ) -> Any:
     try:
         from elytron_mcp_shell.server import McpShell
@@ -400,7 +400,7 @@ def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool
     It raises MissingExtra without the extra "mcp".
     """
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         if find_spec("mcp") is None:
             raise MissingExtra(extra="mcp", purpose="the MCP server")
         served = LateMcpApp(lambda: mcp_app(entrance, sets=sets, is_private=is_private))

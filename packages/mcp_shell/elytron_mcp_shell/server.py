@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from elytron.registry import AnyOperation, by_name
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS, Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     AuthKind,
@@ -74,7 +74,7 @@ class McpShell:
 
     def __init__(
         self,
-        entrance: CallerEntrance,
+        entrance: CallerAdmission,
         /,
         *,
         sets: frozenset[ToolSet],

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport, failure_of
 from elytron_adapter.http.open_streams import StreamGuard, client_gone
 from elytron_adapter.http.requests import (
@@ -67,7 +67,7 @@ _NO_JSON: Final = CallRefusal(
 class ProxyApp:
     """Relays model APIs for the callers of an entrance, with their memory. Its upstreams are closed by `running`."""
 
-    def __init__(self, entrance: CallerEntrance, settings: ProxySettings, /) -> None:
+    def __init__(self, entrance: CallerAdmission, settings: ProxySettings, /) -> None:
         memory = ProxyMemory(entrance)
         self._entrance = entrance
         self._settings = settings
@@ -436,7 +436,7 @@ async def _send_answer(status: int, document: Fields, send: Send) -> None:
 def llm_surfaces(settings: ProxySettings, /) -> Family:
     """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         app = ProxyApp(entrance, settings)
         return (
             Surface(

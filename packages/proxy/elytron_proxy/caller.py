@@ -7,7 +7,7 @@ from typing import Final, cast
 from starlette.datastructures import Headers
 
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_core import limits as core_limits
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved, require_name
@@ -52,7 +52,7 @@ class ProxyCaller:
 
 
 async def caller_of(
-    entrance: CallerEntrance, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
+    entrance: CallerAdmission, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
 ) -> ProxyCaller:
     """Return who asks. Raises Unauthorized, PermissionRefused, InvalidInput."""
     credential = names.credential_of(headers.get("authorization"), headers.get("x-api-key"))

@@ -12,8 +12,8 @@ from elytron_models.dialect import Fields, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt, spoken_answer
-from elytron_proxy.dialects.dialect import decode_shelved, encode_shelved
-from elytron_proxy.memory import NAMESPACE, MemoryDown, PromptBlock, ProxyMemory, Shelf
+from elytron_proxy.dialects.dialect import decode_stored_block, encode_stored_block
+from elytron_proxy.memory import NAMESPACE, MemoryDown, NamespacePath, PromptBlock, ProxyMemory
 
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
@@ -167,7 +167,9 @@ class ConversationFinder:
             return None
         fields: Fields = object_fields(item.value)
         recalled = fields.get("recalled")
-        return PromptBlock(decode_shelved(text_field(fields, "text")), recalled if isinstance(recalled, int) else 0)
+        return PromptBlock(
+            decode_stored_block(text_field(fields, "text")), recalled if isinstance(recalled, int) else 0
+        )
 
     def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
         """Hold the block of a turn for its further calls."""
@@ -199,7 +201,7 @@ class ConversationFinder:
         self._open[caller.space, thread.asked] = opened
         block = await self._held(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
-        block_fields: dict[str, JsonValue] = {"text": encode_shelved(block.text), "recalled": block.recalled}
+        block_fields: dict[str, JsonValue] = {"text": encode_stored_block(block.text), "recalled": block.recalled}
         # The block first, for an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)
         turn_fields: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
@@ -228,7 +230,7 @@ class ConversationFinder:
         fields: Fields = object_fields(item.value)
         return _OpenTurn(text_field(fields, "conversation"), text_field(fields, "turn"))
 
-    async def _read(self, caller: ProxyCaller, shelf: Shelf, digest: bytes) -> Record | None:
+    async def _read(self, caller: ProxyCaller, shelf: NamespacePath, digest: bytes) -> Record | None:
         """Return the record about what was said so; None if there is none, as before the first write of a space."""
         secret = await self._memory.secret_of(caller)
         return None if secret is None else await self._memory.get(caller, shelf, secret.tag(_TAG, digest.hex()))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.model import Value
 from elytron_models.dialect import fields_of, inner_object, object_list, text_field
 from elytron_outbound.clients import ClientSettings, http_client
@@ -57,7 +57,7 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
     """Hold two conversations with the scripted model through a proxy, and return what was said in both."""
     import httpx
 
-    entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with scripted_model() as url:
         app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(url),), space=space))
         settings = ClientSettings(extra="proxy", purpose="the demonstration", url="http://proxy", timeout_s=TIMEOUT_S)

@@ -24,7 +24,7 @@ from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, ProxyCaller
 from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of
 from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
-from elytron_proxy.dialects.dialect import Body, encode_shelved
+from elytron_proxy.dialects.dialect import Body, encode_stored_block
 from elytron_proxy.dialects.openai import unseal_request
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import CONVERSATION, NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
@@ -113,7 +113,7 @@ class ExchangeCommit:
     async def _audit(self, thread: RequestThread) -> None:
         if not self.parts.settings.audit or not self.block.text:
             return
-        value = {"block": encode_shelved(self.block.text), "conversation": thread.conversation}
+        value = {"block": encode_stored_block(self.block.text), "conversation": thread.conversation}
         await self.parts.memory.put(self.caller, _SHOWN, thread.turn, value, ttl_s=None)
         await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
 

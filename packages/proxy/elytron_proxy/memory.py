@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.call_figures import CallFigures
-from elytron_adapter.dispatch import CallerEntrance, acting_as
+from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
@@ -44,7 +44,7 @@ ResultT = TypeVar("ResultT")
 Pause = Callable[[float], Awaitable[None]]
 NAMESPACE: Final = "llm-proxy"
 """Under which a proxy keeps what it knows of conversations, as the runtime's own records."""
-Shelf = tuple[str, ...]
+NamespacePath = tuple[str, ...]
 """The namespace of records of one kind."""
 CONVERSATION: Final = "llm_conversation"
 """Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
@@ -96,7 +96,7 @@ class ProxyMemory:
     """
 
     def __init__(
-        self, entrance: CallerEntrance, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+        self, entrance: CallerAdmission, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._entrance = entrance
         self._pause = pause
@@ -238,18 +238,18 @@ class ProxyMemory:
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
-    async def get(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> Record | None:
+    async def get(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> Record | None:
         """Return a record of ours. Raises MemoryDown."""
         return await self._own(caller, lambda: self._records(caller).get(shelf, key))
 
-    async def has(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> bool:
+    async def has(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> bool:
         """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
         return await self._own(caller, lambda: self._records(caller).get(shelf, key), is_patient=True) is not None
 
     async def put(
         self,
         caller: ProxyCaller,
-        shelf: Shelf,
+        shelf: NamespacePath,
         key: str,
         value: Mapping[str, JsonValue],
         /,
@@ -265,7 +265,7 @@ class ProxyMemory:
             is_patient=True,
         )
 
-    async def erase(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> bool:
+    async def erase(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> bool:
         """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
         record = await self.get(caller, shelf, key)
         if record is None:
@@ -273,7 +273,7 @@ class ProxyMemory:
         await self._own(caller, lambda: self._records(caller).erase((record,)), is_patient=True)
         return True
 
-    async def trim(self, caller: ProxyCaller, shelf: Shelf, /, *, most: int) -> None:
+    async def trim(self, caller: ProxyCaller, shelf: NamespacePath, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
         records = self._records(caller)
 

@@ -79,7 +79,7 @@ def may_grow(path: Path, /, *, to: int) -> bool:
     return True
 
 
-class RoomReserve:
+class DeviceReserve:
     """Room that a store holds for its erasures, as the file at `path` when the device gets short; safe in threads."""
 
     def __init__(self, path: Path, /, *, most: int, engine: str) -> None:

@@ -174,7 +174,7 @@ async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceWall:
+class SpaceAccess:
     """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises what refuses it.
 
     `closed` are collections that no caller changes. An erasure may name documents in them that are `removable`, which
@@ -192,21 +192,21 @@ class SpaceWall:
             raise PermissionRefused("the runtime's own records cannot be written by others: leave them out")
 
 
-Handler = Callable[[Store, SpaceWall, Any], Awaitable[WireValue]]
+Handler = Callable[[Store, SpaceAccess, Any], Awaitable[WireValue]]
 
 
-async def _serve_commit(store: Store, wall: SpaceWall, call: CommitCall) -> WireValue:
+async def _serve_commit(store: Store, wall: SpaceAccess, call: CommitCall) -> WireValue:
     wall.opened(call.batch.space)
     batch = call.batch
     wall.require_open(each.ref for each in (*batch.puts, *batch.deletes, *batch.entries))
     return CommitAnswer(committed=await store.commit(call.batch))
 
 
-async def _serve_get(store: Store, wall: SpaceWall, call: GetCall) -> WireValue:
+async def _serve_get(store: Store, wall: SpaceAccess, call: GetCall) -> WireValue:
     return GetAnswer(documents=tuple(await store.get(wall.opened(call.space), call.refs)))
 
 
-async def _serve_scan(store: Store, wall: SpaceWall, call: ScanCall) -> WireValue:
+async def _serve_scan(store: Store, wall: SpaceAccess, call: ScanCall) -> WireValue:
     documents = await store.scan(
         wall.opened(call.space),
         call.collection,
@@ -218,16 +218,16 @@ async def _serve_scan(store: Store, wall: SpaceWall, call: ScanCall) -> WireValu
     return ScanAnswer(documents=tuple(documents))
 
 
-async def _serve_journal(store: Store, wall: SpaceWall, call: JournalCall) -> WireValue:
+async def _serve_journal(store: Store, wall: SpaceAccess, call: JournalCall) -> WireValue:
     entries = await store.journal(wall.opened(call.space), after=call.after, limit=call.limit)
     return JournalAnswer(entries=tuple(entries))
 
 
-async def _serve_compact(store: Store, wall: SpaceWall, call: CompactCall) -> WireValue:
+async def _serve_compact(store: Store, wall: SpaceAccess, call: CompactCall) -> WireValue:
     return CompactAnswer(entries=await store.compact(wall.opened(call.space), call.runs))
 
 
-async def _serve_spaces(store: Store, wall: SpaceWall, call: SpacesCall) -> WireValue:
+async def _serve_spaces(store: Store, wall: SpaceAccess, call: SpacesCall) -> WireValue:
     if wall.only is None:
         spaces = await store.spaces(after=call.after, limit=call.limit)
         return SpacesAnswer(spaces=tuple(space for space in spaces if not is_reserved(space)))
@@ -235,14 +235,14 @@ async def _serve_spaces(store: Store, wall: SpaceWall, call: SpacesCall) -> Wire
     return SpacesAnswer(spaces=(wall.only,) if holds else ())
 
 
-async def _serve_erase(store: Store, wall: SpaceWall, call: EraseCall) -> WireValue:
+async def _serve_erase(store: Store, wall: SpaceAccess, call: EraseCall) -> WireValue:
     wall.opened(call.erasure.space)
     # What is named is the caller's to say: behind the server stands the caller's runtime.
     erasure = replace(call.erasure, named=call.erasure.named or ())
-    return EraseAnswer(erased=await store.erase(await _walled_erasure(wall, erasure)))
+    return EraseAnswer(erased=await store.erase(await _permitted_erasure(wall, erasure)))
 
 
-async def _walled_erasure(wall: SpaceWall, erasure: ErasureTarget) -> ErasureTarget:
+async def _permitted_erasure(wall: SpaceAccess, erasure: ErasureTarget) -> ErasureTarget:
     """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
     closed_refs = {ref for ref in erasure.refs if ref.collection in wall.closed}
     if not closed_refs or wall.removable is None:
@@ -253,11 +253,11 @@ async def _walled_erasure(wall: SpaceWall, erasure: ErasureTarget) -> ErasureTar
     return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
 
 
-async def _serve_check(store: Store, _wall: SpaceWall, _call: HealthCall) -> WireValue:
+async def _serve_check(store: Store, _wall: SpaceAccess, _call: HealthCall) -> WireValue:
     return StoreHealthAnswer(report=await store.check())
 
 
-async def _serve_repair(store: Store, _wall: SpaceWall, _call: HealthCall) -> WireValue:
+async def _serve_repair(store: Store, _wall: SpaceAccess, _call: HealthCall) -> WireValue:
     return StoreHealthAnswer(report=await store.repair())
 
 

@@ -11,7 +11,7 @@ from tests.agent.service.test_schedules import POLL, at, made, states, texts, un
 from elytron.jobs.queue import find_job, move_job
 from elytron_agent.limits import LEASE_SECONDS
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import KIND, RunState, ScheduleRun, ScheduleShelf, job_name
+from elytron_agent.service.schedules.schedule_shelf import KIND, RunState, ScheduleRepository, ScheduleRun, job_name
 from elytron_core import limits as core_limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
@@ -107,7 +107,7 @@ async def test_a_turn_that_ended_before_its_job_has_completed_it(tmp_path: Path)
         user = UserAgents(first.memory.context, ADA, ServiceSettings(models=("chat:m",)), caller="test")
         due = Instant(schedule["next_due_at"])
         current = ScheduleRun(due_at=due, state=RunState.RUNNING, attempts=8, run_id=run)
-        await ScheduleShelf(user).change(schedule["id"], lambda each: each.model_copy(update={"current": current}))
+        await ScheduleRepository(user).change(schedule["id"], lambda each: each.model_copy(update={"current": current}))
         await use_up(first, schedule)
     async with served(store=store, clock=clock, **POLL) as second:
         over = await until_over(ServedUser(second.client, ada.key), schedule)

@@ -15,9 +15,9 @@ from elytron_agent.service.schedules.schedule_shelf import (
     IntervalRule,
     OneOffRule,
     RunState,
+    ScheduleRepository,
     ScheduleRequest,
     ScheduleRun,
-    ScheduleShelf,
     ScheduleState,
     job_name,
 )
@@ -33,12 +33,12 @@ SPACE = SpaceId("ada")
 
 
 @asynccontextmanager
-async def shelf_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[ScheduleShelf, KnownAgent, UserAgents]]:
+async def shelf_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[ScheduleRepository, KnownAgent, UserAgents]]:
     """Yield the shelf of a user with an agent."""
     async with elytron.open("memory:", space=None, clock=clock) as memory:
         user = UserAgents(memory.context, SPACE, ServiceSettings(models=("chat:m",)), caller="test")
         known = await user.init(InitRequest())
-        yield ScheduleShelf(user), known, user
+        yield ScheduleRepository(user), known, user
 
 
 def once(minutes: int) -> ScheduleRequest:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from elytron_adapter.access_keys import OPERATORS
-from elytron_adapter.dispatch import CallerEntrance, word_of
+from elytron_adapter.dispatch import CallerAdmission, word_of
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_scope, require_length
@@ -44,7 +44,7 @@ class ArchiveHandlers:
 
     def __init__(
         self,
-        entrance: CallerEntrance,
+        entrance: CallerAdmission,
         transport: CallTransport,
         /,
         *,
@@ -188,7 +188,7 @@ PATH = "/v1/archive"
 
 
 def archive_surfaces(
-    entrance: CallerEntrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
+    entrance: CallerAdmission, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
 ) -> tuple[Surface, ...]:
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
     keeper = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeVar
 
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance, acting_as
+from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_core import limits
 from elytron_core.errors import (
     ElytronError,
@@ -31,7 +31,7 @@ class StreamGuard:
 
     def __init__(
         self,
-        entrance: CallerEntrance,
+        entrance: CallerAdmission,
         principal: Principal,
         credential: Credential,
         /,

@@ -18,7 +18,7 @@ from elytron.secrets.forms import (
 )
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import heads_of, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
@@ -34,7 +34,7 @@ _UNKEPT: Final = {"Cache-Control": "no-store"}
 SecretCall = Callable[..., Awaitable[Value]]
 
 
-def secret_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
+def secret_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
     """Return the family of the routes of secrets."""
     for method, path, call, description in _ROUTES:
         answered, described = partial(_secret_answer, entrance, call, description), replace(description, group=_GROUP)
@@ -42,7 +42,7 @@ def secret_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
 
 
 async def _secret_answer(
-    entrance: CallerEntrance, call: SecretCall, description: SurfaceDescription, request: Request
+    entrance: CallerAdmission, call: SecretCall, description: SurfaceDescription, request: Request
 ) -> Response:
     principal = principal_of(request.scope)
     runtime = entrance.dispatcher.runtime

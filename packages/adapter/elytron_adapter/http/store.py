@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from elytron.erasure.dependants import every_copy
 from elytron_adapter.access_keys import OPERATORS, Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import encode_value, reject_error
 from elytron_adapter.http.requests import body_pieces, read_body, require_json
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
@@ -43,20 +43,20 @@ from elytron_store.gateway import (
     BlobAnswer,
     Handler,
     PortRoute,
-    SpaceWall,
+    SpaceAccess,
     WireValue,
     encode_frame,
 )
 from elytron_store.sealed.records import KEYRING, SHARED
-from elytron_store.secret.records import SEAT
+from elytron_store.secret.records import SECRET_SLOT
 
 _GROUP = "shared store"
 _TRANSPORT = "store"
-_CLOSED = frozenset({RUNTIME_RECORDS, SEAT.collection})
+_CLOSED = frozenset({RUNTIME_RECORDS, SECRET_SLOT.collection})
 """Collections that no caller of the port writes."""
 
 
-def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
+def store_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
     """Return the family of the port's routes."""
     context = entrance.dispatcher.runtime.context
     store, removable = context.store, partial(every_copy, context)
@@ -108,7 +108,7 @@ def _route_surface(
         except ValidationError:
             raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
-        wall = SpaceWall(principal.space, partial(_own_space, principal), _CLOSED, removable)
+        wall = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
         return _json_response(await handler(store, wall, call))
 
     description = SurfaceDescription(
@@ -218,7 +218,7 @@ def node_surfaces(leases: NodeLeases, url: str, /) -> Family:
         "nodes", "List the servers of the store.", None, ServerNodes, answer="Their addresses."
     )
 
-    def family(_entrance: CallerEntrance) -> tuple[Surface, ...]:
+    def family(_entrance: CallerAdmission) -> tuple[Surface, ...]:
         surface = shown_surface(
             "/v1/nodes", listed, access=SurfaceAccess.MEMBER, methods=("GET",), description=description
         )

@@ -16,7 +16,7 @@ from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of
 from elytron_agent.loop.step import end_reason
 from elytron_agent.loop.tools import (
     MemoryMode,
-    SubagentShelf,
+    SubagentRepository,
     WebSearch,
     done_tool,
     preference_tool,
@@ -83,7 +83,7 @@ class Agent:
         self._ids = ids or RandomIds(self._clock)
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
         host_tools, self._home, records = tuple(tools), journal, journal_of(memory, journal)
-        self.subagents = SubagentShelf(records, agent=name)
+        self.subagents = SubagentRepository(records, agent=name)
         own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         view = AgentMemoryView.of(memory, agent=name if memory_mode is MemoryMode.OWN else None, blocks=blocks)
         self._journal = RunJournal(memory, records, scope, agent=name, by=self._ids.new())
@@ -347,7 +347,7 @@ class Agent:
 
 def _own_tools(
     set_preferences: Callable[[str | None, str | None], Awaitable[UserPreferences]],
-    subagents: SubagentShelf | None,
+    subagents: SubagentRepository | None,
     web_search: WebSearch | None,
 ) -> list[Tool]:
     own = [done_tool(), preference_tool(set_preferences)]

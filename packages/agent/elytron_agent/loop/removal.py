@@ -10,7 +10,7 @@ from elytron.runtime_records import RuntimeRecords
 from elytron_agent.agent_file.document import HEAD, ImportedShell
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import namespace_of
-from elytron_agent.loop.tools import SubagentShelf
+from elytron_agent.loop.tools import SubagentRepository
 from elytron_agent.runs.journal import RunJournal, journal_of
 from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core import limits
@@ -127,7 +127,7 @@ class ThreadRemoval:
         agents = list(dict.fromkeys((name, *of_file)))
         # The list grows while it is walked, since subagents have subagents.
         for agent in agents:
-            below = await SubagentShelf(self.records, agent=agent).list()
+            below = await SubagentRepository(self.records, agent=agent).list()
             agents += [each for sub in below if (each := f"{agent}/{sub.name}") not in agents]
         return agents
 

@@ -72,7 +72,7 @@ class Subagent(Request):
     memory: MemoryMode = MemoryMode.SHARED
 
 
-class SubagentShelf:
+class SubagentRepository:
     """The subagents of one agent."""
 
     def __init__(self, records: RuntimeRecords, /, *, agent: str) -> None:
@@ -157,7 +157,7 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
     return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
 
 
-def subagent_tool(shelf: SubagentShelf, /) -> Tool:
+def subagent_tool(shelf: SubagentRepository, /) -> Tool:
     """Return the tool by which a model makes a subagent."""
 
     async def act(arguments: SubagentArguments, _key: CallKey, /) -> str:

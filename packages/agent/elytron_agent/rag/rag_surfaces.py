@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
@@ -44,7 +44,7 @@ class RagSettings:
 def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
     """Return the family of the routes of embeddings."""
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         routes = RagRoutes(entrance, settings or RagSettings())
         first, *others = routes.surfaces()
         return (replace(first, running=routes.running, figures=routes.figures), *others)
@@ -75,7 +75,7 @@ RagHandler = Callable[[RagCall], Awaitable[Value]]
 class RagRoutes:
     """The routes, and what they share."""
 
-    def __init__(self, entrance: CallerEntrance, settings: RagSettings, /) -> None:
+    def __init__(self, entrance: CallerAdmission, settings: RagSettings, /) -> None:
         self._entrance = entrance
         self._is_off = settings.is_off
         context = entrance.dispatcher.runtime.context

@@ -19,22 +19,22 @@ from elytron.flows.worker import run_next
 from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, visit_queues
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.dispatch import CallerEntrance, OpenStreams
+from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.open_streams import take_guard
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent import limits
-from elytron_agent.service.chat_turn import AgentPool, TurnDesk, TurnLines
+from elytron_agent.service.chat_turn import AgentPool, TurnLines, TurnService
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
 from elytron_agent.service.events import EventLog, EventWriter, FeedEvent
 from elytron_agent.service.push import KIND as PUSH
 from elytron_agent.service.push import PushRunner
-from elytron_agent.service.responses.response_desk import ResponseDesk
+from elytron_agent.service.responses.response_desk import ResponseService
 from elytron_agent.service.schedules import schedule_shelf
 from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, schedule_tools
-from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
+from elytron_agent.service.schedules.schedule_shelf import ScheduleRepository
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
 from elytron_core.errors import ElytronError, InvalidInput, ScopeMissing
@@ -66,7 +66,7 @@ class KindRunner(Protocol):
         ...
 
 
-class JobDesk:
+class JobService:
     """Takes due jobs of the kinds that it has runners for."""
 
     def __init__(self, context: OperationContext, runners: Mapping[str, KindRunner], /, *, poll_s: float) -> None:
@@ -179,7 +179,7 @@ class AgentFigure(NamedTuple):
 class AgentService:
     """The agents of a server: what its routes and its work in the background share."""
 
-    def __init__(self, entrance: CallerEntrance, settings: ServiceSettings, /) -> None:
+    def __init__(self, entrance: CallerAdmission, settings: ServiceSettings, /) -> None:
         self.entrance = entrance
         self.settings = settings
         self.context = entrance.dispatcher.runtime.context
@@ -187,14 +187,14 @@ class AgentService:
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
         self.streams = OpenStreams(entrance, each=limits.STREAMS_EACH)
         self.lines = TurnLines()
-        self.desk = TurnDesk(self.pool, self.lines, log=self)
-        self.responses = ResponseDesk(self.pool, self.lines)
+        self.desk = TurnService(self.pool, self.lines, log=self)
+        self.responses = ResponseService(self.pool, self.lines)
         self._push = PushRunner(self.context, settings)
         runners: dict[str, KindRunner] = {PUSH: self._push} if AgentPart.PUSH not in settings.off else {}
         if has_schedules:
             runners[schedule_shelf.KIND] = ScheduleRunner(self.context, settings, self.desk)
         has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
-        self._jobs = JobDesk(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
+        self._jobs = JobService(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
         self.context.secrets.on_forget(self._forget_space)
 
@@ -236,7 +236,7 @@ class AgentService:
 
     async def change_zone(self, user: UserAgents, /) -> None:
         """Have the schedules that follow the user's zone be due by the new one."""
-        await ScheduleShelf(user).follow_zone()
+        await ScheduleRepository(user).follow_zone()
 
     async def look(self, user: UserAgents, agent: KnownAgent, /) -> None:
         """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""

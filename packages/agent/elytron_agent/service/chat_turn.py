@@ -275,7 +275,7 @@ class TurnRequest(NamedTuple):
     """Asked when the turn has waited for those before it: with False it is not begun."""
 
 
-class TurnDesk:
+class TurnService:
     """Runs the turns of all agents of this process."""
 
     def __init__(self, pool: AgentPool, lines: TurnLines, /, *, log: TurnLog) -> None:

@@ -14,7 +14,7 @@ from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf, WebSearch
+from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentRepository, WebSearch
 from elytron_agent.runs.journal import MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time, shown_blocks
@@ -141,7 +141,7 @@ class UserAgents:
         self.settings = settings
         self.memory = MemoryRuntime(context.bound_to(self.scope, caller=caller))
         self.records: RuntimeRecords = records_of(self.memory)
-        self.subagents = SubagentShelf(self.records, agent=MAIN)
+        self.subagents = SubagentRepository(self.records, agent=MAIN)
         self._journal = RunJournal(self.memory, self.records, self.scope, agent=MAIN, by="")
 
     @property

@@ -250,7 +250,7 @@ class StoredPush(Value):
         return bytes(self.address).decode()
 
 
-class PushShelf:
+class PushRepository:
     """The subscriptions of one user."""
 
     def __init__(self, user: UserAgents, /) -> None:
@@ -372,7 +372,7 @@ class PushRunner:
             return
         due_at = Instant(self._context.clock.now() + round(self._settings.push_wait_s * 1000))
         scope = Scope.model_validate(user.scope.model_dump() | {"conversation": agent.name})
-        for push in await PushShelf(user).list():
+        for push in await PushRepository(user).list():
             payload = json.dumps({"run": run, "agent": agent.id, "push": push.id})
             await schedule_job(self._context, scope, KIND, f"{run}/{push.id}", payload, due_at=due_at, terms=TERMS)
 
@@ -380,7 +380,7 @@ class PushRunner:
         """Send one preview. Raises Unreachable to be tried again."""
         event = json.loads(payload)
         user = UserAgents(self._context, scope.space, self._settings, caller="push")
-        shelf = PushShelf(user)
+        shelf = PushRepository(user)
         try:
             agent = await user.agent(event["agent"])
             push = await shelf.read(event["push"])
@@ -405,7 +405,7 @@ class PushRunner:
     async def repair(self, space: SpaceId, /) -> None:
         """Leave the previews of a space as they are: each is a job, or was one."""
 
-    async def _send(self, shelf: PushShelf, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
+    async def _send(self, shelf: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
             message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
@@ -435,7 +435,7 @@ class PushRunner:
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
 
-    async def _send_webhook(self, shelf: PushShelf, push: StoredPush, plain: bytes) -> bool:
+    async def _send_webhook(self, shelf: PushRepository, push: StoredPush, plain: bytes) -> bool:
         key, secret = await shelf.secret(push, "seal"), await shelf.secret(push, "sign")
         assert len(key) == KEY_BYTES
         message_id, now_s = self._context.ids.new(), self._context.clock.now() // 1000

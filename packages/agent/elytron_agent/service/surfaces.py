@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
 
@@ -11,7 +11,7 @@ from elytron_agent.service.companion import ServiceSettings
 def agent_surfaces(settings: ServiceSettings, /) -> Family:
     """Return the family of the agent's routes."""
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService
         from elytron_agent.service.routes.agent_routes import agent_routes, page_routes
         from elytron_agent.service.routes.event_routes import event_routes, push_routes, schedule_routes

@@ -48,7 +48,7 @@ from elytron_store.backup import latest_backup, size_on_disk
 
 if TYPE_CHECKING:
     from elytron.context import OperationContext
-    from elytron_adapter.dispatch import CallerEntrance
+    from elytron_adapter.dispatch import CallerAdmission
     from elytron_adapter.surface import Family, Surface
     from elytron_agent.rag.rag_surfaces import RagSettings
     from elytron_agent.service.companion import ServiceSettings
@@ -221,7 +221,7 @@ def _agent_families(surfaces: WantedSurfaces) -> "tuple[Family, ...]":
     family = agent_surfaces(surfaces.agent)
 
     @cache
-    def once(entrance: "CallerEntrance") -> "tuple[Surface, ...]":
+    def once(entrance: "CallerAdmission") -> "tuple[Surface, ...]":
         return tuple(family(entrance))  # the console shows the routes of the same service
 
     return (once,)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS, AccessKeys, Principal
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
@@ -19,7 +19,7 @@ from elytron_adapter.surface import AsgiApp, Surface, SurfaceDescription
 from elytron_console import limits
 from elytron_console.journal import ConversationPage, JournalPage, JournalReader, SpaceContents, label_of
 from elytron_console.overview import SessionReport, is_development, package_version
-from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor, value_response
+from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleEndpoint, value_response
 from elytron_core import limits as core_limits
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
@@ -64,7 +64,7 @@ class SkillSwitch(OperationRequest):
 
 
 def session_surfaces(
-    entrance: CallerEntrance, door: ConsoleDoor, keys: AccessKeys, /, *, has_agents: bool
+    entrance: CallerAdmission, door: ConsoleEndpoint, keys: AccessKeys, /, *, has_agents: bool
 ) -> Iterable[Surface]:
     """Return the surfaces that begin, show and end a session."""
 
@@ -138,7 +138,7 @@ class PathList(Value):
     items: tuple[PathRow, ...]
 
 
-def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+def path_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Iterable[Surface]:
     """Return the surface that lists the server's paths."""
 
     async def listed(request: Request) -> Response:
@@ -160,7 +160,7 @@ def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Su
     return (door.surface("GET", "/paths", listed, description),)
 
 
-def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+def operation_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Iterable[Surface]:
     """Return the surface of operations."""
 
     async def performed(request: Request) -> Response:
@@ -193,7 +193,7 @@ def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterab
     )
 
 
-def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+def journal_surfaces(door: ConsoleEndpoint, journal: JournalReader, /) -> Iterable[Surface]:
     """Return the surfaces of the journal, and of the heads of conversations."""
 
     async def entries(request: Request) -> Response:
@@ -239,7 +239,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
     )
 
 
-def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+def skill_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Iterable[Surface]:
     """Return the surfaces of learned skills."""
 
     async def call(request: Request, operation: str, payload: Value) -> Response:
@@ -322,7 +322,7 @@ def _whole_number(text: str | None, field: str, *, least: int, most: int) -> int
 
 
 async def _session_report(
-    entrance: CallerEntrance, keys: AccessKeys, principal: Principal, token: str
+    entrance: CallerAdmission, keys: AccessKeys, principal: Principal, token: str
 ) -> SessionReport:
     context = entrance.dispatcher.runtime.context
     is_operator = principal.kind in OPERATORS
@@ -392,7 +392,9 @@ _PRESENCE: Final = SurfaceDescription(
 )
 
 
-def agent_page_surfaces(door: ConsoleDoor, journal: JournalReader, agents: Iterable[Surface], /) -> Iterable[Surface]:
+def agent_page_surfaces(
+    door: ConsoleEndpoint, journal: JournalReader, agents: Iterable[Surface], /
+) -> Iterable[Surface]:
     """Yield the surfaces of `agents` that the page asks, behind the console's door."""
     for surface in agents:
         about, path = surface.told, surface.path.removeprefix(_ROOT)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.archives import MEDIA_TYPE, ArchiveHandlers, query_flag, receive_file, work_folder
@@ -21,7 +21,7 @@ from elytron_adapter.http.responses import principal_of, render_answer, request_
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_console import limits
 from elytron_console.journal import JournalReader
-from elytron_console.sessions import GROUP, ROOT, ConsoleDoor, value_response
+from elytron_console.sessions import GROUP, ROOT, ConsoleEndpoint, value_response
 from elytron_core import limits as core_limits
 from elytron_core.contracts.archive import MemoryImportReport
 from elytron_core.contracts.control import (
@@ -64,7 +64,7 @@ class EgoGraph(Value):
     clipped: bool = False
 
 
-def ego_graph_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
+def ego_graph_surface(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Surface:
     """Return the surface of a memory's surroundings."""
 
     async def shown(request: Request) -> Response:
@@ -82,7 +82,7 @@ def ego_graph_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface
 class _EgoReading:
     """Reads the surroundings by operations, each a call of the principal who asks."""
 
-    def __init__(self, entrance: CallerEntrance, request: Request, scope: Scope | None, /) -> None:
+    def __init__(self, entrance: CallerAdmission, request: Request, scope: Scope | None, /) -> None:
         self._entrance = entrance
         self._request = request
         self._scope = scope
@@ -171,7 +171,7 @@ class CountedReceipt(Value):
     report: MemoryControlReport
 
 
-def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
+def erasure_surface(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Surface:
     """Return the surface that counts an erasure, and erases what was counted."""
 
     async def erased(request: Request) -> Response:
@@ -202,7 +202,7 @@ def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
 
 
 async def _erase_memories(
-    entrance: CallerEntrance, request: Request, counted: CountedErasure, *, dry_run: bool
+    entrance: CallerAdmission, request: Request, counted: CountedErasure, *, dry_run: bool
 ) -> Answer:
     erasure = MemoryEraseRequest(
         scope=counted.scope, ids=counted.ids, whole_space=counted.whole_space, reason=counted.reason, dry_run=dry_run
@@ -240,7 +240,7 @@ class WriteRefused(Exception):
 class CallerWrites:
     """The writes of an import, each a call of the principal who sent the file."""
 
-    def __init__(self, entrance: CallerEntrance, request: Request, scope: Scope, /) -> None:
+    def __init__(self, entrance: CallerAdmission, request: Request, scope: Scope, /) -> None:
         self._entrance = entrance
         self._request = request
         self.scope = scope
@@ -260,7 +260,7 @@ class CallerWrites:
         return answer.report
 
 
-def transfer_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+def transfer_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, journal: JournalReader, /) -> Iterable[Surface]:
     """Return the surfaces that export and import a space."""
     archives = ArchiveHandlers(entrance, CallTransport.CONSOLE)
     places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)

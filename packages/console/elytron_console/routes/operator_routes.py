@@ -20,7 +20,7 @@ from elytron_adapter.access_keys import (
     AccessLabelRequest,
     AccessListRequest,
 )
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
@@ -35,7 +35,7 @@ from elytron_console.host import (
 )
 from elytron_console.journal import JournalReader
 from elytron_console.overview import OverviewReport, SpaceReport, server_overview
-from elytron_console.sessions import GROUP, ConsoleDoor, Handler, value_response
+from elytron_console.sessions import GROUP, ConsoleEndpoint, Handler, value_response
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing, Unsupported
 from elytron_core.ids import is_reserved
@@ -96,7 +96,7 @@ class StoreSpending(Value):
     clipped: bool = False
 
 
-def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+def spending_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, journal: JournalReader, /) -> Iterable[Surface]:
     """Return the surfaces of spending: of one space, and of the spaces of the store."""
     context = entrance.dispatcher.runtime.context
 
@@ -277,7 +277,7 @@ class LlmGatewayReport(Value):
 
 
 def server_surfaces(
-    entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHost, keys: AccessKeys, journal: JournalReader, /
+    entrance: CallerAdmission, door: ConsoleEndpoint, host: ConsoleHost, keys: AccessKeys, journal: JournalReader, /
 ) -> Iterable[Surface]:
     """Return the surfaces of the server's state, its transports and its models."""
 
@@ -331,7 +331,7 @@ def server_surfaces(
     )  # fmt: skip
 
 
-def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHost, /) -> Iterable[Surface]:
+def smoke_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, host: ConsoleHost, /) -> Iterable[Surface]:
     """Return the surfaces of the ways in for models' programs, and of the smoke checks."""
     runner = SmokeRunner(host)
     titles = {"llm": "OpenAI, Anthropic and Ollama APIs with memory", "mcp": "MCP over HTTP", "a2a": "A2A"}
@@ -369,7 +369,7 @@ def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHos
     )  # fmt: skip
 
 
-def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]:
+def device_surfaces(door: ConsoleEndpoint, keys: AccessKeys, /) -> Iterable[Surface]:
     """Return the surfaces of the keys that devices, users and operators hold."""
 
     async def listed(request: Request) -> Response:
@@ -423,7 +423,7 @@ def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]
 
 
 def _operator_surface(
-    door: ConsoleDoor,
+    door: ConsoleEndpoint,
     method: str,
     path: str,
     handler: Handler,
@@ -437,7 +437,7 @@ async def _sent_value(request: Request, model: type[ValueT]) -> ValueT:
     return envelope.decode_as(model, await read_body(request.scope, request.receive, limit=limits.BODY_BYTES))
 
 
-async def _space_report(entrance: CallerEntrance, journal: JournalReader, request: Request) -> SpaceReport | None:
+async def _space_report(entrance: CallerAdmission, journal: JournalReader, request: Request) -> SpaceReport | None:
     """Return today's figures of the space that is asked for; None if none is, and there is no usual one."""
     try:
         space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
@@ -448,7 +448,7 @@ async def _space_report(entrance: CallerEntrance, journal: JournalReader, reques
     return SpaceReport(space=space, today=await journal.today(space, now), recent=page.items)
 
 
-def _transport_rows(entrance: CallerEntrance) -> tuple[TransportReport, ...]:
+def _transport_rows(entrance: CallerAdmission) -> tuple[TransportReport, ...]:
     counts = entrance.figures.transports
     return tuple(
         TransportReport(

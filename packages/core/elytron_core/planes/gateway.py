@@ -149,7 +149,7 @@ class UploadedResource(Value):
         return self.status is ResourceStatus.EXTRACTED
 
 
-class ContentTwin(Value):
+class ContentDuplicate(Value):
     """The resource with a content, so that equal content is stored once."""
 
     resource_id: Annotated[Name, OpaqueId()]

@@ -239,7 +239,7 @@ class DaySpent(Value):
     """Reserved usage of running calls; a killed call's share stays counted until the day ends."""
 
 
-class SpendingBook(Value):
+class SpendingHistory(Value):
     """The last days on which models were asked, oldest first."""
 
     days: tuple[DaySpent, ...] = ()

@@ -23,7 +23,7 @@ from elytron_core.planes.jobs import (
     JobState,
     ModelUsage,
     QueuedJob,
-    SpendingBook,
+    SpendingHistory,
 )
 from elytron_core.policy import host
 from elytron_core.profiles import ModeAction, ModeInput
@@ -209,7 +209,7 @@ def estimate_tokens(text: str, /) -> int:
     return len(text.encode("utf-8")) // BYTES_PER_TOKEN + 16
 
 
-def spent_today(book: SpendingBook, at: Instant, /) -> DaySpent:
+def spent_today(book: SpendingHistory, at: Instant, /) -> DaySpent:
     """Return what the day of `at` has come to."""
     day = day_of(at)
     return next((spent_day for spent_day in book.days if spent_day.day == day), DaySpent(day=day))
@@ -221,7 +221,7 @@ def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool
     return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 
 
-def hold_call(book: SpendingBook, at: Instant, *, tokens: int) -> SpendingBook:
+def hold_call(book: SpendingHistory, at: Instant, *, tokens: int) -> SpendingHistory:
     """Return `book` with one call of up to `tokens` under way."""
     day = spent_today(book, at)
     return _with_day(
@@ -230,7 +230,7 @@ def hold_call(book: SpendingBook, at: Instant, *, tokens: int) -> SpendingBook:
     )
 
 
-def settle_call(book: SpendingBook, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingBook:
+def settle_call(book: SpendingHistory, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingHistory:
     """Return `book` with the call that was held at `held_at` replaced by what it came to."""
     day = spent_today(book, held_at)
     return _with_day(
@@ -246,10 +246,10 @@ def settle_call(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Mod
     )
 
 
-def _with_day(book: SpendingBook, day: DaySpent) -> SpendingBook:
+def _with_day(book: SpendingHistory, day: DaySpent) -> SpendingHistory:
     others = (spent_day for spent_day in book.days if spent_day.day != day.day)
     days = sorted((*others, day), key=lambda spent_day: spent_day.day)
-    return SpendingBook(days=tuple(days)[-limits.SPENDING_DAYS :])
+    return SpendingHistory(days=tuple(days)[-limits.SPENDING_DAYS :])
 
 
 NEVER_ENDED: Final = "never_ended"

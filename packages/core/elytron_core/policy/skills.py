@@ -218,7 +218,7 @@ def is_prunable(skill: Skill, *, at: Instant) -> bool:
     )
 
 
-class SkillFate(StrEnum):
+class SkillDecision(StrEnum):
     """Change of a skill by governance."""
 
     KEEP = "keep"
@@ -227,13 +227,13 @@ class SkillFate(StrEnum):
     PRUNE = "prune"
 
 
-def fate_of(skill: Skill, *, at: Instant) -> SkillFate:
+def fate_of(skill: Skill, *, at: Instant) -> SkillDecision:
     """Return what is to become of `skill`; a forgotten one is left alone, for it can still be brought back."""
     if skill.forgotten_at is not None:
-        return SkillFate.KEEP
+        return SkillDecision.KEEP
     if is_prunable(skill, at=at):
-        return SkillFate.PRUNE
-    return SkillFate.MOVE if state_of(skill, at=at) is not skill.state else SkillFate.KEEP
+        return SkillDecision.PRUNE
+    return SkillDecision.MOVE if state_of(skill, at=at) is not skill.state else SkillDecision.KEEP
 
 
 def touch_skill(skill: Skill, *, at: Instant) -> Skill:
@@ -526,12 +526,12 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
         if name in merged:
             continue
         match fate_of(skill, at=at):
-            case SkillFate.PRUNE:
+            case SkillDecision.PRUNE:
                 pruned.append(by_name[name])
-            case SkillFate.MOVE:
+            case SkillDecision.MOVE:
                 now[name] = skill.model_copy(update={"state": state_of(skill, at=at)})
                 moved.append(now[name])
-            case SkillFate.KEEP:
+            case SkillDecision.KEEP:
                 pass
     pruned_names = {skill.name for skill in pruned}
     # Compared with what was read, because a merge may have changed a skill as well.

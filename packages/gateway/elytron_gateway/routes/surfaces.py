@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS
-from elytron_adapter.dispatch import CallerEntrance, acting_as
+from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
@@ -50,10 +50,10 @@ Call = Callable[[MemoryGateway, Any], Awaitable[Value]]
 """A request of the gateway's API, for a caller that was let in."""
 
 
-def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerEntrance], Iterable[Surface]]:
+def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerAdmission], Iterable[Surface]]:
     """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
-    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+    def family(entrance: CallerAdmission) -> Iterable[Surface]:
         gateway = shared_gateway or MemoryGateway(entrance.dispatcher.runtime)
         places = CallPlaces(gateway, entrance)
         surfaces = (*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places))
@@ -65,12 +65,12 @@ def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable
 class CallPlaces:
     """Gives each request its place under its caller's limits, as every other transport does."""
 
-    def __init__(self, gateway: MemoryGateway, entrance: CallerEntrance, /) -> None:
+    def __init__(self, gateway: MemoryGateway, entrance: CallerAdmission, /) -> None:
         self._gateway = gateway
         self._entrance = entrance
 
     @asynccontextmanager
-    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["GatewayGuest"]:
+    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["GatewayCaller"]:
         """Hold the place of the user with this credential, and yield the user's gateway.
 
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
@@ -82,7 +82,7 @@ class CallPlaces:
         client = request.client
         async with self._entrance.shedding.place(principal_of(user)):
             with acting_as(principal_of(user), address=client.host if client is not None else ""):
-                yield GatewayGuest(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
+                yield GatewayCaller(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -96,7 +96,7 @@ class CallPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayGuest:
+class GatewayCaller:
     """A user who was let in, with the request."""
 
     gateway: MemoryGateway

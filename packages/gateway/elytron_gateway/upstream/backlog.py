@@ -29,7 +29,7 @@ from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts import SPACE, PlannedChange, SpaceCounting
-from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage
 
@@ -51,8 +51,8 @@ class UpstreamBacklog:
         self._ctx = ctx
         self._upstream = upstream
         self._counting = counting
-        self._waiting = CollectionShelf(ctx, BACKLOG, WaitingAddition)
-        self._behind = CollectionShelf(ctx, BEHIND, UpstreamLag)
+        self._waiting = CollectionRepository(ctx, BACKLOG, WaitingAddition)
+        self._behind = CollectionRepository(ctx, BEHIND, UpstreamLag)
 
     async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
         """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
@@ -151,7 +151,7 @@ class UpstreamBacklog:
         await self._counting.change(owner.space, plan)
         await self._mark(owner)
 
-    async def _tell_all(self, owner: MemoryOwner, lag: ShelvedDocument[UpstreamLag]) -> int:
+    async def _tell_all(self, owner: MemoryOwner, lag: CollectionDocument[UpstreamLag]) -> int:
         sent_count = 0
         async for addition in self._waiting.all(owner.space):
             if addition.value.problem:
@@ -198,7 +198,7 @@ class UpstreamBacklog:
             return ()
 
     async def _settle(
-        self, owner: MemoryOwner, addition: ShelvedDocument[WaitingAddition], *, problem: str = ""
+        self, owner: MemoryOwner, addition: CollectionDocument[WaitingAddition], *, problem: str = ""
     ) -> None:
         """Remove an addition that was sent, or set it aside for its `problem`."""
 
@@ -243,7 +243,7 @@ class UpstreamBacklog:
             except Conflict:
                 return
 
-    async def _hold(self, owner: MemoryOwner) -> ShelvedDocument[UpstreamLag] | None:
+    async def _hold(self, owner: MemoryOwner) -> CollectionDocument[UpstreamLag] | None:
         """Take the mark of a space for a while; None where another has it."""
         await self._mark(owner)
         lag = await self._behind.get(SPACE, await self._place(owner))
@@ -263,14 +263,14 @@ class UpstreamBacklog:
         return await self._put(lag, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
 
     async def _put(
-        self, lag: ShelvedDocument[UpstreamLag], *, holder: str, until: Instant
-    ) -> ShelvedDocument[UpstreamLag] | None:
+        self, lag: CollectionDocument[UpstreamLag], *, holder: str, until: Instant
+    ) -> CollectionDocument[UpstreamLag] | None:
         behind = lag.value.model_copy(update={"holder": holder, "held_until": until})
         try:
             await commit_changes(self._ctx, SPACE, self._behind.put(lag.key, behind, expects=lag.revision))
         except Conflict:
             return None
-        return ShelvedDocument(lag.key, behind, lag.revision + 1)
+        return CollectionDocument(lag.key, behind, lag.revision + 1)
 
     async def _let_go(self, owner: MemoryOwner, holder: str) -> None:
         """Release the mark; remove it if nothing waits."""

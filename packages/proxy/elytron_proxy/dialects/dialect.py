@@ -189,12 +189,12 @@ def spoken_answer(answer: str, /) -> str:
 Body = dict[str, object]
 
 
-def encode_shelved(block: str, /) -> str:
+def encode_stored_block(block: str, /) -> str:
     """Return a block in base64, so that it is stored: as it is, it would be taken for an echo and left out."""
     return b64encode(block.encode("utf-8", "replace")).decode()
 
 
-def decode_shelved(encoded: str, /) -> str:
+def decode_stored_block(encoded: str, /) -> str:
     """Return the block that was stored as `encoded`; empty if it is damaged."""
     try:
         return b64decode(encoded, validate=True).decode("utf-8", "replace")

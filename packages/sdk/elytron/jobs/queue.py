@@ -32,7 +32,7 @@ from elytron_core.planes.jobs import (
     JobTerms,
     ModelUsage,
     QueuedJob,
-    SpendingBook,
+    SpendingHistory,
 )
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
@@ -60,7 +60,7 @@ class KnownJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _QueueBook:
+class _QueueState:
     """The queue as read, with the revisions of its two documents, and the record that keys its names."""
 
     record: SpaceRecord
@@ -299,8 +299,8 @@ def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
     return JobQueue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
 
 
-async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueBook:
-    return _QueueBook(record, *await _read_documents(ctx, space))
+async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueState:
+    return _QueueState(record, *await _read_documents(ctx, space))
 
 
 async def _read_documents(ctx: OperationContext, space: SpaceId) -> tuple[JobQueue, int, int]:
@@ -318,7 +318,7 @@ async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tup
 
 
 async def _job_changes(
-    ctx: OperationContext, space: SpaceId, book: _QueueBook, job: KnownJob, revision: int
+    ctx: OperationContext, space: SpaceId, book: _QueueState, job: KnownJob, revision: int
 ) -> ChangeSet:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
     tag = book.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
@@ -421,9 +421,9 @@ def log_fault(message: str, error: Exception, /) -> None:
     logger.error("%s: %s\n%s", message, type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
 
 
-BOOK_REF = DocumentRef(jobs.SPENDING, jobs.KEY)
+SPENDING_REF = DocumentRef(jobs.SPENDING, jobs.KEY)
 ValueT = TypeVar("ValueT", bound=Value)
-_Change = Callable[[SpendingBook, Instant], SpendingBook]
+_Change = Callable[[SpendingHistory, Instant], SpendingHistory]
 
 
 class BudgetReached(Exception):
@@ -480,34 +480,34 @@ class ModelAsker:
         return await correct_answer(asked, shape, name=self.model.name)
 
     async def _hold(self, tokens: int) -> Instant:
-        def hold(book: SpendingBook, now: Instant) -> SpendingBook:
+        def hold(book: SpendingHistory, now: Instant) -> SpendingHistory:
             if not maintenance.budget_allows(self.ctx.budget, maintenance.spent_today(book, now), tokens=tokens):
                 raise BudgetReached
             return maintenance.hold_call(book, now, tokens=tokens)
 
-        return await self._keep_book(hold)
+        return await self._change_spending(hold)
 
     async def _settle(self, held_at: Instant, tokens: int, cost: ModelUsage) -> None:
-        await self._keep_book(lambda book, _: maintenance.settle_call(book, held_at, tokens=tokens, spent=cost))
+        await self._change_spending(lambda book, _: maintenance.settle_call(book, held_at, tokens=tokens, spent=cost))
 
-    async def _keep_book(self, change: _Change) -> Instant:
+    async def _change_spending(self, change: _Change) -> Instant:
         async def plan(record: SpaceRecord) -> SettledChanges[Instant]:
-            (document,) = await self.ctx.store.get(self.space, (BOOK_REF,))
-            book = SpendingBook.from_bytes(document.body) if document is not None else SpendingBook()
+            (document,) = await self.ctx.store.get(self.space, (SPENDING_REF,))
+            book = SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
             now = self.ctx.clock.now()
             changes = ChangeSet(record)
             revision = document.revision if document is not None else 0
-            changes.put(BOOK_REF, change(book, now), expects=revision, action=JournalAction.MAINTENANCE)
+            changes.put(SPENDING_REF, change(book, now), expects=revision, action=JournalAction.MAINTENANCE)
             return SettledChanges(now, changes)
 
         kept_at, _ = await settle_changes(self.ctx, self.space, plan)
         return kept_at
 
 
-async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingBook:
+async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingHistory:
     """Return what models have cost `space` in the last days."""
-    (document,) = await ctx.store.get(space, (BOOK_REF,))
-    return SpendingBook.from_bytes(document.body) if document is not None else SpendingBook()
+    (document,) = await ctx.store.get(space, (SPENDING_REF,))
+    return SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
 
 
 def _correction_said(correction: "AnswerCorrection") -> tuple[PromptMessage, PromptMessage]:

@@ -27,7 +27,7 @@ def _topic_tag(record: SpaceRecord, key: str) -> str:
     return record.tag("tombstone topic", key)
 
 
-async def bury_facts(
+async def add_tombstones(
     ctx: OperationContext,
     space: SpaceId,
     record: SpaceRecord,
@@ -52,7 +52,7 @@ async def bury_facts(
         changes.put(LEARNING, rules, expects=revision, action=None)
 
 
-async def exhume_facts(
+async def remove_tombstones(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, facts: Iterable[facts.Fact], /
 ) -> None:
     """Add the deletion of the tombstones of `facts` to a batch."""
@@ -83,7 +83,7 @@ async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learn
     return rules or LearningRules(), revision
 
 
-class BuriedDrafts:
+class ForgottenDrafts:
     """The forgotten drafts of one write."""
 
     def __init__(
@@ -103,13 +103,13 @@ Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
 """The kind, content and citations of a draft, and the only conversation that it counts in."""
 
 
-async def read_buried(
+async def read_forgotten(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
-) -> BuriedDrafts:
+) -> ForgottenDrafts:
     """Return what of `proposed` was forgotten before."""
     # Most spaces have none, and their writes need not read what they cite.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
-        return BuriedDrafts(record, frozenset(), {})
+        return ForgottenDrafts(record, frozenset(), {})
     cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
     sentences = {name: message_sentences(text) for name, text in cited.items()}
     places = {
@@ -119,7 +119,7 @@ async def read_buried(
             record, kind, content, [one for name in citations for one in sentences.get(name, ())], home
         )
     }
-    return BuriedDrafts(record, frozenset(await documents_at(ctx.store, space, places)), sentences)
+    return ForgottenDrafts(record, frozenset(await documents_at(ctx.store, space, places)), sentences)
 
 
 async def _tombstone_refs(

@@ -42,7 +42,7 @@ from elytron.memories.lookup import (
     readable_hit,
     require_disclosed,
 )
-from elytron.memories.tombstones import bury_facts, exhume_facts
+from elytron.memories.tombstones import add_tombstones, remove_tombstones
 from elytron.memories.versions import latest_versions
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron.state.spaces import REF
@@ -124,12 +124,12 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
             changes.put(ref, value, expects=revision, action=action)
         facts = [memory.fact for memory in targets.values() if isinstance(memory, FactMemory) and memory.ref in changed]
         if request.undo:
-            await exhume_facts(ctx, scope.space, record, changes, facts)
+            await remove_tombstones(ctx, scope.space, record, changes, facts)
             # A slot gets another revision: a write that was judged without its fact is judged again.
             for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
                 slot.put(changes)
         elif buries:
-            await bury_facts(ctx, scope.space, record, changes, facts, at=now)
+            await add_tombstones(ctx, scope.space, record, changes, facts, at=now)
         await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, decisions, targets, now))
         return SettledChanges(report, changes)
 

@@ -11,7 +11,7 @@ from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import RestingMemory, link_written, meant_conversation, unlink_left
 from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed, tag_of
-from elytron.memories.tombstones import LEARNING, bury_facts, read_learning, stones_of_topic
+from elytron.memories.tombstones import LEARNING, add_tombstones, read_learning, stones_of_topic
 from elytron.writes.candidates import admit_candidate
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change, uses_of
@@ -241,7 +241,7 @@ async def _plan_forgetting(
     for fact, revision in matches:
         closed = planes_facts.close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
         changes.put(DocumentRef(planes_facts.FACTS, fact.id), closed, expects=revision, action=JournalAction.DELETE)
-    await bury_facts(ctx, scope.space, record, changes, (fact for fact, _ in matches), at=now)
+    await add_tombstones(ctx, scope.space, record, changes, (fact for fact, _ in matches), at=now)
     event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
     await note_events(
         ctx, scope.space, record, changes, {DocumentRef(planes_facts.FACTS, fact.id): (event,) for fact, _ in matches}

@@ -8,7 +8,7 @@ from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import links_of_skills
 from elytron.writes.commit import SettledChanges, settle_report
-from elytron.writes.skills import SkillShelf, record_reuse, shelf_of, whole_shelf
+from elytron.writes.skills import SkillRepository, read_all_skills, read_skills, record_reuse
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.skills import (
@@ -56,7 +56,7 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
     """Return the skills that are asked for: those in use first, then by quality."""
     scope = ctx.scope_of(request)
     record = await ctx.spaces.find(scope.space)
-    skills = list(await whole_shelf(ctx, scope.space, record)) if record is not None else []
+    skills = list(await read_all_skills(ctx, scope.space, record)) if record is not None else []
     now = ctx.clock.now()
     summaries = [
         summary
@@ -81,7 +81,7 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
 async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRequest, /) -> RuntimeSkillDetailReport:
     """Return one skill with its history. Raises NotFound."""
     scope = ctx.scope_of(request)
-    shelf = await _find_shelf(ctx, scope.space, request.name)
+    shelf = await _find_skills(ctx, scope.space, request.name)
     skill = shelf.must_get(request.name)
     return RuntimeSkillDetailReport(
         space=scope.space,
@@ -111,7 +111,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
     }
     new_texts = {name: text for name, text in texts.items() if text is not None}
 
-    def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
+    def edited(skill: Skill, shelf: SkillRepository) -> Skill | SkillRefusal:
         now = ctx.clock.now()
         new = skill.model_copy(update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False})
         # First, so that an old skill which is saved unchanged is not refused.
@@ -133,7 +133,7 @@ async def set_runtime_skill_enabled(
 ) -> RuntimeSkillMutationReport:
     """Switch a skill on or off for recall; on also brings a retired one back. Raises NotFound."""
 
-    def switched(skill: Skill, _: SkillShelf) -> Skill:
+    def switched(skill: Skill, _: SkillRepository) -> Skill:
         if not request.enabled:
             return skill.model_copy(update={"enabled": False})
         back: dict[str, object] = {"enabled": True}
@@ -153,7 +153,7 @@ async def delete_runtime_skill(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
-        shelf = await shelf_of(ctx, scope.space, record, (request.name,))
+        shelf = await read_skills(ctx, scope.space, record, (request.name,))
         skill = shelf.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
         links = await links_of_skills(ctx, scope.space, record, (skill,))
@@ -180,7 +180,7 @@ async def govern_runtime_skills(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillGovernReport]:
-        shelf = await whole_shelf(ctx, scope.space, record)
+        shelf = await read_all_skills(ctx, scope.space, record)
         skills = tuple(shelf)
         governed = govern_skills(skills, at=ctx.clock.now(), digest=shelf.digest)
         for skill in governed.changed:
@@ -246,18 +246,18 @@ def _matches_query(skill: Skill, query: str | None) -> bool:
     return all(similarity.has_term(text, word) for word in similarity.normalise_text(query or "").split())
 
 
-async def _find_shelf(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:
+async def _find_skills(ctx: OperationContext, space: SpaceId, name: str) -> SkillRepository:
     record = await ctx.spaces.find(space)
     if record is None:
         raise NotFound(what="runtime skill", name=name)
-    return await shelf_of(ctx, space, record, (name,))
+    return await read_skills(ctx, space, record, (name,))
 
 
 async def _mutate_skill(
     ctx: OperationContext,
     request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest,
     name: str,
-    change: Callable[[Skill, SkillShelf], Skill | SkillRefusal],
+    change: Callable[[Skill, SkillRepository], Skill | SkillRefusal],
     *,
     action: AuditAction | None = None,
     reason: str = "",
@@ -266,7 +266,7 @@ async def _mutate_skill(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
-        shelf = await shelf_of(ctx, scope.space, record, (name,))
+        shelf = await read_skills(ctx, scope.space, record, (name,))
         skill = shelf.must_get(name)
         new = change(skill, shelf)
         refused = new if isinstance(new, SkillRefusal) else None

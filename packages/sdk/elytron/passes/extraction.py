@@ -16,7 +16,7 @@ from elytron.passes.governance import (
     PassWork,
     ended_outcome,
     govern_space,
-    keep_house,
+    maintain_space,
     mark_maintained,
     note_reuse,
     read_maintained,
@@ -382,7 +382,7 @@ PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
     MaintenancePass.GOVERNANCE: govern_space,
     MaintenancePass.SKILL_REUSE: note_reuse,
     MaintenancePass.EXTRACTION: extract_facts,
-    MaintenancePass.HYGIENE: keep_house,
+    MaintenancePass.HYGIENE: maintain_space,
     MaintenancePass.TASK_LEARNING: learn_procedure,
     MaintenancePass.CAPSULES: encapsulate_work,
 }

@@ -215,7 +215,7 @@ async def note_reuse(work: PassWork, /) -> PassOutcome:
     return ended_outcome(MaintenancePass.SKILL_REUSE, counts, changed=report.changed)
 
 
-async def keep_house(work: PassWork, /) -> PassOutcome:
+async def maintain_space(work: PassWork, /) -> PassOutcome:
     """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
     note_count = await _draw_notes(work)
     rollup_count = await _roll_up(work)

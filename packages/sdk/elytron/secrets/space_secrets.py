@@ -32,11 +32,11 @@ from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import KeyProvider
 from elytron_store import limits
-from elytron_store.secret.records import SeatState, SecretKind, SecretSeat
+from elytron_store.secret.records import SecretKind, SecretSlot, SecretSlotState
 from elytron_store.secret.store import SecretStore
 
 if TYPE_CHECKING:
-    from elytron_store.secret.grants import GrantDesk
+    from elytron_store.secret.grants import GrantService
     from elytron_store.secret.keeper import SecretKeeper, SpaceCopier, UserKey, UserSecret
     from elytron_store.secret.shared_sessions import SharedSessions
 
@@ -53,11 +53,11 @@ class SecretParts(NamedTuple):
     """What needs the cipher library. `shared` is there for the processes of one server."""
 
     keeper: "SecretKeeper"
-    grants: "GrantDesk"
+    grants: "GrantService"
     shared: "SharedSessions | None"
 
 
-class UserSeats:
+class UserSecretSlots:
     """The seats of a user's spaces, and their states towards the caller of a task."""
 
     def __init__(
@@ -70,7 +70,7 @@ class UserSeats:
         self._server_key: bytes | None = None
         self._parts: SecretParts | None = None
 
-    async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
+    async def _status(self, place: SpaceId, seat: SecretSlot | None, state: SecretState) -> SecretStatus:
         if seat is None:
             return SecretStatus(space=place, state=state)
         status = SecretStatus(
@@ -89,7 +89,7 @@ class UserSeats:
             status = status.model_copy(update={"until": session.until})
         return status
 
-    async def _state(self, space: SpaceId, seat: SecretSeat | None) -> SecretState:
+    async def _state(self, space: SpaceId, seat: SecretSlot | None) -> SecretState:
         if seat is None:
             return SecretState.PLAIN
         if seat.filled:
@@ -101,15 +101,15 @@ class UserSeats:
             return SecretState.LOCKED
         return SecretState.UNLOCKED
 
-    async def _seats(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSeat | None]]:
+    async def _secret_slots(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
         """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
         for space in (place, *await further_spaces(self.store.inner, place)):
-            entry = await self.store.settled_seat(space)
-            yield space, None if entry is None or entry[0].state is SeatState.DESTROYED else entry[0]
+            entry = await self.store.settle_slot(space)
+            yield space, None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
 
     async def _keyed(
         self, place: SpaceId, secret: "UserSecret"
-    ) -> AsyncIterator[tuple[SpaceId, SecretSeat | None, "UserKey"]]:
+    ) -> AsyncIterator[tuple[SpaceId, SecretSlot | None, "UserKey"]]:
         """Yield the spaces of the user of `place` with their seats and the key that `secret` makes for each.
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
@@ -117,7 +117,7 @@ class UserSeats:
         keeper = self._opened_parts().keeper
         first = await keeper.proven_key((await self._sealed(place))[0], secret)
         keys = [first]
-        async for space, seat in self._seats(place):
+        async for space, seat in self._secret_slots(place):
             terms = first.terms if seat is None or seat.terms is None else seat.terms
             key = next((key for key in keys if key.terms == terms), None)
             if key is None:  # of a space that was sealed by itself, or of a change that was cut short
@@ -127,7 +127,7 @@ class UserSeats:
 
     async def _sealed(self, place: SpaceId) -> list[SpaceId]:
         """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
-        spaces = [space async for space, seat in self._seats(place) if seat is not None]
+        spaces = [space async for space, seat in self._secret_slots(place) if seat is not None]
         if not spaces:
             raise NotFound(what="sealed space", name=place, way_out="seal it first")
         return spaces
@@ -135,13 +135,13 @@ class UserSeats:
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a user's spaces towards the caller, which needs no secret."""
         place = _usable_space(space)
-        states = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
+        states = [(each, seat, await self._state(each, seat)) async for each, seat in self._secret_slots(place)]
         status = await self._status(*states[0])
         return status.model_copy(update={"spaces": {each: state for each, _, state in states} if states[1:] else {}})
 
     async def require_open(self, space: SpaceId, /) -> None:
         """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
-        if not self.store.is_plain(space) and (entry := await self.store.settled_seat(space)) is not None:
+        if not self.store.is_plain(space) and (entry := await self.store.settle_slot(space)) is not None:
             self.store.seats.require(space, entry[0])
 
     def opened_at(self, space: SpaceId, /) -> Instant:
@@ -160,19 +160,19 @@ class UserSeats:
         if self._is_elsewhere:
             raise Unsupported("this store belongs to a server: call its routes /v1/secret")
         if self._parts is None:
-            from elytron_store.secret.grants import GrantDesk
+            from elytron_store.secret.grants import GrantService
             from elytron_store.secret.keeper import PlainContents, SecretKeeper
             from elytron_store.secret.shared_sessions import SharedSessions
 
             contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
             keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
-            grants = GrantDesk(self.store, ids=self._ids, keys=self._keys)
+            grants = GrantService(self.store, ids=self._ids, keys=self._keys)
             shared = SharedSessions(keeper, self._server_key) if self._server_key is not None else None
             self._parts = SecretParts(keeper, grants, shared)
         return self._parts
 
 
-class SpaceSecrets(UserSeats):
+class SpaceSecrets(UserSecretSlots):
     """The secrets of spaces. Words and passphrases are in no report, log, error or record.
 
     A space that was unlocked is open only to the caller that unlocked it, for a time, and only in this process and in
@@ -231,7 +231,7 @@ class SpaceSecrets(UserSeats):
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper = self._opened_parts().keeper
         secret = _secret_of(words, passphrase)
-        plain = [each async for each, seat in self._seats(place) if seat is None]
+        plain = [each async for each, seat in self._secret_slots(place) if seat is None]
         if place in plain or not plain:
             key = await keeper.fresh_key(secret)
             await keeper.seal(place, key, until=until, copy=self._copy)
@@ -240,7 +240,7 @@ class SpaceSecrets(UserSeats):
             await keeper.unlock(place, key, until=until)
         await self._note_open(place)
         # Listed behind that: a space that the user enters from here on is sealed at its first write.
-        async for each, seat in self._seats(place):
+        async for each, seat in self._secret_slots(place):
             if seat is None:
                 await keeper.seal(each, key, until=until, copy=self._copy)
                 await self._note_open(each)
@@ -336,9 +336,9 @@ class SpaceSecrets(UserSeats):
         The user's list of spaces names it already, so that a secret made at this moment covers it. Raises SpaceLocked
         unless this caller has the user's own space open.
         """
-        if space == user or (own := await self.store.settled_seat(user)) is None:
+        if space == user or (own := await self.store.settle_slot(user)) is None:
             return
-        if own[0].state is SeatState.DESTROYED or await self.store.settled_seat(space) is not None:
+        if own[0].state is SecretSlotState.DESTROYED or await self.store.settle_slot(space) is not None:
             return
         session = self.store.seats.require(user, own[0])
         if not session.user_key or own[0].terms is None:
@@ -360,7 +360,7 @@ class SpaceSecrets(UserSeats):
         until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
         keeper, grants, _ = self._opened_parts()
         first, *others = await self._sealed(place)
-        await keeper.required_seat(first)
+        await keeper.require_slot(first)
         await grants.make(first, until=until)
         for each in others:
             with suppress(SpaceLocked):  # under another secret, which is not open
@@ -372,7 +372,7 @@ class SpaceSecrets(UserSeats):
         place = _usable_space(space)
         keeper, grants, _ = self._opened_parts()
         sealed = await self._sealed(place)
-        await keeper.required_seat(sealed[0])
+        await keeper.require_slot(sealed[0])
         for each in sealed:
             await grants.end(each)
         return await self.status(place)
@@ -385,7 +385,7 @@ class SpaceSecrets(UserSeats):
         space, since any caller may have asked for the work.
         """
         seat = None if self.store.is_plain(space) else await self.store.seats.read(space)
-        if seat is None or seat[0].state is not SeatState.SEALED or self.store.sessions.of(space) is not None:
+        if seat is None or seat[0].state is not SecretSlotState.SEALED or self.store.sessions.of(space) is not None:
             yield
             return
         session = self.store.sessions.latest(space)
@@ -433,7 +433,7 @@ class SpaceSecrets(UserSeats):
         self._server_key, self._parts = key, None
         self.store.adopter = self._adopt
 
-    async def _adopt(self, space: SpaceId, seat: SecretSeat) -> None:
+    async def _adopt(self, space: SpaceId, seat: SecretSlot) -> None:
         shared = self._opened_parts().shared
         if shared is not None and await shared.adopt(space, seat):
             self._note_adopted(space)

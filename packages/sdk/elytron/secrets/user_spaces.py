@@ -6,7 +6,7 @@ from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.gateway import USERS, GatewayUser
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import DocumentRef, Store, scan_documents
-from elytron_store.secret.records import SEAT
+from elytron_store.secret.records import SECRET_SLOT
 
 USER_TAG: Final = "gateway user"
 """Purpose of the tag by which the system space stores a user of the gateway."""
@@ -32,12 +32,12 @@ async def unsealed_spaces(store: Store, /) -> list[SpaceId]:
     plain: list[SpaceId] = []
     async for document in scan_documents(store, SYSTEM_SPACE, USERS):
         user = GatewayUser.from_bytes(document.body)
-        if not user.spaces or not await _has_seat(store, SpaceId(user.user_id)):
+        if not user.spaces or not await _has_secret_slot(store, SpaceId(user.user_id)):
             continue
-        plain += [SpaceId(space) for space in user.spaces if not await _has_seat(store, SpaceId(space))]
+        plain += [SpaceId(space) for space in user.spaces if not await _has_secret_slot(store, SpaceId(space))]
     return plain
 
 
-async def _has_seat(store: Store, space: SpaceId) -> bool:
-    (document,) = await store.get(space, (SEAT,))
+async def _has_secret_slot(store: Store, space: SpaceId) -> bool:
+    (document,) = await store.get(space, (SECRET_SLOT,))
     return document is not None

@@ -457,7 +457,7 @@ FACTS_AT_ONCE = 64
 GUARDS = frozenset({plane.TOMBSTONES, plane.LEARNING})
 
 
-class _FactBurial(NamedTuple):
+class _FactTombstone(NamedTuple):
     """A forgotten fact, its tombstone, and the texts that it cites."""
 
     fact: Fact
@@ -469,7 +469,7 @@ class _ArchiveGuards(NamedTuple):
     """Guards of an archive."""
 
     rules: LearningRules
-    burials: Sequence[_FactBurial]
+    burials: Sequence[_FactTombstone]
 
 
 async def bring_guards(
@@ -525,14 +525,14 @@ def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> 
     for document in reader.documents() if turn_ids else ():
         if document.ref.collection == transcript.TURNS and document.ref.key in turn_ids:
             turns[TurnId(document.ref.key)] = transcript.Turn.from_bytes(document.body)
-    burials = [_FactBurial(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
+    burials = [_FactTombstone(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
     return _ArchiveGuards(rules, burials)
 
 
 async def _plan_tombstones(
     ctx: OperationContext,
     scope: Scope,
-    burials: Sequence[_FactBurial],
+    burials: Sequence[_FactTombstone],
     home_of: Callable[[ConversationKey], ConversationKey],
     record: SpaceRecord,
 ) -> SettledChanges[BroughtCount]:

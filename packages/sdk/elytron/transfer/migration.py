@@ -26,7 +26,7 @@ from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import Batch, EntryDraft, KeyProvider, PutChange, Store
 from elytron_store import WhenMissing, open_as_made, parse_url
 from elytron_store.backup import is_free, staged_store
-from elytron_store.secret.records import SEAT, SeatState, read_seat
+from elytron_store.secret.records import SECRET_SLOT, SecretSlotState, read_secret_slot
 from elytron_store.secret.sessions import incomplete_space
 from elytron_store.secret.store import SecretStore
 
@@ -96,7 +96,7 @@ async def migrate_store(
     there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
         async for space in ports_store.scan_spaces(there):
-            await SecretStore(there, clock=clock).settled_seat(space)
+            await SecretStore(there, clock=clock).settle_slot(space)
         address = parse_url(target)
         if address.path is None or not is_free(address.path):
             return await _copied_into(there, target, clock=clock, keys=target_keys, progress=progress)
@@ -145,8 +145,8 @@ async def copy_store(
 async def _require_no_secret(source: Store, spaces: Sequence[SpaceId]) -> None:
     """Raise SpaceLocked for a space under its user's secret: what is sealed is bound to its place in this store."""
     for space in spaces:
-        (document,) = await source.get(space, (SEAT,))
-        if document is not None and read_seat(document).state is SeatState.MAKING:
+        (document,) = await source.get(space, (SECRET_SLOT,))
+        if document is not None and read_secret_slot(document).state is SecretSlotState.MAKING:
             raise incomplete_space(space)
         if document is not None:
             raise SpaceLocked(space=space)

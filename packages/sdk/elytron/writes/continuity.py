@@ -54,7 +54,7 @@ GARDEN_FULL = f"a conversation is limited to {limits.GARDEN_DOCUMENTS} private d
 
 
 @dataclass(slots=True)
-class _NoteDesk:
+class _NoteWriter:
     """Documents that one write puts into a conversation."""
 
     record: SpaceRecord
@@ -109,15 +109,15 @@ class _NoteDesk:
         self.decisions.append(WriteDecision(plane=plane, outcome=outcome, name=name, **more))
 
 
-def _open_desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _NoteDesk:
-    return _NoteDesk(record, scope, collection, ctx.clock.now(), ChangeSet(record))
+def _open_writer(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _NoteWriter:
+    return _NoteWriter(record, scope, collection, ctx.clock.now(), ChangeSet(record))
 
 
 async def plan_execution(
     ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing this execution state now."""
-    desk = _open_desk(ctx, scope, record, continuity.EXECUTION)
+    desk = _open_writer(ctx, scope, record, continuity.EXECUTION)
     ref = DocumentRef(continuity.EXECUTION, desk.tag)
     if similarity.is_blank(write.state.goal):
         desk.refuse(write.state, NO_GOAL)
@@ -131,7 +131,7 @@ async def plan_summary(
     ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing this summary now; none if it covers less than one that is in use."""
-    desk = _open_desk(ctx, scope, record, continuity.SUMMARIES)
+    desk = _open_writer(ctx, scope, record, continuity.SUMMARIES)
     ref = DocumentRef(continuity.SUMMARIES, desk.tag)
     current, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
     if similarity.is_blank(write.summary.text):
@@ -145,7 +145,7 @@ async def plan_summary(
 
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these notes now; of several for one period the last counts."""
-    desk = _open_desk(ctx, scope, record, continuity.NOTES)
+    desk = _open_writer(ctx, scope, record, continuity.NOTES)
     drafts = {desk.named("note", draft.period): draft for draft in write.notes}
     documents = await documents_at(ctx.store, scope.space, drafts)
     for ref, draft in drafts.items():
@@ -166,7 +166,7 @@ async def plan_drawn_notes(
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
     """
-    desk = _open_desk(ctx, scope, record, continuity.NOTES)
+    desk = _open_writer(ctx, scope, record, continuity.NOTES)
     for draft in write.notes:
         ref, month_ref = (desk.named("note", period) for period in (draft.period, maintenance.month_of(draft.period)))
         document, month = await ctx.store.get(scope.space, (ref, month_ref))
@@ -199,7 +199,7 @@ async def _cited_turns(
 
 
 async def _write_note(
-    ctx: OperationContext, desk: _NoteDesk, ref: DocumentRef, draft: NoteDraft, document: Document | None
+    ctx: OperationContext, desk: _NoteWriter, ref: DocumentRef, draft: NoteDraft, document: Document | None
 ) -> None:
     try:
         # A month counts from its first day.
@@ -222,7 +222,7 @@ async def _write_note(
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
-    desk = _open_desk(ctx, scope, record, continuity.GARDEN)
+    desk = _open_writer(ctx, scope, record, continuity.GARDEN)
     page = await ctx.store.scan(
         scope.space, continuity.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
     )
@@ -252,7 +252,7 @@ async def plan_capsules(
     ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing these capsules now, and the decision on each."""
-    book = _CapsuleBook(record)
+    book = _CapsuleChanges(record)
     await book.read(ctx, scope)
     now = ctx.clock.now()
     decisions = [_write_capsule(scope, draft, book, now) for draft in write.capsules]
@@ -266,7 +266,7 @@ async def plan_capsules(
     )
 
 
-class _CapsuleBook:
+class _CapsuleChanges:
     """The capsules of a space: the stored ones, and the changes of one write."""
 
     def __init__(self, record: SpaceRecord, /) -> None:
@@ -330,7 +330,7 @@ class _CapsuleBook:
         return changes
 
 
-def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleBook, now: Instant) -> WriteDecision:
+def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleChanges, now: Instant) -> WriteDecision:
     if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
         return _rejected_decision(BLANK_CAPSULE)
     key = scope.conversation_key
@@ -406,7 +406,7 @@ async def plan_subjects(
     ctx: OperationContext, scope: Scope, write: SubjectsWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing these subjects and edges now, and the decision on each."""
-    roll = _SubjectRoll(record, ctx.clock.now())
+    roll = _SubjectChanges(record, ctx.clock.now())
     await roll.read(ctx, scope, write)
     decisions = [roll.enter(draft) for draft in write.subjects]
     decisions += [roll.join(draft) for draft in write.edges]
@@ -415,7 +415,7 @@ async def plan_subjects(
     return PlannedWrite(roll.changes(), tuple(decisions), about)
 
 
-class _SubjectRoll:
+class _SubjectChanges:
     """The subjects, edges and souls that one write touches."""
 
     def __init__(self, record: SpaceRecord, now: Instant, /) -> None:

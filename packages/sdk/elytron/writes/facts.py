@@ -22,7 +22,7 @@ from elytron.documents.stored_values import (
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import RestingMemory, link_sources, unlink_left
 from elytron.memories.lookup import FactMemory, must_find, tag_of
-from elytron.memories.tombstones import LEARNING, BuriedDrafts, bury_facts, read_buried, read_learning
+from elytron.memories.tombstones import LEARNING, ForgottenDrafts, add_tombstones, read_forgotten, read_learning
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -75,7 +75,7 @@ async def plan_facts(
     write = write.model_copy(
         update={"facts": tuple(draft.model_copy(update={"fact_kind": kind}) for draft, kind in drafts)}
     )
-    book = _SlotBook(record, scope.conversation_key)
+    book = _SlotChanges(record, scope.conversation_key)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
     decisions = tuple(_admit_fact(ctx, scope, draft, book, now) for draft in write.facts)
@@ -83,7 +83,7 @@ async def plan_facts(
     return PlannedWrite(book.changes, decisions, book.ref(write.facts[0]))
 
 
-class _SlotBook:
+class _SlotChanges:
     """The slots that one write touches: their stored facts, and the write's changes."""
 
     def __init__(self, record: SpaceRecord, key: ConversationKey, /) -> None:
@@ -93,7 +93,7 @@ class _SlotBook:
         self._facts: dict[FactId, tuple[planes_facts.Fact, int]] = {}
         self._stored: tuple[planes_facts.Fact, ...] = ()
         self._learning = LearningRules()
-        self._buried = BuriedDrafts(record, frozenset(), {})
+        self._buried = ForgottenDrafts(record, frozenset(), {})
         self.changes = ChangeSet(record)
 
     def ref(self, draft: FactDraft, /) -> DocumentRef:
@@ -122,7 +122,7 @@ class _SlotBook:
         self._learning, revision = await read_learning(ctx, scope.space)
         self.changes.require(LEARNING, revision=revision)
         proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
-        self._buried = await read_buried(ctx, scope.space, self._record, proposed)
+        self._buried = await read_forgotten(ctx, scope.space, self._record, proposed)
 
     async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
         """Remove the links to turns that a fact no longer cites."""
@@ -167,7 +167,9 @@ class _SlotBook:
         self._slots[ref] = replace(slot, earlier={})
 
 
-def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _SlotBook, now: Instant) -> WriteDecision:
+def _admit_fact(
+    ctx: OperationContext, scope: Scope, draft: FactDraft, book: _SlotChanges, now: Instant
+) -> WriteDecision:
     versions = book.versions(draft)
     judgement = rules.judge_fact(draft, versions, at=now)
     current = rules.known_version(draft, versions, at=now)
@@ -208,7 +210,7 @@ def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Sl
 
 
 def _replace_versions(
-    book: _SlotBook, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
+    book: _SlotChanges, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
 ) -> None:
     """End the other versions of a slot at the beginning of `fact`."""
     began = fact.valid_from if fact.valid_from is not None else fact.ordered_at
@@ -346,7 +348,7 @@ async def plan_change(
     if request.action is FactAction.CHANGE_PRIVACY:
         _tighten_privacy(batch, change.fact)
     if request.action is FactAction.DELETE:
-        await bury_facts(ctx, scope.space, record, changes, (memory.fact,), at=now)
+        await add_tombstones(ctx, scope.space, record, changes, (memory.fact,), at=now)
     event = event_of(ctx, AUDITED[request.action], at=now, reason=request.reason)
     await note_events(ctx, scope.space, record, changes, {memory.ref: (event,)})
     if request.dry_run:

@@ -38,7 +38,7 @@ from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
 
-class SkillShelf:
+class SkillRepository:
     """Skills with their revisions, and what is changed of them; a skill reads back as it was last put."""
 
     def __init__(self, record: SpaceRecord, documents: Iterable[Document], /) -> None:
@@ -106,15 +106,17 @@ def _look_at(looks: SkillLooks, skill: Skill) -> None:
         looks.drop(skill.name)
 
 
-async def shelf_of(ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /) -> SkillShelf:
+async def read_skills(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /
+) -> SkillRepository:
     """Return a shelf with the skills of these names."""
     refs = [DocumentRef(SKILLS, record.skill_tag(name)) for name in names]
-    return SkillShelf(record, (await documents_at(ctx.store, space, refs)).values())
+    return SkillRepository(record, (await documents_at(ctx.store, space, refs)).values())
 
 
-async def whole_shelf(
+async def read_all_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, /, *, names: Iterable[str] = ()
-) -> SkillShelf:
+) -> SkillRepository:
     """Return a shelf with the skills of the space, `limits.SKILLS_COMPARED` at most, and those of `names` for sure."""
     documents = {
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
@@ -123,7 +125,7 @@ async def whole_shelf(
     if len(documents) == limits.SKILLS_COMPARED:
         refs = [ref for name in names if (ref := DocumentRef(SKILLS, record.skill_tag(name))) not in documents]
         documents |= await documents_at(ctx.store, space, refs)
-    return SkillShelf(record, documents.values())
+    return SkillRepository(record, documents.values())
 
 
 OLDER = "an older observation than the stored one"
@@ -134,14 +136,14 @@ async def plan_skills(
 ) -> PlannedWrite:
     """Judge each procedure; a known name gets a revision, a duplicate is merged."""
     names = [skills.full_name(item.name) for item in write.writes]
-    shelf = await whole_shelf(ctx, scope.space, record, names=names)
+    shelf = await read_all_skills(ctx, scope.space, record, names=names)
     now = ctx.clock.now()
     decisions = tuple(_admit_skill(shelf, record, write, item, now) for item in write.writes)
     return PlannedWrite(shelf.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
 
 
 def _admit_skill(
-    shelf: SkillShelf, record: SpaceRecord, write: ProcedureSource, item: RuntimeSkillWrite, now: Instant
+    shelf: SkillRepository, record: SpaceRecord, write: ProcedureSource, item: RuntimeSkillWrite, now: Instant
 ) -> WriteDecision:
     name = skills.full_name(item.name)
     judgement = rules.judge_skill(item)
@@ -172,7 +174,7 @@ def _admit_skill(
     return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm_skill(shelf: SkillShelf, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
+def _confirm_skill(shelf: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
     """Note that `current` was observed again: its citations grow, nothing else changes."""
     citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
     if citations != current.citations:
@@ -229,7 +231,7 @@ async def record_reuse(
     unique_names = tuple(dict.fromkeys(names))
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillReuseReport]:
-        shelf = await shelf_of(ctx, scope.space, record, unique_names)
+        shelf = await read_skills(ctx, scope.space, record, unique_names)
         shelf_skills = tuple(skill for skill in shelf)
         for skill in shelf_skills:
             learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
@@ -261,7 +263,7 @@ async def touch_skills(ctx: OperationContext, scope: Scope, names: tuple[str, ..
 async def _touch_skills(
     ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord
 ) -> SettledChanges[None]:
-    shelf = await shelf_of(ctx, scope.space, record, names)
+    shelf = await read_skills(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(shelf):
         updated_skill = touch_skill(skill, at=now)

@@ -32,7 +32,7 @@ from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store import limits as store_limits
-from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, RoomReserve
+from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, DeviceReserve
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
@@ -63,14 +63,14 @@ class FileSpace:
     """
 
     def __init__(
-        self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: RoomReserve | None = None
+        self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: DeviceReserve | None = None
     ) -> None:
         self.space = space
         self.name = disk.folder_name(space)
         self.wants_compaction = False
         self.has_failed = False
         self._where = where
-        self._reserve = reserve or RoomReserve(where.reserve, most=0, engine=ENGINE)
+        self._reserve = reserve or DeviceReserve(where.reserve, most=0, engine=ENGINE)
         self._path = where.log_of(self.name)
         self._mark = where.queued / self.name
         self._has_marked = False
@@ -361,7 +361,7 @@ class FileStore(Engine):
         durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
     )
 
-    def __init__(self, where: StorePaths, reserve: RoomReserve, /, *, clock: Clock, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, reserve: DeviceReserve, /, *, clock: Clock, busy_wait_s: float) -> None:
         super().__init__()
         self._where = where
         self._reserve = reserve
@@ -414,7 +414,7 @@ class FileStore(Engine):
         await asyncio.to_thread(
             file_folder.prepare_folder, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        reserve = RoomReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
+        reserve = DeviceReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
         if reserve.may_be_short:
             with suppress(StoreFull):  # what is written will be refused
                 reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))

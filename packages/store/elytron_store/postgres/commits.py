@@ -395,14 +395,14 @@ def _record_arrays(space: str, records: Sequence[AnswerRecord]) -> Parameters:
 
 
 @dataclass(slots=True)
-class _SpaceLane:
+class _SpaceQueue:
     """Batches of one space that wait, and the task that writes them."""
 
     waiting: deque[Waiting] = field(default_factory=deque[Waiting])
     task: asyncio.Task[None] | None = None
 
 
-class CommitLanes:
+class CommitQueues:
     """Batches in a lane for each space: at most one group of a space is under way, and those of others beside it.
 
     Order of commits in a space is order of calls.
@@ -410,7 +410,7 @@ class CommitLanes:
 
     def __init__(self, write: Callable[[str, Sequence[Batch]], Awaitable[Sequence[Outcome]]], /) -> None:
         self._write = write
-        self._lanes: dict[str, _SpaceLane] = {}
+        self._lanes: dict[str, _SpaceQueue] = {}
         self._waiting = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -428,9 +428,9 @@ class CommitLanes:
         answered: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
         lane = self._lanes.get(batch.space)
         if lane is None:
-            lane = self._lanes[batch.space] = _SpaceLane()
+            lane = self._lanes[batch.space] = _SpaceQueue()
             # The task begins in the next turn of the loop: what others have to commit in this one goes along.
-            lane.task = asyncio.create_task(self._drain_lane(batch.space, lane))
+            lane.task = asyncio.create_task(self._drain_queue(batch.space, lane))
         lane.waiting.append((batch, answered))
         self._waiting += 1
         return await answered
@@ -441,7 +441,7 @@ class CommitLanes:
         while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
             await asyncio.wait(tasks)
 
-    async def _drain_lane(self, space: str, lane: _SpaceLane) -> None:
+    async def _drain_queue(self, space: str, lane: _SpaceQueue) -> None:
         try:
             while lane.waiting:
                 before = len(lane.waiting)

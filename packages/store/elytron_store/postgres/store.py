@@ -29,7 +29,7 @@ from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
 from elytron_store.postgres import blobs, reads, statements, tables
 from elytron_store.postgres.address import PostgresAddress
-from elytron_store.postgres.commits import CommitLanes, GroupWriter
+from elytron_store.postgres.commits import CommitQueues, GroupWriter
 from elytron_store.postgres.connections import (
     Connection,
     ServerConnections,
@@ -62,7 +62,7 @@ class PostgresStore(Engine):
         self._address = address
         self._partitions = layout.partitions
         self._clock = clock
-        self._lanes = CommitLanes(GroupWriter(connections, partition=self._own, is_portable=address.portable).write)
+        self._lanes = CommitQueues(GroupWriter(connections, partition=self._own, is_portable=address.portable).write)
         self._answers = 0
         self._is_refused = False
         """The latest commit found no room, or a server that only lets itself be read."""

@@ -36,12 +36,12 @@ from elytron_store.sealed.records import (
     NAMES,
     QUARANTINE,
     RECORDS,
-    SEAT_WHAT,
-    SEATS,
+    SLOT_WHAT,
+    SPACE_SLOTS,
     KeyLife,
-    SpaceSeat,
+    SpaceSlot,
     read_record,
-    seat_ref,
+    space_slot_ref,
     tag_of,
 )
 
@@ -67,14 +67,14 @@ class KeyringFault:
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
     """Return each seat without a record that opens, and each record without its seat."""
-    seats = {seat.ref.key: seat async for seat in readable_documents(keyring.inner, KEYRING, SEATS)}
+    seats = {seat.ref.key: seat async for seat in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
     faults: list[KeyringFault] = []
     seated = set[str]()
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         if record.ref == NAMES:
             continue
         document = seats.get(tag_of(record.ref.key))
-        seat = _seat_of(document)
+        seat = _document_slot(document)
         if seat is not None and seat.inner != record.ref.key:
             continue  # of an earlier incarnation
         seated.add(tag_of(record.ref.key))
@@ -82,7 +82,7 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
         if seat is None or not is_open:
             faults.append(KeyringFault(document, record, name, is_open))
     for tag, document in sorted(seats.items()):
-        seat = _seat_of(document)
+        seat = _document_slot(document)
         if tag not in seated and (seat is None or seat.life is KeyLife.LIVE):
             faults.append(KeyringFault(document, None, None, is_open=False))
     return faults
@@ -92,8 +92,8 @@ async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
     """Make the seat again, or free the name of a space whose keys are lost; return whether it was done."""
     revision = 0 if fault.seat is None else fault.seat.revision
     if fault.record is not None and fault.is_open:
-        seat = SpaceSeat(inner=fault.record.ref.key, life=KeyLife.LIVE)
-        change = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
+        seat = SpaceSlot(inner=fault.record.ref.key, life=KeyLife.LIVE)
+        change = PutChange(space_slot_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
         return await _commit_batch(keyring, keyring_batch(keyring.clock, change))
     # Copied first: broken off here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
@@ -145,12 +145,12 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
     return name, True
 
 
-def _seat_of(document: Document | None) -> SpaceSeat | None:
+def _document_slot(document: Document | None) -> SpaceSlot | None:
     """Return the seat in `document`; None if there is none, or it is another space's."""
     if document is None:
         return None
     with suppress(SealBroken):
-        seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
+        seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
         return seat if tag_of(seat.inner) == document.ref.key else None
     return None
 
@@ -230,7 +230,7 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
         findings.ours += 1
         if record.ref != NAMES:
             await _inspect_space(keyring, record, findings, settle=settle)
-    async for _ in readable_documents(keyring.inner, KEYRING, SEATS):
+    async for _ in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS):
         findings.ours += 1
     await _inspect_remains(keyring, findings, settle=settle)
     entries = [entry async for entry in readable_entries(keyring.inner, KEYRING)]
@@ -312,8 +312,8 @@ async def _inspect_remains(keyring: StoreKeyring, findings: _WalkFindings, *, se
 
 async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
     with suppress(SealBroken, StoreCorrupt):
-        seat = await keyring.one(seat_ref(tag_of(inner)))
-        if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
+        seat = await keyring.one(space_slot_ref(tag_of(inner)))
+        if seat is not None and read_record(SpaceSlot, seat.body, what=SLOT_WHAT) == SpaceSlot(
             inner=inner, life=KeyLife.DESTROYED
         ):
             is_settled = await settle(keyring, inner, None)

@@ -31,19 +31,19 @@ from elytron_store.sealed.records import (
     NAMES,
     RECORD_WHAT,
     RECORDS,
-    SEAT_WHAT,
     SHARED,
     SHARED_MARK,
+    SLOT_WHAT,
     KeyLife,
     KeyringCoverage,
     NamesRecord,
     SealedSpaceRecord,
-    SpaceSeat,
+    SpaceSlot,
     WrappedKey,
     read_record,
     record_ref,
-    seat_ref,
     shows_seal,
+    space_slot_ref,
     tag_of,
 )
 
@@ -87,7 +87,7 @@ class KeyWrapping:
         return bound_place("data key", self.identity, owner, str(number))
 
 
-class SpaceVault:
+class SpaceKeys:
     """A space's data keys, unwrapped, with what the handle last saw of its seat and guard.
 
     `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
@@ -266,31 +266,31 @@ class StoreKeyring:
 
     async def seat(self, space: str, /) -> Document | None:
         """Return the stored seat of `space`."""
-        return await self.one(seat_ref(self.tag(space)))
+        return await self.one(space_slot_ref(self.tag(space)))
 
     async def guard(self, inner: SpaceId, /) -> int:
         """Return the revision of the guard of an inner space, 0 if it has none."""
         (guard,) = await self.inner.get(inner, [GUARD])
         return 0 if guard is None else guard.revision
 
-    async def find(self, space: str, /) -> SpaceVault | None:
+    async def find(self, space: str, /) -> SpaceKeys | None:
         """Return the open keys of `space`, None if it has none.
 
         Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also if half of the
         keyring's entry is missing: a space whose seat was lost is not taken for a new one.
         """
         tag = self.tag(space)
-        missing = SEAT_WHAT
+        missing = SLOT_WHAT
         for _ in range(_LOOKS):
-            document = await self.one(seat_ref(tag))
+            document = await self.one(space_slot_ref(tag))
             if document is None:
                 if not await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=1):
                     return None
-                missing = SEAT_WHAT
+                missing = SLOT_WHAT
                 continue
-            seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
+            seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
             if tag_of(seat.inner) != tag:
-                raise SealBroken(what=SEAT_WHAT)  # a seat moved here would open another space
+                raise SealBroken(what=SLOT_WHAT)  # a seat moved here would open another space
             if seat.life is KeyLife.DESTROYED:
                 raise KeyDestroyed
             record = await self.one(record_ref(seat.inner))
@@ -299,7 +299,7 @@ class StoreKeyring:
             missing = RECORD_WHAT
         raise SealBroken(what=missing)
 
-    async def ensure(self, space: str, /) -> SpaceVault:
+    async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
         while True:
             vault = await self.find(space)
@@ -310,19 +310,22 @@ class StoreKeyring:
             inner = f"{tag}.{os.urandom(16).hex()}"
             name = self._names.seal(space.encode("utf-8"), bound_place("name", inner))
             record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
-            seat = SpaceSeat(inner=inner, life=KeyLife.LIVE)
-            puts = (PutChange(seat_ref(tag), seat.to_bytes(), 0), PutChange(record_ref(inner), record.to_bytes(), 0))
+            seat = SpaceSlot(inner=inner, life=KeyLife.LIVE)
+            puts = (
+                PutChange(space_slot_ref(tag), seat.to_bytes(), 0),
+                PutChange(record_ref(inner), record.to_bytes(), 0),
+            )
             try:
                 await self.inner.commit(keyring_batch(self.clock, *puts))
             except Conflict:
                 continue  # another process made it first
 
-    async def unlock(self, record: Document, /, *, seat: bytes) -> SpaceVault:
+    async def unlock(self, record: Document, /, *, seat: bytes) -> SpaceKeys:
         """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
         inner = SpaceId(record.ref.key)
         space_record = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
         keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
-        return SpaceVault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
+        return SpaceKeys(inner, seat=seat, guard=await self.guard(inner), keys=keys)
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
         """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
@@ -330,11 +333,11 @@ class StoreKeyring:
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
         while (document := await self.seat(space)) is not None:
-            seat = self._seat_in(document)
+            seat = self._undamaged_slot(document)
             if seat is None:
                 break
             if seat.life is KeyLife.LIVE:
-                mark = SpaceSeat(inner=seat.inner, life=KeyLife.DESTROYED)
+                mark = SpaceSlot(inner=seat.inner, life=KeyLife.DESTROYED)
                 try:
                     await self.inner.commit(
                         keyring_batch(self.clock, PutChange(document.ref, mark.to_bytes(), document.revision))
@@ -343,17 +346,17 @@ class StoreKeyring:
                     continue
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
             return SpaceId(seat.inner)
-        await self._bury_damaged(space, document)
+        await self._erase_damaged_slot(space, document)
         return None
 
-    def _seat_in(self, document: Document) -> SpaceSeat | None:
+    def _undamaged_slot(self, document: Document) -> SpaceSlot | None:
         """Return the seat in `document`, None if it is damaged, or was moved here from another space."""
         with suppress(SealBroken):
-            seat = read_record(SpaceSeat, document.body, what=SEAT_WHAT)
+            seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
             return seat if tag_of(seat.inner) == document.ref.key else None
         return None
 
-    async def _bury_damaged(self, space: SpaceId, document: Document | None) -> None:
+    async def _erase_damaged_slot(self, space: SpaceId, document: Document | None) -> None:
         """Physically erase a seat that cannot be read, and the records that no seat names."""
         tag = self.tag(space)
         records = await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=limits.SCAN_MAX)
@@ -372,7 +375,7 @@ class StoreKeyring:
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
         """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
         document = await self.seat(space)
-        if document is None or read_record(SpaceSeat, document.body, what=SEAT_WHAT) != SpaceSeat(
+        if document is None or read_record(SpaceSlot, document.body, what=SLOT_WHAT) != SpaceSlot(
             inner=inner, life=KeyLife.DESTROYED
         ):
             return
@@ -382,7 +385,7 @@ class StoreKeyring:
     async def mark(self, space: str, /) -> SpaceId:
         """Return the position of `space` in the order of inner spaces, with keys or without."""
         seat = await self.seat(space)
-        return SpaceId(self.tag(space) if seat is None else read_record(SpaceSeat, seat.body, what=SEAT_WHAT).inner)
+        return SpaceId(self.tag(space) if seat is None else read_record(SpaceSlot, seat.body, what=SLOT_WHAT).inner)
 
     async def names(self, inners: Sequence[SpaceId], /) -> Sequence[SpaceId | None]:
         """Return the real names of inner spaces, None for the remains of erased ones. Raises SealBroken."""

@@ -29,10 +29,10 @@ INNER = re.compile(r"[0-9a-f]+\.[0-9a-f]{32}")
 """The names of inner spaces."""
 
 RECORDS = "keyring"
-SEATS = "seats"
+SPACE_SLOTS = "seats"
 NAMES = DocumentRef(RECORDS, "0")
 SHARED_MARK = DocumentRef("shared_store", "0")
-SEAT_WHAT = "the keyring's entry for a space"
+SLOT_WHAT = "the keyring's entry for a space"
 RECORD_WHAT = "the keyring's record for a space"
 
 SEALED_LOST = "nothing of this sealed store is left: restore it from a backup"
@@ -88,7 +88,7 @@ class SealedSpaceRecord(_KeyringRecord):
     keys: tuple[WrappedKey, ...] = Field(min_length=1)
 
 
-class SpaceSeat(_KeyringRecord):
+class SpaceSlot(_KeyringRecord):
     """Inner space of a space, and its state."""
 
     inner: str
@@ -106,8 +106,8 @@ def read_record(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
         raise SealBroken(what=what) from None
 
 
-def seat_ref(tag: str, /) -> DocumentRef:
-    return DocumentRef(SEATS, tag)
+def space_slot_ref(tag: str, /) -> DocumentRef:
+    return DocumentRef(SPACE_SLOTS, tag)
 
 
 def record_ref(inner: str, /) -> DocumentRef:

@@ -30,7 +30,7 @@ from elytron_store import limits as store_limits
 from elytron_store.engine import PassingStore
 from elytron_store.sealed import cipher
 from elytron_store.sealed.cipher import DataKey
-from elytron_store.sealed.keyring import SpaceVault
+from elytron_store.sealed.keyring import SpaceKeys
 
 
 class SpaceKeyring(Protocol):
@@ -48,11 +48,11 @@ class SpaceKeyring(Protocol):
         """Return the revision of the guard of an inner space, 0 if it has none."""
         ...
 
-    async def find(self, space: str, /) -> SpaceVault | None:
+    async def find(self, space: str, /) -> SpaceKeys | None:
         """Return the open keys of `space`, None if it has none."""
         ...
 
-    async def ensure(self, space: str, /) -> SpaceVault:
+    async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`, made now if it has none."""
         ...
 
@@ -69,19 +69,19 @@ class SpaceKeyring(Protocol):
         ...
 
 
-class VaultCache:
+class SpaceKeyCache:
     """Open vaults by space, the `store_limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
 
     def __init__(self, keyring: SpaceKeyring, /) -> None:
         self._keyring = keyring
-        self._open: LruCache[SpaceId, SpaceVault] = LruCache(store_limits.SEALED_SPACES_OPEN)
+        self._open: LruCache[SpaceId, SpaceKeys] = LruCache(store_limits.SEALED_SPACES_OPEN)
         self._turns: dict[SpaceId, anyio.Lock] = {}
 
-    def ready(self, space: SpaceId, /) -> SpaceVault | None:
+    def ready(self, space: SpaceId, /) -> SpaceKeys | None:
         """Return the open vault of `space` at once, None where callers must queue in `open_in_turn`."""
         return None if space in self._turns else self._cached(space)
 
-    async def open_in_turn(self, space: SpaceId, /) -> SpaceVault:
+    async def open_in_turn(self, space: SpaceId, /) -> SpaceKeys:
         """Return the vault of `space`, its keys made if it has none; callers get it in the order they came.
 
         Raises KeyDestroyed, KeyMissing, SealBroken.
@@ -96,23 +96,23 @@ class VaultCache:
             if not turn.locked() and self._turns.get(space) is turn:
                 del self._turns[space]
 
-    async def find(self, space: SpaceId, /) -> SpaceVault | None:
+    async def find(self, space: SpaceId, /) -> SpaceKeys | None:
         """Return the vault of `space`, None if it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
         vault = self._cached(space)
         if vault is not None:
             return vault
-        new_vault = await self._keyring.find(space)
+        new_keys = await self._keyring.find(space)
         # A vault that another call opened meanwhile stays: it may know of a later guard.
-        return self._cached(space) or (None if new_vault is None else self._keep(space, new_vault))
+        return self._cached(space) or (None if new_keys is None else self._keep(space, new_keys))
 
-    async def fresh(self, space: SpaceId, /) -> SpaceVault:
+    async def fresh(self, space: SpaceId, /) -> SpaceKeys:
         """Return the vault of `space` as the keyring has it now, its keys made if it has none."""
         vault = self._cached(space)
         if vault is not None and await self.lives(space, vault):
             return vault
         return await self.open_in_turn(space)
 
-    async def newer(self, space: SpaceId, vault: SpaceVault, /) -> SpaceVault:
+    async def newer(self, space: SpaceId, vault: SpaceKeys, /) -> SpaceKeys:
         """Return the vault of `space` opened again, for a key that `vault` lacks. Raises KeyDestroyed."""
         self.drop(space, vault)
         newest = await self._keyring.find(space)
@@ -120,7 +120,7 @@ class VaultCache:
             raise KeyDestroyed
         return self._keep(space, newest)
 
-    async def lives(self, space: SpaceId, vault: SpaceVault, /) -> bool:
+    async def lives(self, space: SpaceId, vault: SpaceKeys, /) -> bool:
         """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
         seat = await self._keyring.seat(space)
         if seat is not None and seat.body == vault.seat:
@@ -128,12 +128,12 @@ class VaultCache:
         self.drop(space, vault)
         return False
 
-    async def prove(self, space: SpaceId, vault: SpaceVault, /) -> bool:
+    async def prove(self, space: SpaceId, vault: SpaceKeys, /) -> bool:
         """Return whether the incarnation of `space` is current after the first batch of `vault`; else forget it."""
         vault.is_proven = await self.lives(space, vault)
         return vault.is_proven
 
-    async def stands(self, space: SpaceId, vault: SpaceVault, /, *, guard: int) -> bool:
+    async def stands(self, space: SpaceId, vault: SpaceKeys, /, *, guard: int) -> bool:
         """Return whether that incarnation is current and its guard is at revision `guard`; else forget the vault."""
         if not await self.lives(space, vault):
             return False
@@ -142,7 +142,7 @@ class VaultCache:
         self.drop(space, vault)
         return False
 
-    def drop(self, space: SpaceId, vault: SpaceVault | None = None, /) -> None:
+    def drop(self, space: SpaceId, vault: SpaceKeys | None = None, /) -> None:
         """Forget the vault of `space`, if one is given only that one."""
         if vault is None or self._open.get(space) is vault:
             self._open.pop(space, None)
@@ -151,10 +151,10 @@ class VaultCache:
         """Forget all vaults."""
         self._open.clear()
 
-    def _cached(self, space: SpaceId) -> SpaceVault | None:
+    def _cached(self, space: SpaceId) -> SpaceKeys | None:
         return self._open.use(space)
 
-    def _keep(self, space: SpaceId, vault: SpaceVault) -> SpaceVault:
+    def _keep(self, space: SpaceId, vault: SpaceKeys) -> SpaceKeys:
         self._open[space] = vault
         return vault
 
@@ -177,7 +177,7 @@ class SealedSpaces(PassingStore):
         super().__init__(inner)
         self._keys = keyring
         self._clock = clock
-        self._vaults = VaultCache(keyring)
+        self._vaults = SpaceKeyCache(keyring)
 
     def forget(self, space: SpaceId, /) -> None:
         """Let go of the open keys of `space`."""
@@ -316,7 +316,7 @@ class SealedSpaces(PassingStore):
 
     async def _look(
         self, space: SpaceId, look: Callable[[SpaceId], Awaitable[Sequence[_Found]]]
-    ) -> tuple[SpaceVault | None, Sequence[_Found]]:
+    ) -> tuple[SpaceKeys | None, Sequence[_Found]]:
         require_space(space)
         while True:
             vault = await self._vaults.find(space)
@@ -325,14 +325,14 @@ class SealedSpaces(PassingStore):
             if vault is None or any(item is not None for item in items) or await self._vaults.lives(space, vault):
                 return vault, items
 
-    async def _open(self, space: SpaceId, vault: SpaceVault | None, items: Sequence[Document]) -> Sequence[Document]:
+    async def _open(self, space: SpaceId, vault: SpaceKeys | None, items: Sequence[Document]) -> Sequence[Document]:
         if vault is None:
             return []
         if not vault.knows(document.body for document in items):
             vault = await self._vaults.newer(space, vault)
         return [vault.open(document) for document in items]
 
-    def _chunks(self, space: SpaceId, vault: SpaceVault | None, key: str) -> AsyncIterator[bytes]:
+    def _chunks(self, space: SpaceId, vault: SpaceKeys | None, key: str) -> AsyncIterator[bytes]:
         if vault is None:
             return self._inner.read_blob(SpaceId(self._keys.tag(space)), key)
 

@@ -13,7 +13,7 @@ from elytron_core.errors import Conflict, InvalidInput, RateLimited
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import DeleteChange, Document, PutChange, Store
 from elytron_store import limits
-from elytron_store.secret.records import ATTEMPTS, AttemptCount, CallerAttempts, SecretSeat, secret_batch
+from elytron_store.secret.records import ATTEMPTS, AttemptCount, CallerAttempts, SecretSlot, secret_batch
 from elytron_store.secret.sessions import current_caller
 
 _TRIES: Final = 32
@@ -28,7 +28,7 @@ class AttemptCounting:
         self._inner = inner
         self._clock = clock
 
-    async def count(self, space: SpaceId, seat: SecretSeat, /) -> None:
+    async def count(self, space: SpaceId, seat: SecretSlot, /) -> None:
         """Count an attempt before it is made, so that many at once do not evade the delay. Raises RateLimited."""
         for _ in range(_TRIES):
             now = self._clock.now()
@@ -52,7 +52,7 @@ class AttemptCounting:
                 return
         raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
-    async def forgive(self, space: SpaceId, seat: SecretSeat, /) -> None:
+    async def forgive(self, space: SpaceId, seat: SecretSlot, /) -> None:
         """Forget the wrong attempts of this caller, who gave the right secret."""
         for _ in range(_TRIES):
             document, callers = await self._recent(space, self._clock.now())
@@ -84,7 +84,7 @@ def delay_ms(failed: int, /) -> int:
     return min(1_000 << min(beyond, 16), limits.SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
 
 
-def _caller_name(seat: SecretSeat) -> str:
+def _caller_name(seat: SecretSlot) -> str:
     # A digest under the random name of the inner space: the store names no address.
     caller = current_caller()
     name = f"{caller.principal}\n{caller.address}".encode()

@@ -10,7 +10,7 @@ from elytron_core.ports.store import Document, ErasureTarget, KeyProvider, PutCh
 from elytron_store.sealed.cipher import KEY_BYTES, DataKey, bound_place
 from elytron_store.sealed.keyring import KeyWrapping
 from elytron_store.sealed.providers import LocalKeys
-from elytron_store.secret.records import GRANT, GrantedKey, GrantRecord, SeatState, SecretSeat, secret_batch
+from elytron_store.secret.records import GRANT, GrantedKey, GrantRecord, SecretSlot, SecretSlotState, secret_batch
 from elytron_store.secret.sessions import SecretSession
 from elytron_store.secret.store import SecretStore
 
@@ -18,7 +18,7 @@ _WHAT: Final = "a grant"
 _TRIES: Final = 16
 
 
-class GrantDesk:
+class GrantService:
     """Makes, opens and ends grants. One space has one at a time.
 
     They are sealed under the key-encryption key of the store, so that every process of the server can use them. Without
@@ -57,7 +57,7 @@ class GrantDesk:
         """Return what the grant of `space` opens; None if there is none, or it is over, altered or another's."""
         entry = await self._store.seats.read(space)
         record = await self.record(space)
-        if entry is None or entry[0].state is not SeatState.SEALED or record is None:
+        if entry is None or entry[0].state is not SecretSlotState.SEALED or record is None:
             return None
         seat = entry[0]
         wrapping, owner = self._wrapping(space), _grant_owner(seat, record.id, record.until)
@@ -82,7 +82,7 @@ class GrantDesk:
         """Erase the grant of `space`, if it has one."""
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
 
-    async def _sealed(self, space: SpaceId, seat: SecretSeat, session: SecretSession, until: Instant) -> GrantRecord:
+    async def _sealed(self, space: SpaceId, seat: SecretSlot, session: SecretSession, until: Instant) -> GrantRecord:
         id_ = os.urandom(16).hex()
         wrapping, owner = self._wrapping(space), _grant_owner(seat, id_, until)
         wrapped = await wrapping.fresh(owner, 1)
@@ -97,7 +97,7 @@ class GrantDesk:
         return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
 
 
-def _grant_owner(seat: SecretSeat, id_: str, until: Instant) -> str:
+def _grant_owner(seat: SecretSlot, id_: str, until: Instant) -> str:
     """Return what binds a grant to the inner space, to the time since its last lock, and to its own end."""
     return f"{seat.inner}|{seat.generation}|{id_}|{until}"
 

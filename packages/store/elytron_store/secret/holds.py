@@ -9,7 +9,7 @@ from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import ErasureTarget, PutChange, Store
 from elytron_store import limits
-from elytron_store.secret.records import HOLD, SealingHold, SecretSeat, hold_space, secret_batch
+from elytron_store.secret.records import HOLD, SealingHold, SecretSlot, hold_space, secret_batch
 
 
 class HoldRenewal:
@@ -59,7 +59,7 @@ def fresh_until(clock: Clock, /) -> Instant:
     return Instant(clock.now() + limits.SECRET_MAKING_MS)
 
 
-async def held_until(store: Store, seat: SecretSeat, /) -> Instant:
+async def held_until(store: Store, seat: SecretSlot, /) -> Instant:
     """Return when the process that makes or renews `seat` is taken for dead."""
     (document,) = await store.get(hold_space(seat.filled), (HOLD,))
     return seat.until if document is None else max(seat.until, SealingHold.from_bytes(document.body).until)

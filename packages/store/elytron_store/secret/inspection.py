@@ -17,7 +17,15 @@ from elytron_core.ports.store import (
     scan_spaces,
 )
 from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreLoss, StoreProblem
-from elytron_store.secret.records import HOLD, INNER_PREFIX, SEAT, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
+from elytron_store.secret.records import (
+    HOLD,
+    INNER_PREFIX,
+    SECRET_GUARD,
+    SECRET_SLOT,
+    SLOT_WHAT,
+    SecretSlotState,
+    read_secret_slot,
+)
 
 
 async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
@@ -36,15 +44,15 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
             continue
         if is_reserved(space):
             continue
-        documents = [document async for document in scan_documents(inner, space, SEAT.collection)]
+        documents = [document async for document in scan_documents(inner, space, SECRET_SLOT.collection)]
         own += len(documents)
         for document in documents[:1]:
             try:
-                seat = read_seat(document)
+                seat = read_secret_slot(document)
             except SealBroken:
-                problems.append(StoreProblem(DamageKind.DOCUMENT, space, SEAT_WHAT))
+                problems.append(StoreProblem(DamageKind.DOCUMENT, space, SLOT_WHAT))
                 continue
-            if seat.state in {SeatState.SEALED, SeatState.RENEWING}:
+            if seat.state in {SecretSlotState.SEALED, SecretSlotState.RENEWING}:
                 owners[SpaceId(seat.inner)] = space
                 entries += len([entry async for entry in scan_entries(inner, space)])
     orphans = inners - owners.keys()
@@ -87,8 +95,8 @@ async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
     """Return the inner spaces of `space`, none if it is plain or its seat is damaged."""
     if not is_reserved(space):
         with suppress(StoreCorrupt, SealBroken):
-            (document,) = await inner.get(space, (SEAT,))
-            return () if document is None else read_seat(document).inners
+            (document,) = await inner.get(space, (SECRET_SLOT,))
+            return () if document is None else read_secret_slot(document).inners
     return ()
 
 

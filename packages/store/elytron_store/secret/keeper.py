@@ -38,13 +38,13 @@ from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
 from elytron_store.secret.inspection import erase_redrawn
 from elytron_store.secret.records import (
     RECORD,
-    SEAT,
+    SECRET_SLOT,
     USER_KEY,
     DerivationTerms,
-    SeatRenewal,
-    SeatState,
     SecretKind,
-    SecretSeat,
+    SecretRenewal,
+    SecretSlot,
+    SecretSlotState,
     fresh_inner,
     secret_batch,
 )
@@ -109,10 +109,10 @@ class SecretKeeper:
         # A derivation takes much memory: one at a time.
         self._deriving = asyncio.Lock()
 
-    async def seat(self, space: SpaceId, /) -> SecretSeat | None:
+    async def seat(self, space: SpaceId, /) -> SecretSlot | None:
         """Return the seat of `space`, None if it is under no secret."""
-        entry = await self.store.settled_seat(space)
-        return None if entry is None or entry[0].state is SeatState.DESTROYED else entry[0]
+        entry = await self.store.settle_slot(space)
+        return None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
 
     async def fresh_key(self, secret: UserSecret, /) -> UserKey:
         """Return a new key derived from `secret`. Raises WordsInvalid, InvalidInput."""
@@ -125,7 +125,7 @@ class SecretKeeper:
         Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after several wrong ones.
         """
         secret.require_form(is_new=False)
-        seat = await self.required_seat(space)
+        seat = await self.require_slot(space)
         await self._attempts.count(space, seat)
         assert seat.terms is not None
         if seat.kind is not secret.kind:
@@ -147,14 +147,14 @@ class SecretKeeper:
         """
         while (entry := await self.store.seats.read(space)) is not None:
             seat, revision = entry
-            if seat.state is not SeatState.MAKING:
+            if seat.state is not SecretSlotState.MAKING:
                 raise Conflict(what=f"the secret of space {space!r}", expected=0, found=revision)
             await self.store.abandon(space, seat, revision)
         inner = fresh_inner()
         wrapping = self._wrapping(space, key)
         wrapped = await wrapping.fresh(inner, 1)
-        seat = SecretSeat(
-            state=SeatState.MAKING,
+        seat = SecretSlot(
+            state=SecretSlotState.MAKING,
             inner=inner,
             terms=key.terms,
             keys=(wrapped,),
@@ -162,13 +162,13 @@ class SecretKeeper:
             until=fresh_until(self._clock),
             is_swept=False,
         )
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 0)))
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
         keys = {1: await wrapping.open(inner, wrapped)}
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await self._fill(self._inner, space, inner, keys, copy)
-            seat = seat.model_copy(update={"state": SeatState.SEALED, "until": Instant(0)})
-            await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 1)))
+            seat = seat.model_copy(update={"state": SecretSlotState.SEALED, "until": Instant(0)})
+            await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), 1)))
         except BaseException:
             await asyncio.shield(self._undo(space, inner))
             raise
@@ -180,11 +180,11 @@ class SecretKeeper:
 
     async def unlock(self, space: SpaceId, key: UserKey, /, *, until: Instant) -> SecretSession:
         """Open `space` for the caller of this task, in this process until a moment. Raises NotFound, SecretRefused."""
-        session = await self.begin(space, await self.required_seat(space), key, until=until)
+        session = await self.begin(space, await self.require_slot(space), key, until=until)
         await self.sweep(space)
         return session
 
-    async def begin(self, space: SpaceId, seat: SecretSeat, key: UserKey, /, *, until: Instant) -> SecretSession:
+    async def begin(self, space: SpaceId, seat: SecretSlot, key: UserKey, /, *, until: Instant) -> SecretSession:
         """Open the space of `seat` for the caller of this task, in this process. Raises SecretRefused."""
         keys = await self._data_keys(space, seat, key)
         session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys, key.key)
@@ -194,10 +194,10 @@ class SecretKeeper:
     async def lock(self, space: SpaceId, /) -> None:
         """Close `space` in every process, and end its grant. Raises NotFound if it is under no secret."""
         self.store.forget(space)
-        entry = await self.store.settled_seat(space)
-        if entry is not None and entry[0].state is SeatState.RENEWING:
+        entry = await self.store.settle_slot(space)
+        if entry is not None and entry[0].state is SecretSlotState.RENEWING:
             await self.store.abandon(space, *entry)
-        await self._move_seat(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
+        await self._update_slot(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
         await self.store.erase_openings(space)
         self.store.forget(space)
         await self.sweep(space)
@@ -208,7 +208,7 @@ class SecretKeeper:
         Sessions and grants of before are over; only the caller's session in this process goes on. The data keys under
         the former key are physically gone when this returns. Raises as `unlock`.
         """
-        await self._data_keys(space, await self.required_seat(space), key)
+        await self._data_keys(space, await self.require_slot(space), key)
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
         entry = await self.store.seats.read(space)
         if entry is None:
@@ -218,7 +218,7 @@ class SecretKeeper:
         moved = seat.model_copy(
             update={"terms": new.terms, "keys": renewed, "generation": seat.generation + 1, "is_swept": False}
         )
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, moved.to_bytes(), revision)))
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, moved.to_bytes(), revision)))
         session = self.store.sessions.of(space)
         self.store.sessions.end(space)
         if session is not None:
@@ -231,16 +231,16 @@ class SecretKeeper:
 
         Calls are refused meanwhile. Cut short, the space is as before, or renewed. Raises as `unlock`, SpaceInUse.
         """
-        await self.required_seat(space)
+        await self.require_slot(space)
         await self.sweep(space)
-        seat = await self.required_seat(space)
+        seat = await self.require_slot(space)
         keys = await self._data_keys(space, seat, key)
         inner, wrapping = fresh_inner(), self._wrapping(space, key)
-        renewal = SeatRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
-        changes = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
+        renewal = SecretRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
+        changes = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
         revision = await self._revision_of(space, seat)
         seat = seat.model_copy(update=changes)
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision)))
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), revision)))
         newer = {1: await wrapping.open(inner, renewal.keys[0])}
         source = FixedKeyring(self._inner, SpaceId(seat.inner), keys)
         try:
@@ -248,7 +248,9 @@ class SecretKeeper:
                 await source.raise_guard(self._clock)
                 await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
             seat = seat.renewed()
-            await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision + 1)))
+            await self._inner.commit(
+                secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), revision + 1))
+            )
         except BaseException:
             await asyncio.shield(self._undo(space, inner))
             raise
@@ -262,26 +264,26 @@ class SecretKeeper:
 
     async def sweep(self, space: SpaceId, /) -> None:
         """Erase the plain bytes that a sealing or a change left in `space`, if it did not come to that."""
-        seat_entry = await self.store.seats.read(space)
-        if seat_entry is None or seat_entry[0].state is not SeatState.SEALED or seat_entry[0].is_swept:
+        slot_entry = await self.store.seats.read(space)
+        if slot_entry is None or slot_entry[0].state is not SecretSlotState.SEALED or slot_entry[0].is_swept:
             return
         refs = [RECORD]
         collections = dict.fromkeys(self._contents.collections)
         async for entry in scan_entries(self._inner, space):
             collections[entry.ref.collection] = None
         for collection in collections:
-            if collection != SEAT.collection:
+            if collection != SECRET_SLOT.collection:
                 refs += [document.ref async for document in scan_documents(self._inner, space, collection)]
         blobs = [ref.key for ref in refs if ref.collection in self._contents.with_blobs]
         erased = ErasureTarget(
             space=space, at=self._clock.now(), refs=tuple(refs), blobs=(*self._contents.blobs, *blobs)
         )
         await self._inner.erase(erased)
-        await erase_hold(self._inner, SpaceId(seat_entry[0].inner), at=self._clock.now())
-        if former := seat_entry[0].former:
+        await erase_hold(self._inner, SpaceId(slot_entry[0].inner), at=self._clock.now())
+        if former := slot_entry[0].former:
             await self.store.erase_inner(SpaceId(former))
         with suppress(NotFound):
-            await self._move_seat(space, lambda seat: seat.model_copy(update={"is_swept": True, "former": ""}))
+            await self._update_slot(space, lambda seat: seat.model_copy(update={"is_swept": True, "former": ""}))
 
     async def look(self) -> list[SpaceId]:
         """Let go of the spaces whose time is over, or that another process locked, and return them."""
@@ -314,7 +316,7 @@ class SecretKeeper:
         elif entry is None or entry[0].inner != inner:
             await self.store.erase_inner(inner)
 
-    async def _data_keys(self, space: SpaceId, seat: SecretSeat, key: UserKey) -> dict[int, DataKey]:
+    async def _data_keys(self, space: SpaceId, seat: SecretSlot, key: UserKey) -> dict[int, DataKey]:
         """Return the data keys of `space`, which `key` opens. Raises SecretRefused."""
         wrapping = self._wrapping(space, key)
         try:
@@ -322,7 +324,7 @@ class SecretKeeper:
         except SealBroken:
             raise SecretRefused from None
 
-    async def required_seat(self, space: SpaceId, /) -> SecretSeat:
+    async def require_slot(self, space: SpaceId, /) -> SecretSlot:
         """Return the seat of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
         seat = await self.seat(space)
         if seat is None:
@@ -331,20 +333,20 @@ class SecretKeeper:
             raise incomplete_space(space)
         return seat
 
-    async def _revision_of(self, space: SpaceId, seat: SecretSeat) -> int:
+    async def _revision_of(self, space: SpaceId, seat: SecretSlot) -> int:
         entry = await self.store.seats.read(space)
         if entry is None or entry[0] != seat:
             raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
         return entry[1]
 
-    async def _move_seat(self, space: SpaceId, change: Callable[[SecretSeat], SecretSeat]) -> SecretSeat:
+    async def _update_slot(self, space: SpaceId, change: Callable[[SecretSlot], SecretSlot]) -> SecretSlot:
         for _ in range(_TRIES):
-            await self.required_seat(space)
+            await self.require_slot(space)
             entry = await self.store.seats.read(space)
             if entry is None:
                 continue
             moved = change(entry[0])
-            seat_change = PutChange(SEAT, moved.to_bytes(), entry[1])
+            seat_change = PutChange(SECRET_SLOT, moved.to_bytes(), entry[1])
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, seat_change, takes_back=True))
                 return moved

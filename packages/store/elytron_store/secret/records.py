@@ -27,7 +27,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store.sealed.records import WrappedKey
 
-SEAT: Final = DocumentRef("space_secret", "0")
+SECRET_SLOT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
 GRANT: Final = DocumentRef("space_secret", "2")
 HOLD: Final = DocumentRef("space_secret", "3")
@@ -38,14 +38,14 @@ RECORD: Final = DocumentRef("space", "0")
 """The record that each space begins with, and the subject of the entries that these documents leave."""
 INNER_PREFIX: Final = "elytron.secret."
 """Beginning of the names of inner spaces, which no request may name."""
-SEAT_WHAT: Final = "the record of a space's secret"
+SLOT_WHAT: Final = "the record of a space's secret"
 USER_KEY: Final = "user"
 """Id of the key that wraps, in the records of data keys."""
 SALT_BYTES: Final = 16
 MEMORY_KIB_MAX: Final = 256 * 1024
 
 
-class SeatState(StrEnum):
+class SecretSlotState(StrEnum):
     """State of a space's secret."""
 
     MAKING = "making"
@@ -98,17 +98,17 @@ class DerivationTerms(_SecretRecord):
         return SecretKind.WORDS if self.function is KeyDerivation.BIP85 else SecretKind.PASSPHRASE
 
 
-class SeatRenewal(_SecretRecord):
+class SecretRenewal(_SecretRecord):
     """An inner space that takes the place of another, and its data keys under the user's key."""
 
     inner: str
     keys: tuple[WrappedKey, ...] = ()
 
 
-class SecretSeat(_SecretRecord):
+class SecretSlot(_SecretRecord):
     """The secret of a space, as stored."""
 
-    state: SeatState
+    state: SecretSlotState
     inner: str
     generation: int = 1
     """Raised by each lock and each change of the secret: sessions and grants of an earlier one are over."""
@@ -118,7 +118,7 @@ class SecretSeat(_SecretRecord):
     made_at: Instant
     until: Instant = Instant(0)
     """While it is being made or renewed: when the process that does it is taken for dead, if it renewed no hold."""
-    renewal: SeatRenewal | None = None
+    renewal: SecretRenewal | None = None
     """While it is being renewed: what is filled."""
     former: str = ""
     """The inner space that was renewed, until it is swept."""
@@ -133,7 +133,7 @@ class SecretSeat(_SecretRecord):
 
     def without_renewal(self) -> Self:
         """Return the seat as it was before a renewal."""
-        return self.model_copy(update={"state": SeatState.SEALED, "renewal": None, "until": Instant(0)})
+        return self.model_copy(update={"state": SecretSlotState.SEALED, "renewal": None, "until": Instant(0)})
 
     def renewed(self) -> Self:
         """Return the seat with what was filled in the place of its inner space; sessions and grants of before end."""
@@ -144,9 +144,9 @@ class SecretSeat(_SecretRecord):
     @property
     def filled(self) -> str:
         """Return the inner space that a process fills; empty if none does."""
-        if self.state is SeatState.MAKING:
+        if self.state is SecretSlotState.MAKING:
             return self.inner
-        return self.renewal.inner if self.state is SeatState.RENEWING and self.renewal is not None else ""
+        return self.renewal.inner if self.state is SecretSlotState.RENEWING and self.renewal is not None else ""
 
     @property
     def inners(self) -> tuple[SpaceId, ...]:
@@ -209,15 +209,15 @@ def hold_space(inner: str, /) -> SpaceId:
     return SpaceId(f"{inner}.hold")
 
 
-def read_seat(document: Document, /) -> SecretSeat:
+def read_secret_slot(document: Document, /) -> SecretSlot:
     """Return the seat in `document`. Raises SealBroken."""
     try:
-        seat = SecretSeat.from_bytes(document.body)
+        seat = SecretSlot.from_bytes(document.body)
     except InvalidInput:
-        raise SealBroken(what=SEAT_WHAT) from None
+        raise SealBroken(what=SLOT_WHAT) from None
     # A seat that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
     if not all(inner.startswith(INNER_PREFIX) for inner in seat.inners):
-        raise SealBroken(what=SEAT_WHAT)
+        raise SealBroken(what=SLOT_WHAT)
     return seat
 
 

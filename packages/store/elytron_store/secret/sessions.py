@@ -16,7 +16,14 @@ from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import Document, Store, scan_spaces
 from elytron_store import limits
-from elytron_store.secret.records import INNER_PREFIX, SEAT, SECRET_GUARD, SeatState, SecretSeat, read_seat
+from elytron_store.secret.records import (
+    INNER_PREFIX,
+    SECRET_GUARD,
+    SECRET_SLOT,
+    SecretSlot,
+    SecretSlotState,
+    read_secret_slot,
+)
 
 if TYPE_CHECKING:
     from elytron_store.sealed.cipher import DataKey
@@ -68,7 +75,7 @@ class SecretSession:
     user_key: bytes = field(default=b"", repr=False)
     """The key that wraps the data keys, by which the user's further spaces are sealed; empty in a grant's session."""
 
-    def fits(self, seat: SecretSeat, now: Instant, /) -> bool:
+    def fits(self, seat: SecretSlot, now: Instant, /) -> bool:
         """Return whether it still opens the space of `seat`."""
         return now < self.until and (self.inner, self.generation) == (seat.inner, seat.generation)
 
@@ -109,7 +116,7 @@ class SecretSessions:
         """Let go of all keys of `space`; return whether there were any."""
         return self._open.pop(space, None) is not None
 
-    def end_stale(self, space: SpaceId, seat: SecretSeat, /) -> bool:
+    def end_stale(self, space: SpaceId, seat: SecretSlot, /) -> bool:
         """Let go of the sessions that no longer open `space`; return whether none is left of some that there were."""
         sessions = self._open.get(space)
         if sessions is None:
@@ -135,7 +142,7 @@ class SecretSessions:
             self._lent.reset(token)
 
 
-class SeatBook:
+class SecretSlots:
     """Reads seats, and compares them with the sessions of this process."""
 
     def __init__(self, inner: Store, sessions: SecretSessions, /) -> None:
@@ -146,15 +153,15 @@ class SeatBook:
 
     async def document(self, space: SpaceId, /) -> Document | None:
         """Return the stored seat of `space`, None if it is under no secret."""
-        (document,) = await self.inner.get(space, (SEAT,))
+        (document,) = await self.inner.get(space, (SECRET_SLOT,))
         return document
 
-    async def read(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
+    async def read(self, space: SpaceId, /) -> tuple[SecretSlot, int] | None:
         """Return the seat of `space` and its revision, None if it is under no secret. Raises SealBroken."""
         document = await self.document(space)
         if document is None:
             return None
-        seat = read_seat(document)
+        seat = read_secret_slot(document)
         for inner in seat.inners:
             self._owners[inner] = space
         return seat, document.revision
@@ -176,11 +183,11 @@ class SeatBook:
                 with suppress(SealBroken):
                     await self.read(space)
 
-    def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
+    def require(self, space: SpaceId, seat: SecretSlot, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
         if seat.filled:
             raise incomplete_space(space)
-        if seat.state is SeatState.DESTROYED:
+        if seat.state is SecretSlotState.DESTROYED:
             raise KeyDestroyed
         session = self._sessions.of(space)
         if session is None or not session.fits(seat, Instant(0)):

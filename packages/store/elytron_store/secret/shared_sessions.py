@@ -10,7 +10,7 @@ from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, PutCh
 from elytron_core.strict_json import keyed_tag
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.secret.keeper import SecretKeeper, UserKey
-from elytron_store.secret.records import SEAT, SecretSeat, SharedSession, secret_batch
+from elytron_store.secret.records import SECRET_SLOT, SecretSlot, SharedSession, secret_batch
 from elytron_store.secret.sessions import current_caller
 
 _KEY_ID: Final = "server"
@@ -44,7 +44,7 @@ class SharedSessions:
         with suppress(Conflict):  # the same caller unlocked it at another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, change))
 
-    async def adopt(self, space: SpaceId, seat: SecretSeat, /) -> bool:
+    async def adopt(self, space: SpaceId, seat: SecretSlot, /) -> bool:
         """Open `space` for the caller of this task if another process stored its session; return whether it did."""
         document = await self._stored(space)
         if document is None or seat.terms is None:
@@ -75,7 +75,7 @@ class SharedSessions:
 
     def _ref(self) -> DocumentRef:
         principal = keyed_tag(self._key, "shared session", current_caller().principal, size=_TAG_CHARS)
-        return DocumentRef(SEAT.collection, f"4.{principal}")
+        return DocumentRef(SECRET_SLOT.collection, f"4.{principal}")
 
 
 def _session_context(space: SpaceId, inner: str, generation: int, until: Instant) -> bytes:

@@ -8,9 +8,9 @@ from elytron_core.errors import Conflict, KeyDestroyed, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Document, EntryDraft, JournalAction, Store
 from elytron_store.sealed.cipher import DataKey
-from elytron_store.sealed.keyring import SpaceVault
-from elytron_store.secret.records import INNER_PREFIX, RECORD, SEAT, SECRET_GUARD, SeatState
-from elytron_store.secret.sessions import SeatBook, guard_revision
+from elytron_store.sealed.keyring import SpaceKeys
+from elytron_store.secret.records import INNER_PREFIX, RECORD, SECRET_GUARD, SECRET_SLOT, SecretSlotState
+from elytron_store.secret.sessions import SecretSlots, guard_revision
 
 
 class FixedKeyring:
@@ -25,17 +25,17 @@ class FixedKeyring:
         return f"{self._name}.{len(space)}"
 
     async def seat(self, _space: str, /) -> Document | None:
-        return Document(SEAT, 1, self._name.encode())
+        return Document(SECRET_SLOT, 1, self._name.encode())
 
     async def guard(self, inner: SpaceId, /) -> int:
         return await guard_revision(self._inner, inner)
 
-    async def find(self, space: str, /) -> SpaceVault | None:
+    async def find(self, space: str, /) -> SpaceKeys | None:
         return await self.ensure(space)
 
-    async def ensure(self, _space: str, /) -> SpaceVault:
+    async def ensure(self, _space: str, /) -> SpaceKeys:
         guard = await self.guard(self._name)
-        return SpaceVault(self._name, seat=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
+        return SpaceKeys(self._name, seat=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
 
     async def raise_guard(self, clock: Clock, /) -> None:
         """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
@@ -61,33 +61,33 @@ class FixedKeyring:
 class SecretKeyring:
     """Keys by the stored seats and the sessions of this process."""
 
-    def __init__(self, seats: SeatBook, /) -> None:
-        self._seats = seats
+    def __init__(self, seats: SecretSlots, /) -> None:
+        self._secret_slots = seats
 
     def tag(self, space: str, /) -> str:
         return f"{INNER_PREFIX}{len(space)}"
 
     async def seat(self, space: str, /) -> Document | None:
         """Return what names the inner space: a lock or another secret does not change it."""
-        entry = await self._seats.read(SpaceId(space))
-        if entry is None or entry[0].state is not SeatState.SEALED:
+        entry = await self._secret_slots.read(SpaceId(space))
+        if entry is None or entry[0].state is not SecretSlotState.SEALED:
             return None
-        return Document(SEAT, entry[1], entry[0].inner.encode())
+        return Document(SECRET_SLOT, entry[1], entry[0].inner.encode())
 
     async def guard(self, inner: SpaceId, /) -> int:
-        return await guard_revision(self._seats.inner, inner)
+        return await guard_revision(self._secret_slots.inner, inner)
 
-    async def find(self, space: str, /) -> SpaceVault | None:
+    async def find(self, space: str, /) -> SpaceKeys | None:
         return await self.ensure(space)
 
-    async def ensure(self, space: str, /) -> SpaceVault:
+    async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
-        entry = await self._seats.read(SpaceId(space))
+        entry = await self._secret_slots.read(SpaceId(space))
         if entry is None:
             raise KeyDestroyed
-        session = self._seats.require(SpaceId(space), entry[0])
+        session = self._secret_slots.require(SpaceId(space), entry[0])
         guard = await self.guard(session.inner)
-        return SpaceVault(
+        return SpaceKeys(
             session.inner, seat=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
         )
 

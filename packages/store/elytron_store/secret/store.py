@@ -36,26 +36,26 @@ from elytron_store.secret.records import (
     GRANT,
     INNER_PREFIX,
     RECORD,
-    SEAT,
-    SeatState,
-    SecretSeat,
-    read_seat,
+    SECRET_SLOT,
+    SecretSlot,
+    SecretSlotState,
+    read_secret_slot,
     secret_batch,
 )
-from elytron_store.secret.sessions import SeatBook, SecretSession, SecretSessions, guard_revision
+from elytron_store.secret.sessions import SecretSession, SecretSessions, SecretSlots, guard_revision
 
 if TYPE_CHECKING:
     from elytron_store.sealed.spaces import SealedSpaces
 
 _PLAIN_KEPT: Final = 65_536
-_NO_SEAT: Final = RequireRevision(SEAT, 0)
+_NO_SECRET_SLOT: Final = RequireRevision(SECRET_SLOT, 0)
 Listener = Callable[[SpaceId], None]
 """Called with a space whose keys were let go: what is remembered of it must go too."""
 Sweeper = Callable[[SpaceId], Awaitable[None]]
 """Erases the plain bytes that a sealing or a change of the secret left."""
 
 
-Adopter = Callable[[SpaceId, SecretSeat], Awaitable[None]]
+Adopter = Callable[[SpaceId, SecretSlot], Awaitable[None]]
 """Opens a space for the caller of the task, if another process of the same server has it open for that caller."""
 
 
@@ -71,7 +71,7 @@ class SecretStore(PassingStore):
         super().__init__(inner)
         self.clock = clock
         self.sessions = SecretSessions(clock)
-        self.seats = SeatBook(inner, self.sessions)
+        self.seats = SecretSlots(inner, self.sessions)
         self.listeners: list[Listener] = []
         self.sweeper: Sweeper | None = None
         self.adopter: Adopter | None = None
@@ -175,8 +175,8 @@ class SecretStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is free last."""
-        if erasure.whole_space and (seat_document := await self.seats.document(erasure.space)) is not None:
-            return await self._erase_secret(erasure, seat_document)
+        if erasure.whole_space and (slot_document := await self.seats.document(erasure.space)) is not None:
+            return await self._erase_secret(erasure, slot_document)
         way = await self._way(erasure.space)
         erased = await way.erase(erasure)
         if way is not self._inner or not await self._has_turned(erasure.space):
@@ -247,7 +247,7 @@ class SecretStore(PassingStore):
         if is_reserved(space):
             self._plain[space] = None
             return self._inner
-        entry = await self.settled_seat(space)
+        entry = await self.settle_slot(space)
         if entry is not None:
             seat = entry[0]
             try:
@@ -281,7 +281,7 @@ class SecretStore(PassingStore):
         self.forget_content(space)
         return True
 
-    async def settled_seat(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
+    async def settle_slot(self, space: SpaceId, /) -> tuple[SecretSlot, int] | None:
         """Return the seat of `space` and its revision, None if it is plain.
 
         A sealing whose process is taken for dead is undone first. Raises SealBroken.
@@ -290,7 +290,7 @@ class SecretStore(PassingStore):
             if self.clock.now() < await held_until(self._inner, entry[0]):
                 break
             await self.abandon(space, *entry)
-        if entry is not None and entry[0].state is SeatState.SEALED and self.adopter is not None:
+        if entry is not None and entry[0].state is SecretSlotState.SEALED and self.adopter is not None:
             session = self.sessions.of(space)
             if session is None or not session.fits(entry[0], Instant(0)):
                 await self.adopter(space, entry[0])
@@ -298,15 +298,15 @@ class SecretStore(PassingStore):
 
     async def erase_openings(self, space: SpaceId, /, *more: DocumentRef) -> None:
         """Erase what opens `space` without its user's secret: its grant and the shared sessions; and `more`."""
-        own = [document.ref async for document in scan_documents(self._inner, space, SEAT.collection)]
-        refs = {GRANT, *more, *(ref for ref in own if ref not in {SEAT, ATTEMPTS})}
+        own = [document.ref async for document in scan_documents(self._inner, space, SECRET_SLOT.collection)]
+        refs = {GRANT, *more, *(ref for ref in own if ref not in {SECRET_SLOT, ATTEMPTS})}
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), refs=tuple(refs)))
 
-    async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
+    async def abandon(self, space: SpaceId, seat: SecretSlot, revision: int, /) -> None:
         """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
-        change: DeleteChange | PutChange = DeleteChange(SEAT, revision)
-        if seat.state is SeatState.RENEWING:
-            change = PutChange(SEAT, seat.without_renewal().to_bytes(), revision)
+        change: DeleteChange | PutChange = DeleteChange(SECRET_SLOT, revision)
+        if seat.state is SecretSlotState.RENEWING:
+            change = PutChange(SECRET_SLOT, seat.without_renewal().to_bytes(), revision)
         try:
             await self._inner.commit(secret_batch(space, self.clock, change))
         except Conflict:
@@ -321,11 +321,11 @@ class SecretStore(PassingStore):
         await erase_hold(self._inner, inner, at=at)
         return erased
 
-    async def _erase_secret(self, erasure: ErasureTarget, seat_document: Document) -> ErasureReceipt:
+    async def _erase_secret(self, erasure: ErasureTarget, slot_document: Document) -> ErasureReceipt:
         space, at = erasure.space, erasure.at
-        is_making = read_seat(seat_document).state is SeatState.MAKING
+        is_making = read_secret_slot(slot_document).state is SecretSlotState.MAKING
         self.forget(space)
-        seat = await self._destroyed_seat(space, seat_document)
+        seat = await self._destroy_slot(space, slot_document)
         if seat is None:
             return await self.erase(erasure)
         # The wrapped keys go with the remains of the seat as it was.
@@ -341,16 +341,17 @@ class SecretStore(PassingStore):
             erased, ours = plain, 1
         return replace(erased, documents=max(erased.documents - ours, 0))
 
-    async def _destroyed_seat(self, space: SpaceId, seat_document: Document) -> SecretSeat | None:
+    async def _destroy_slot(self, space: SpaceId, slot_document: Document) -> SecretSlot | None:
         """Return the seat of `space`, stored without keys; None if there is none any more."""
-        document: Document | None = seat_document
+        document: Document | None = slot_document
         while document is not None:
-            seat = read_seat(document)
-            if seat.state is SeatState.DESTROYED:
+            seat = read_secret_slot(document)
+            if seat.state is SecretSlotState.DESTROYED:
                 return seat
             renewal = None if seat.renewal is None else seat.renewal.model_copy(update={"keys": ()})
-            mark = seat.model_copy(update={"state": SeatState.DESTROYED, "terms": None, "keys": (), "renewal": renewal})
-            change = PutChange(SEAT, mark.to_bytes(), document.revision)
+            state = SecretSlotState.DESTROYED
+            mark = seat.model_copy(update={"state": state, "terms": None, "keys": (), "renewal": renewal})
+            change = PutChange(SECRET_SLOT, mark.to_bytes(), document.revision)
             try:
                 await self._inner.commit(secret_batch(space, self.clock, change, takes_back=True))
             except Conflict:
@@ -374,6 +375,6 @@ def _guarded_batch(batch: Batch) -> Batch:
     size = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     change_limit = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
     if size < change_limit or batch.sealed:
-        return replace(batch, requires=(*batch.requires, _NO_SEAT))
+        return replace(batch, requires=(*batch.requires, _NO_SECRET_SLOT))
     validate_batch(batch)
-    return replace(batch, requires=(*batch.requires, _NO_SEAT), sealed=True)
+    return replace(batch, requires=(*batch.requires, _NO_SECRET_SLOT), sealed=True)

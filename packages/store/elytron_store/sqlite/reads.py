@@ -179,7 +179,7 @@ Others = Callable[[], int | None]
 
 
 @dataclass(slots=True)
-class _JournalStand:
+class _JournalReads:
     """Reads of a space while its journal ended with `mark` (None: unknown).
 
     At `version` of the file they are valid; at another, if the journal still ends so. That is known while
@@ -221,7 +221,7 @@ class ReadCache:
         self._swift_from = 0.0
         self._version = 0
         self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(store_limits.MEMO_LOOKS)
-        self._stands: OrderedDict[SpaceId, _JournalStand] = OrderedDict()
+        self._stands: OrderedDict[SpaceId, _JournalReads] = OrderedDict()
         self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
         self._looked: LruCache[SpaceId, None] = LruCache(store_limits.MEMO_LOOKS)
@@ -399,7 +399,7 @@ class ReadCache:
         self.forget()
         self._watch.close()
 
-    def _standing(self, version: int, space: SpaceId) -> _JournalStand:
+    def _standing(self, version: int, space: SpaceId) -> _JournalReads:
         """Return the valid entries of `space` at `version`, just determined."""
         stand = self._stands.get(space)
         if stand is None:
@@ -414,7 +414,7 @@ class ReadCache:
             stand.version, stand.others = version, others
         return stand
 
-    def _ends_so(self, stand: _JournalStand, version: int) -> bool:
+    def _ends_so(self, stand: _JournalReads, version: int) -> bool:
         """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
         if stand.version != version and stand.others is not None and self._others() == stand.others:
             stand.version = version
@@ -427,18 +427,18 @@ class ReadCache:
         except StoreCorrupt:  # a reader of the journal gets the error
             return False
 
-    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _JournalStand:
+    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _JournalReads:
         self._drop(space)
         if len(self._stands) >= store_limits.MEMO_LOOKS:
             self._drop(next(iter(self._stands)))
-        stand = self._stands[space] = _JournalStand(mark, version)
+        stand = self._stands[space] = _JournalReads(mark, version)
         return stand
 
     def _drop(self, space: SpaceId) -> None:
         stand = self._stands.pop(space, None)
         self._count -= len(stand) if stand is not None else 0
 
-    def _told(self, version: int, space: SpaceId) -> _JournalStand | None:
+    def _told(self, version: int, space: SpaceId) -> _JournalReads | None:
         """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
         stand = self._stands.get(space)
         is_told = version and version == self._version and stand is not None and stand.version == version

@@ -31,7 +31,7 @@ from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
 from elytron_store.sqlite.setup import WantedStore, check_database, repair_database
-from elytron_store.sqlite.wal_room import WalRoom
+from elytron_store.sqlite.wal_room import WalReserve
 from elytron_store.sqlite.writes import WriteConnection
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class SqliteStore(Engine):
             if isinstance(error, ERRORS):
                 raise translate_error(error, doing=f"opening {str(path)!r}") from error
             raise
-        room = WalRoom(path, reserve_bytes=options.bounds.reserve_bytes)
+        room = WalReserve(path, reserve_bytes=options.bounds.reserve_bytes)
         writer = WriteConnection(connection, clock=clock, access=access, room=room, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from elytron_core.errors import ElytronError, StoreBusy, StoreFull
-from elytron_store.device_room import RoomReserve, file_bytes, may_grow
+from elytron_store.device_room import DeviceReserve, file_bytes, may_grow
 from elytron_store.limits import WAL_LEAST_BYTES
 from elytron_store.sqlite.driver import (
     ENGINE,
@@ -42,11 +42,11 @@ def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing
     return refused if may_grow(place.path, to=largest + WAL_LEAST_BYTES) else StoreFull(engine=ENGINE)
 
 
-class WalRoom:
+class WalReserve:
     """Room of the file at `path`; every method but the first runs on the writer's thread."""
 
     def __init__(self, path: Path, /, *, reserve_bytes: int) -> None:
-        self.reserve = RoomReserve(path_beside(path, "reserve"), most=reserve_bytes, engine=ENGINE)
+        self.reserve = DeviceReserve(path_beside(path, "reserve"), most=reserve_bytes, engine=ENGINE)
         self._path = path.absolute()
         self._wal = path_beside(self._path, "wal")
 

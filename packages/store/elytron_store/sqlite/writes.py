@@ -52,7 +52,7 @@ from elytron_store.sqlite.driver import (
     write_transaction,
 )
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
-from elytron_store.sqlite.wal_room import WalRoom, translate_write_error, truncate_wal
+from elytron_store.sqlite.wal_room import WalReserve, translate_write_error, truncate_wal
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
@@ -233,7 +233,7 @@ def _apply_alone(raw: Raw, access: FileAccess, batch: Batch, /) -> Sequence[Outc
         return [refused]
 
 
-class _BatchStretch:
+class _BatchRun:
     """Batches that follow each other and stand apart: none changes, asks for or answers under what another does."""
 
     def __init__(self, *, most: int) -> None:
@@ -292,11 +292,11 @@ class _BatchStretch:
         return [_append_batch(raw, appending, batch) for batch in self.batches]
 
 
-def _batch_stretches(batches: Sequence[Batch]) -> Sequence[_BatchStretch]:
-    stretches = [_BatchStretch(most=len(batches))]
+def _batch_runs(batches: Sequence[Batch]) -> Sequence[_BatchRun]:
+    stretches = [_BatchRun(most=len(batches))]
     for batch in batches:
         if not stretches[-1].take(batch):
-            stretches.append(_BatchStretch(most=len(batches)))
+            stretches.append(_BatchRun(most=len(batches)))
             stretches[-1].take(batch)
     return stretches
 
@@ -304,7 +304,7 @@ def _batch_stretches(batches: Sequence[Batch]) -> Sequence[_BatchStretch]:
 def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
     """Apply `batches`, all or none. Raises _FailedPrecondition, Conflict, StoreCorrupt if one of them is refused."""
     # Work without the lock is done before others have to wait for it.
-    stretches = _batch_stretches(batches)
+    stretches = _batch_runs(batches)
     with write_transaction(raw, access):
         appending = JournalAppending(raw)
         outcomes = [outcome for stretch in stretches for outcome in stretch.write(raw, appending)]
@@ -412,7 +412,7 @@ class WriteConnection:
         *,
         clock: Clock,
         access: FileAccess,
-        room: WalRoom,
+        room: WalReserve,
         refused: StoreReadOnly | None = None,
     ) -> None:
         self.connection = connection

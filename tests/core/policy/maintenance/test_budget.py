@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.planes.jobs import DaySpent, MaintainedTurns, ModelUsage, SpendingBook
+from elytron_core.planes.jobs import DaySpent, MaintainedTurns, ModelUsage, SpendingHistory
 from elytron_core.policy import maintenance as maintenance_budget
 from elytron_core.policy.maintenance import SpendingBudget
 
@@ -15,7 +15,7 @@ NOON = Instant(20_000 * DAY_MS + 12 * 3_600_000)
 
 
 def test_a_call_is_held_before_it_is_made_and_settled_for_what_it_came_to() -> None:
-    held = maintenance_budget.hold_call(SpendingBook(), NOON, tokens=900)
+    held = maintenance_budget.hold_call(SpendingHistory(), NOON, tokens=900)
     assert maintenance_budget.spent_today(held, NOON) == DaySpent(day=20_000, held_calls=1, held_tokens=900)
     spent = ModelUsage(calls=1, prompt_tokens=100, completion_tokens=20, cost=7)
     settled = maintenance_budget.settle_call(held, NOON, tokens=900, spent=spent)
@@ -32,7 +32,7 @@ def test_calls_under_way_count_against_the_budget() -> None:
 
 
 def test_a_new_day_begins_with_nothing_spent_and_old_days_go() -> None:
-    book = SpendingBook()
+    book = SpendingHistory()
     for day in range(limits.SPENDING_DAYS + 5):
         book = maintenance_budget.hold_call(book, Instant(day * DAY_MS), tokens=1)
     assert len(book.days) == limits.SPENDING_DAYS

@@ -16,7 +16,7 @@ from elytron_core.planes.skills import (
     StrategyChange,
 )
 from elytron_core.policy.skills import (
-    SkillFate,
+    SkillDecision,
     fate_of,
     merge_skills,
     retire_skill,
@@ -92,19 +92,19 @@ def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
 @pytest.mark.parametrize(
     ("one", "fate"),
     [
-        (skill(summary="s"), SkillFate.KEEP),
-        (aged(91, summary="s"), SkillFate.PRUNE),
-        (aged(91, summary="s", citations=("a",)), SkillFate.PRUNE),
-        (aged(91, summary="s", citations=("a", "b")), SkillFate.MOVE),
-        (aged(91, summary="s", use_count=1), SkillFate.MOVE),
-        (aged(91, summary="s", validated_count=1), SkillFate.MOVE),
-        (aged(91, summary="s", supersedes=("runtime_skill__old",)), SkillFate.MOVE),
-        (aged(91, summary="s", source=SkillSource.MANUAL), SkillFate.MOVE),
-        (aged(91, summary="s", forgotten_at=NOW), SkillFate.KEEP),
-        (aged(90, summary="s"), SkillFate.KEEP),
+        (skill(summary="s"), SkillDecision.KEEP),
+        (aged(91, summary="s"), SkillDecision.PRUNE),
+        (aged(91, summary="s", citations=("a",)), SkillDecision.PRUNE),
+        (aged(91, summary="s", citations=("a", "b")), SkillDecision.MOVE),
+        (aged(91, summary="s", use_count=1), SkillDecision.MOVE),
+        (aged(91, summary="s", validated_count=1), SkillDecision.MOVE),
+        (aged(91, summary="s", supersedes=("runtime_skill__old",)), SkillDecision.MOVE),
+        (aged(91, summary="s", source=SkillSource.MANUAL), SkillDecision.MOVE),
+        (aged(91, summary="s", forgotten_at=NOW), SkillDecision.KEEP),
+        (aged(90, summary="s"), SkillDecision.KEEP),
     ],
 )
-def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: SkillFate) -> None:
+def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: SkillDecision) -> None:
     assert fate_of(one, at=NOW) is fate
 
 

@@ -45,10 +45,10 @@ from elytron_agent.service.responses.response_items import (
     words_of_messages,
 )
 from elytron_agent.service.responses.response_shelf import (
-    ConversationShelf,
+    ConversationRepository,
     KnownResponse,
     ResponseDocument,
-    ResponseShelf,
+    ResponseRepository,
     require_model,
     response_body,
 )
@@ -254,7 +254,7 @@ class OpenResponse:
     stream: ResponseStream
 
 
-class ResponseDesk:
+class ResponseService:
     """Runs the turns of responses in this process."""
 
     def __init__(self, pool: "AgentPool", lines: TurnLines, /) -> None:
@@ -269,13 +269,13 @@ class ResponseDesk:
 
     async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
         """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
-        main, shelf = await user.answering(), ResponseShelf(user)
+        main, shelf = await user.answering(), ResponseRepository(user)
         config = config_of(main, user.settings)
         model = require_model(request.model, config.models, config.model)
         require_options(request, self._pool.model(user.settings.model_named(model)))
         thread, after, calls = shelf.new_thread(), None, dict[str, str]()
         if (conversation := request.conversation_id) is not None:
-            thread = (await ConversationShelf(user).read(conversation)).id
+            thread = (await ConversationRepository(user).read(conversation)).id
             runs = (await shelf.head(thread)).window[-1:]
             calls = await _open_calls(shelf, thread, runs)
         elif request.previous_response_id is not None:
@@ -311,7 +311,7 @@ class ResponseDesk:
 
     async def begin(self, turn: ResponseTurn, /) -> OpenResponse:
         """Run a turn behind those that wait for its thread, and return its events. Raises ThreadBusy, LimitExceeded."""
-        document, shelf = turn.document, ResponseShelf(turn.user)
+        document, shelf = turn.document, ResponseRepository(turn.user)
         if document.form.is_stored and not turn.is_resumed:
             await shelf.put(document)
         feed = TurnFeed[bytes]()
@@ -332,7 +332,7 @@ class ResponseDesk:
         self, user: UserAgents, conversation: str, items: Sequence[InputItem], /
     ) -> list[dict[str, JsonValue]]:
         """Add items to a conversation, each as a turn without an answer, and return them. Raises ThreadBusy."""
-        main, shelf = await user.answering(), ResponseShelf(user)
+        main, shelf = await user.answering(), ResponseRepository(user)
         runs = (await shelf.head(conversation)).window[-1:]
         calls = await _open_calls(shelf, conversation, runs)
         added: list[dict[str, JsonValue]] = []
@@ -378,7 +378,7 @@ class ResponseDesk:
         document = response.document
         if response.is_over or document.is_cancelled or self.is_busy(user, document):
             return
-        head = await ResponseShelf(user).head(document.thread)
+        head = await ResponseRepository(user).head(document.thread)
         if holds_thread(head.lease, user.memory.context.clock.now()):
             return
         input_items = await self.read_items(user, document.items, {}) if response.record is None else GivenInput()
@@ -389,7 +389,7 @@ class ResponseDesk:
         """End the turn of a response, also if another process runs it: that one ends it at its next step."""
         if response.is_over:
             return
-        document, shelf = response.document, ResponseShelf(user)
+        document, shelf = response.document, ResponseRepository(user)
         await shelf.put(document.model_copy(update={"is_cancelled": True}))
         await self._lines.cancel((user.space, document.thread), name=document.id)
         head = await shelf.head(document.thread)
@@ -401,7 +401,7 @@ class ResponseDesk:
             await agent.close()
 
     async def _work(self, opened: OpenResponse, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
-        stream, shelf, document = opened.stream, ResponseShelf(turn.user), turn.document
+        stream, shelf, document = opened.stream, ResponseRepository(turn.user), turn.document
         try:
             try:
                 await self._run(stream, turn, ticket)
@@ -424,14 +424,14 @@ class ResponseDesk:
                 await shelf.drop_thread(turn.document.thread)
 
     async def _failed(
-        self, stream: ResponseStream, shelf: ResponseShelf, turn: ResponseTurn, key: str, text: str
+        self, stream: ResponseStream, shelf: ResponseRepository, turn: ResponseTurn, key: str, text: str
     ) -> None:
         stream.fail(key, text)
         if turn.document.form.is_stored:
             problem = ResponseProblem(code=key, message=text)
             await shelf.put(turn.document.model_copy(update={"problem": problem}))
 
-    async def _branched(self, shelf: ResponseShelf, turn: ResponseTurn) -> ResponseTurn:
+    async def _branched(self, shelf: ResponseRepository, turn: ResponseTurn) -> ResponseTurn:
         before = await shelf.find(turn.after or "")
         moved = turn.document.model_copy(update={"thread": await shelf.branch(before.document)})
         if moved.form.is_stored:
@@ -440,7 +440,7 @@ class ResponseDesk:
         return replace(turn, document=moved, after=None)
 
     async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
-        document, shelf = turn.document, ResponseShelf(turn.user)
+        document, shelf = turn.document, ResponseRepository(turn.user)
         settings = self._pool.settings_of(turn.known, await turn.user.preferences())
         agent = self._agent(turn, changed_settings(settings, document.form))
         record = await shelf.journal(document.thread).load(document.id) if turn.is_resumed else None
@@ -475,7 +475,7 @@ class ResponseDesk:
         finally:
             await agent.close()
 
-    async def _is_cancelled(self, shelf: ResponseShelf, document: ResponseDocument) -> bool:
+    async def _is_cancelled(self, shelf: ResponseRepository, document: ResponseDocument) -> bool:
         if not document.form.background:
             return False
         return (await shelf.find(document.id)).document.is_cancelled
@@ -487,7 +487,7 @@ class ResponseDesk:
         )
 
 
-async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) -> dict[str, str]:
+async def _open_calls(shelf: ResponseRepository, thread: str, runs: Sequence[str]) -> dict[str, str]:
     """Return the calls of the last turn that wait for the client: ids with names of tools."""
     if not runs:
         return {}
@@ -503,12 +503,12 @@ async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) ->
 _HEAD: Final = "Summary of the conversation so far:\n"
 
 
-async def sum_up(desk: ResponseDesk, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
+async def sum_up(desk: ResponseService, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
     """Return a sealed summary of an input behind what a response continues: a model's, else the turns' own sentences.
 
     Raises NotFound, InvalidInput for nothing to sum up, and for an unknown model.
     """
-    main, shelf, now = await user.answering(), ResponseShelf(user), user.memory.context.clock.now()
+    main, shelf, now = await user.answering(), ResponseRepository(user), user.memory.context.clock.now()
     config = config_of(main, user.settings)
     model = require_model(request.model, config.models, config.model)
     turns: list[WindowTurn] = []
@@ -537,7 +537,7 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, request: CompactRequest, 
 
 
 async def _written_summary(
-    desk: ResponseDesk, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
+    desk: ResponseService, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
 ) -> str:
     address = user.settings.summary_model or user.settings.model_named(model)
     writer = desk.model(address)

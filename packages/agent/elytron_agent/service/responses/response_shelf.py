@@ -156,7 +156,7 @@ def response_body(
     )
 
 
-class ResponseShelf:
+class ResponseRepository:
     """The responses of one user."""
 
     def __init__(self, user: UserAgents, /) -> None:
@@ -298,12 +298,12 @@ _CHUNK: Final = 20
 """Turns that are read at once."""
 
 
-class ConversationShelf:
+class ConversationRepository:
     """The conversations of one user. The thread of an agent is none of them."""
 
     def __init__(self, user: UserAgents, /) -> None:
         self._user = user
-        self._responses = ResponseShelf(user)
+        self._responses = ResponseRepository(user)
 
     async def create(self, metadata: Metadata, /) -> ConversationBody:
         """Return a new conversation."""

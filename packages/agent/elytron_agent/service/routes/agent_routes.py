@@ -34,7 +34,7 @@ from elytron_agent.service.agent_service import (
 from elytron_agent.service.chat_turn import TurnRequest
 from elytron_agent.service.companion import KnownAgent
 from elytron_agent.service.events import FeedEvent
-from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
+from elytron_agent.service.schedules.schedule_shelf import ScheduleRepository
 from elytron_agent.service.wire import AgentEventKind, ItemReaction, ItemRole
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Value
@@ -265,7 +265,7 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
         agents = [agent] if agent.subagent is not None else [agent, *await call.user.known_subagents(main=agent)]
         for each in agents:
             await call.service.desk.cancel(call.user, each)
-        await ScheduleShelf(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
+        await ScheduleRepository(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
         # The ends of schedules erase some of the plan already.
         report = (await call.user.delete(agent)).report(earlier=plan)
     return wire.DeletionAnswer(

@@ -20,13 +20,13 @@ from elytron_agent.service.agent_service import (
 )
 from elytron_agent.service.companion import AgentPart, UserAgents
 from elytron_agent.service.events import FeedEvent, event_place
-from elytron_agent.service.push import PushRequest, PushShelf, StoredPush
+from elytron_agent.service.push import PushRepository, PushRequest, StoredPush
 from elytron_agent.service.schedules.schedule_shelf import (
     KnownSchedule,
+    ScheduleRepository,
     ScheduleRequest,
     ScheduleRule,
     ScheduleRun,
-    ScheduleShelf,
     ScheduleState,
 )
 from elytron_agent.service.thread_items import ThreadItems
@@ -176,13 +176,13 @@ def push_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def list_pushes(call: AgentCall) -> Value:
     """Return the subscriptions."""
-    shelf = await _push_shelf(call)
+    shelf = await _push_repository(call)
     return PushList(data=tuple(map(_push_answer, await shelf.list())))
 
 
 async def make_push(call: AgentCall) -> Value:
     """Subscribe a device."""
-    shelf = await _push_shelf(call)
+    shelf = await _push_repository(call)
     push = await shelf.add(await call.body(PushRequest))
     if push.type == "web_push":
         return _push_answer(push)
@@ -192,21 +192,21 @@ async def make_push(call: AgentCall) -> Value:
 
 async def get_push_key(call: AgentCall) -> Value:
     """Return the key that a browser subscribes with."""
-    shelf = await _push_shelf(call)
+    shelf = await _push_repository(call)
     return PushKeyAnswer(key=base64.urlsafe_b64encode(await shelf.vapid_point()).rstrip(b"=").decode())
 
 
 async def delete_push(call: AgentCall) -> Value:
     """End a subscription."""
     push_id = call.part("push_id")
-    await (await _push_shelf(call)).remove(push_id)
+    await (await _push_repository(call)).remove(push_id)
     return PushDeleted(id=push_id)
 
 
-async def _push_shelf(call: AgentCall) -> PushShelf:
+async def _push_repository(call: AgentCall) -> PushRepository:
     call.service.settings.require_on(AgentPart.PUSH)
     await call.user.enabled()
-    return PushShelf(call.user)
+    return PushRepository(call.user)
 
 
 def _push_answer(push: StoredPush) -> PushAnswer:
@@ -275,13 +275,13 @@ def schedule_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def list_schedules(call: AgentCall) -> Value:
     """Return the schedules."""
-    shelf = await _shelf_of(call)
+    shelf = await _schedule_repository(call)
     return ScheduleList(data=tuple(map(_schedule_answer, await shelf.list())))
 
 
 async def make_schedule(call: AgentCall) -> Value:
     """Make a schedule."""
-    shelf = await _shelf_of(call)
+    shelf = await _schedule_repository(call)
     request = await call.body(ScheduleRequest)
     agent = await call.user.agent(request.agent_id)
     return _schedule_answer(await shelf.create(request, agent))
@@ -289,19 +289,19 @@ async def make_schedule(call: AgentCall) -> Value:
 
 async def get_schedule(call: AgentCall) -> Value:
     """Return a schedule."""
-    return _schedule_answer(await (await _shelf_of(call)).read(call.part("schedule_id")))
+    return _schedule_answer(await (await _schedule_repository(call)).read(call.part("schedule_id")))
 
 
 async def delete_schedule(call: AgentCall) -> Value:
     """Cancel a schedule."""
-    schedule = await (await _shelf_of(call)).cancel(call.part("schedule_id"))
+    schedule = await (await _schedule_repository(call)).cancel(call.part("schedule_id"))
     return ScheduleDeleted(id=schedule.stored.id)
 
 
-async def _shelf_of(call: AgentCall) -> ScheduleShelf:
+async def _schedule_repository(call: AgentCall) -> ScheduleRepository:
     call.service.settings.require_on(AgentPart.SCHEDULES)
     await call.user.enabled()
-    return ScheduleShelf(call.user)
+    return ScheduleRepository(call.user)
 
 
 def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:

@@ -23,7 +23,12 @@ from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
 from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
 from elytron_agent.service.responses.response_items import listed_items
-from elytron_agent.service.responses.response_shelf import ConversationShelf, KnownResponse, ResponseShelf, item_page
+from elytron_agent.service.responses.response_shelf import (
+    ConversationRepository,
+    KnownResponse,
+    ResponseRepository,
+    item_page,
+)
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
@@ -58,7 +63,7 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
-    desk, shelf = call.service.responses, ResponseShelf(call.user)
+    desk, shelf = call.service.responses, ResponseRepository(call.user)
     response = _response_of(call) or shelf.new_response()
     stored_response = await _known_of(call, shelf, response)
     if stored_response is None:
@@ -82,7 +87,7 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Return a response, or the events of one that this process runs or ran."""
     require_responses(call)
     await call.user.answering()
-    desk, shelf = call.service.responses, ResponseShelf(call.user)
+    desk, shelf = call.service.responses, ResponseRepository(call.user)
     response = await shelf.read(call.part("response_id"))
     await desk.look(call.user, response)
     if call.flag("stream"):
@@ -106,7 +111,7 @@ async def delete_response(call: AgentCall) -> Value:
     response = await _named_response(call)
     # Ended first, for a turn under way would write to what is erased.
     await call.service.responses.cancel(call.user, response)
-    shelf = ResponseShelf(call.user)
+    shelf = ResponseRepository(call.user)
     # Read again, since its end has changed it.
     await shelf.erase(await shelf.read(response.document.id))
     return wire.ResponseDeleted(id=response.document.id)
@@ -118,7 +123,7 @@ async def cancel_response(call: AgentCall) -> Response:
     if not response.document.form.background:
         raise InvalidInput(field="response_id", problem="is not a background response: close its request instead")
     await call.service.responses.cancel(call.user, response)
-    return body_response((await ResponseShelf(call.user).read(response.document.id)).body)
+    return body_response((await ResponseRepository(call.user).read(response.document.id)).body)
 
 
 async def list_input_items(call: AgentCall) -> Response:
@@ -158,7 +163,7 @@ def item_query(call: AgentCall, /) -> tuple[int, str | None, ItemOrder]:
 async def _named_response(call: AgentCall) -> KnownResponse:
     require_responses(call)
     await call.user.answering()
-    return await ResponseShelf(call.user).read(call.part("response_id"))
+    return await ResponseRepository(call.user).read(call.part("response_id"))
 
 
 def _response_of(call: AgentCall) -> str | None:
@@ -169,7 +174,7 @@ def _response_of(call: AgentCall) -> str | None:
     return f"{wire.RESPONSE_PREFIX}{hashlib.sha256(f'{call.user.space}/{key}'.encode()).hexdigest()[:32]}"
 
 
-async def _known_of(call: AgentCall, shelf: ResponseShelf, response: str) -> KnownResponse | None:
+async def _known_of(call: AgentCall, shelf: ResponseRepository, response: str) -> KnownResponse | None:
     if call.idempotency_key is None:
         return None
     try:
@@ -185,7 +190,7 @@ async def _whole_response(call: AgentCall, opened: OpenResponse) -> wire.Respons
     if opened.stream.body is not None:
         return opened.stream.body
     try:
-        return (await ResponseShelf(call.user).read(opened.stream.document.id)).body
+        return (await ResponseRepository(call.user).read(opened.stream.document.id)).body
     except NotFound:
         raise Overloaded from None
 
@@ -219,7 +224,7 @@ def conversation_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def create_conversation(call: AgentCall) -> Response:
     """Begin a conversation, perhaps with items."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     request = await call.body(wire.ConversationRequest)
     conversation = await shelf.create(request.metadata or {})
     if request.items:
@@ -229,7 +234,7 @@ async def create_conversation(call: AgentCall) -> Response:
 
 async def list_conversations(call: AgentCall) -> Response:
     """Return a page of conversations, the latest first."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     conversations = await shelf.list()
     limit = call.number("limit", limits.CONVERSATIONS_PAGE, limits.CONVERSATIONS_PAGE_MAX)
     after = call.request.query_params.get("after")
@@ -250,12 +255,12 @@ async def list_conversations(call: AgentCall) -> Response:
 
 async def get_conversation(call: AgentCall) -> Response:
     """Return a conversation."""
-    return body_response(await (await _conversation_shelf(call)).read(call.part("conversation_id")))
+    return body_response(await (await _conversation_repository(call)).read(call.part("conversation_id")))
 
 
 async def change_conversation(call: AgentCall) -> Response:
     """Update a conversation's metadata."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     request = await call.body(wire.MetadataChange)
     return body_response(await shelf.change(call.part("conversation_id"), request.metadata or {}))
 
@@ -263,13 +268,13 @@ async def change_conversation(call: AgentCall) -> Response:
 async def delete_conversation(call: AgentCall) -> Value:
     """Erase a conversation with all that was said in it."""
     conversation = call.part("conversation_id")
-    await _delete_thread(call, await _conversation_shelf(call), conversation)
+    await _delete_thread(call, await _conversation_repository(call), conversation)
     return wire.ConversationDeleted(id=conversation)
 
 
 async def delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations; threads of agents stay."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     conversations = await shelf.list()
     for each in conversations:
         await _delete_thread(call, shelf, each.id)
@@ -278,7 +283,7 @@ async def delete_conversations(call: AgentCall) -> Value:
 
 async def delete_several(call: AgentCall) -> Value:
     """Erase several conversations, and say of each whether it was there."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     request = await call.body(wire.BatchDeletion)
     outcomes: list[wire.BatchOutcome] = []
     for conversation in request.ids:
@@ -292,7 +297,7 @@ async def delete_several(call: AgentCall) -> Value:
 
 async def add_items(call: AgentCall) -> Response:
     """Add items to a conversation, without an answer."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     conversation = (await shelf.read(call.part("conversation_id"))).id
     request = await call.body(wire.ItemsRequest)
     responses = call.service.responses
@@ -302,7 +307,7 @@ async def add_items(call: AgentCall) -> Response:
 
 async def list_items(call: AgentCall) -> Response:
     """Return a page of a conversation's items."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     limit, after, order = item_query(call)
     return body_response(await shelf.page(call.part("conversation_id"), limit=limit, after=after, order=order))
 
@@ -310,27 +315,27 @@ async def list_items(call: AgentCall) -> Response:
 async def get_item(call: AgentCall) -> Response:
     """Return an item."""
     return JSONResponse(
-        await (await _conversation_shelf(call)).item(call.part("conversation_id"), call.part("item_id"))
+        await (await _conversation_repository(call)).item(call.part("conversation_id"), call.part("item_id"))
     )
 
 
 async def delete_item(call: AgentCall) -> Response:
     """Erase the turn of an item, and return the conversation."""
-    shelf = await _conversation_shelf(call)
+    shelf = await _conversation_repository(call)
     conversation, item = call.part("conversation_id"), call.part("item_id")
     # Refuses what is no item of this conversation.
     await shelf.item(conversation, item)
-    await ResponseShelf(call.user).erase(await shelf.turn_of_item(conversation, item))
+    await ResponseRepository(call.user).erase(await shelf.turn_of_item(conversation, item))
     return body_response(await shelf.read(conversation))
 
 
-async def _conversation_shelf(call: AgentCall) -> ConversationShelf:
+async def _conversation_repository(call: AgentCall) -> ConversationRepository:
     require_responses(call)
     await call.user.answering()
-    return ConversationShelf(call.user)
+    return ConversationRepository(call.user)
 
 
-async def _delete_thread(call: AgentCall, shelf: ConversationShelf, conversation: str) -> None:
+async def _delete_thread(call: AgentCall, shelf: ConversationRepository, conversation: str) -> None:
     thread = (await shelf.read(conversation)).id
     # Ended first, for a turn under way would write to what is erased.
     await call.service.lines.cancel((call.user.space, thread))

@@ -19,7 +19,7 @@ from elytron_agent import limits
 from elytron_agent.loop.tools import MemoryMode
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import RunRecord
-from elytron_agent.service.chat_turn import TurnDesk, TurnRequest
+from elytron_agent.service.chat_turn import TurnRequest, TurnService
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.events import FeedEvent
 from elytron_agent.service.schedules.schedule_shelf import (
@@ -30,10 +30,10 @@ from elytron_agent.service.schedules.schedule_shelf import (
     KnownSchedule,
     OneOffRule,
     RunState,
+    ScheduleRepository,
     ScheduleRequest,
     ScheduleRule,
     ScheduleRun,
-    ScheduleShelf,
     StoredSchedule,
     WeekDay,
     WeeklyRule,
@@ -69,7 +69,7 @@ class DueRun(NamedTuple):
 
     user: UserAgents
     agent: KnownAgent
-    shelf: ScheduleShelf
+    shelf: ScheduleRepository
     known: KnownSchedule
     due: DueTime
 
@@ -77,7 +77,7 @@ class DueRun(NamedTuple):
 class ScheduleRunner:
     """Does the jobs of schedules: each is one time of one schedule."""
 
-    def __init__(self, context: OperationContext, settings: ServiceSettings, desk: TurnDesk, /) -> None:
+    def __init__(self, context: OperationContext, settings: ServiceSettings, desk: TurnService, /) -> None:
         self._context = context
         self._settings = settings
         self._desk = desk
@@ -86,7 +86,7 @@ class ScheduleRunner:
         """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
         due_time = due_time_of(payload)
         user = self._user(scope.space)
-        shelf = ScheduleShelf(user)
+        shelf = ScheduleRepository(user)
         try:
             schedule = await shelf.read(due_time.schedule)
             agent = await user.agent(schedule.stored.agent_id)
@@ -112,13 +112,13 @@ class ScheduleRunner:
 
     async def repair(self, space: SpaceId, /) -> None:
         """Give the schedules of a space the jobs that they lack."""
-        for stored in await ScheduleShelf(self._user(space)).repair():
+        for stored in await ScheduleRepository(self._user(space)).repair():
             if stored.next_due is not None:
                 await self._give_up(space, DueTime(stored.id, stored.next_due))
 
     async def _give_up(self, space: SpaceId, due_time: DueTime) -> None:
         user = self._user(space)
-        shelf = ScheduleShelf(user)
+        shelf = ScheduleRepository(user)
         with suppress(NotFound):
             stored = await shelf.stored(due_time.schedule)
             if stored.next_due == due_time.due:
@@ -270,7 +270,7 @@ class CancelArguments(ToolArguments):
 
 def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     """Return the tools of an agent over the schedules of its user; with a memory of its own, over its own schedules."""
-    shelf = ScheduleShelf(user)
+    shelf = ScheduleRepository(user)
     is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
     async def shown() -> list[KnownSchedule]:

@@ -309,7 +309,7 @@ class KnownSchedule(Value):
     version: int
 
 
-class ScheduleShelf:
+class ScheduleRepository:
     """The schedules of one user."""
 
     def __init__(self, user: UserAgents, /) -> None:
@@ -338,7 +338,9 @@ class ScheduleShelf:
         # The job first: one that finds no schedule does nothing, and a schedule without a job would never be due.
         await self._put_job(schedule)
         drafts = (
-            RecordDraft(_shelf_place(), schedule.id, _stored_form(schedule), text="a schedule", expected_version=0),
+            RecordDraft(
+                _schedule_namespace(), schedule.id, _stored_form(schedule), text="a schedule", expected_version=0
+            ),
             RecordDraft(*self._words_place(schedule), _stored_form(words), text="a schedule"),
         )
         try:
@@ -351,7 +353,7 @@ class ScheduleShelf:
         """Return the schedules, those that are due next first, then those that are over."""
         stored_schedules = [
             (StoredSchedule.model_validate(each.value), each.version)
-            async for each in self._user.records.below(_shelf_place())
+            async for each in self._user.records.below(_schedule_namespace())
         ]
         # Those of the user are read at once, those of turns each with its turn.
         own = {each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)}
@@ -366,7 +368,7 @@ class ScheduleShelf:
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
         """Return a schedule. Raises NotFound, also for one whose words were erased."""
-        record = await self._user.records.get(_shelf_place(), schedule_id) if _is_name(schedule_id) else None
+        record = await self._user.records.get(_schedule_namespace(), schedule_id) if _is_name(schedule_id) else None
         if record is not None:
             stored = StoredSchedule.model_validate(record.value)
             words = await self._words(stored)
@@ -391,7 +393,7 @@ class ScheduleShelf:
     async def change(self, schedule_id: str, change: Callable[[StoredSchedule], StoredSchedule], /) -> StoredSchedule:
         """Store what `change` makes of a schedule, with the job of the time that it is due then. Raises NotFound."""
         while True:
-            record = await self._user.records.get(_shelf_place(), schedule_id)
+            record = await self._user.records.get(_schedule_namespace(), schedule_id)
             if record is None:
                 raise NotFound(what="schedule", name=schedule_id)
             before = StoredSchedule.model_validate(record.value)
@@ -403,7 +405,7 @@ class ScheduleShelf:
                 await self._put_job(new_schedule)
             try:
                 await self._user.records.put(
-                    _shelf_place(),
+                    _schedule_namespace(),
                     schedule_id,
                     _stored_form(new_schedule),
                     text="a schedule",
@@ -465,7 +467,7 @@ class ScheduleShelf:
 
     async def stored(self, schedule_id: str, /) -> StoredSchedule:
         """Return a schedule as it is stored, also one whose words were erased. Raises NotFound."""
-        record = await self._user.records.get(_shelf_place(), schedule_id)
+        record = await self._user.records.get(_schedule_namespace(), schedule_id)
         if record is None:
             raise NotFound(what="schedule", name=schedule_id)
         return StoredSchedule.model_validate(record.value)
@@ -515,13 +517,15 @@ class ScheduleShelf:
         return copies_of_turn(stored.source_run, stored.thread), f"{_WORDS}{stored.id}"
 
     async def _erase(self, *schedules: StoredSchedule) -> None:
-        places = [(_shelf_place(), each.id) for each in schedules] + [self._words_place(each) for each in schedules]
+        places = [(_schedule_namespace(), each.id) for each in schedules] + [
+            self._words_place(each) for each in schedules
+        ]
         records = [await self._user.records.get(*place) for place in places]
         await self._user.records.erase(each for each in records if each is not None)
 
     async def _drop_oldest(self) -> None:
         """Erase the oldest of those that are over, if there are too many of them."""
-        count = len([each async for each in self._user.records.below(_shelf_place())])
+        count = len([each async for each in self._user.records.below(_schedule_namespace())])
         if count <= limits.SCHEDULES_OVER:
             return
         over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
@@ -558,7 +562,7 @@ def _is_name(text: str) -> bool:
     return 0 < len(text) <= len("00000000-0000-0000-0000-000000000000")
 
 
-def _shelf_place() -> tuple[str, ...]:
+def _schedule_namespace() -> tuple[str, ...]:
     return (AGENTS, MAIN, "schedules")
 
 

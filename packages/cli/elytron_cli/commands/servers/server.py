@@ -147,7 +147,7 @@ def proxy_command(
 async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
     from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
     from elytron_adapter.admission_control import FairPlaces
-    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+    from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
     from elytron_adapter.key_quotas import WrongAttempts
     from elytron_cli.server.extras import require_entry
     from elytron_http_shell.server import is_loopback, serve_watched
@@ -167,7 +167,7 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
                 "--space <name> --label <name>`, and do not pass --development"
             )
         is_open = serving.development or not has_keys
-        entrance = CallerEntrance(
+        entrance = CallerAdmission(
             OperationDispatcher(memory),
             authenticator=DevelopmentCallers() if is_open else keys,
             shedding=FairPlaces(serving.bounds),
