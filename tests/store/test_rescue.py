@@ -91,7 +91,8 @@ def ended(url: str, *words: str, space: str) -> Result:
 def test_a_repair_leaves_a_store_that_is_read_and_written_again(stores: Path, engine: str, seed: int) -> None:
     url = damaged_copy(stores, engine, Random(seed))
     assert run_words(url, "inspect", "--check") in {0, 13}
-    assert run_words(url, "inspect", "--repair") == 0
+    # 13 if something was lost, which is said until it is acknowledged.
+    assert run_words(url, "inspect", "--repair") in {0, 13}
     for space in BOTH:
         assert run_words(url, "recall", "which berth has boat 7?", space=space) == 0
         assert run_words(url, "add", "It was repaired.", space=space) == 0
@@ -105,7 +106,7 @@ def test_a_sealed_store_is_repaired_or_its_keys_are_said_to_be_lost(stores: Path
     key = ("--key-file", str(stores / "keys.json"))
     assert run_words(url, *key, "inspect", "--check") in {0, 13}
     repaired = ended(url, *key, "inspect", "--repair", space="ada")
-    if repaired.exit_code:  # nothing opens without the keyring, and a second repair says no other thing
+    if repaired.exit_code not in {0, 13}:  # nothing opens without the keyring, and a second repair says no other thing
         for _ in range(2):
             assert repaired.exit_code == 12
             assert "restore it from a backup" in repaired.stderr

@@ -193,7 +193,7 @@ async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tm
             shutil.copy(f"{path}{ending}", f"{place}{ending}")
     place.write_bytes(bytes(100) + place.read_bytes()[100:])
     with open_pages(place) as pages:
-        assert {row[3] for row in pages.rows() if row[:2] == ("bob", "facts") and len(row) == 6} == {6}
+        assert {row[3] for row, _ in pages.rows() if row[:2] == ("bob", "facts") and len(row) == 6} == {6}
     report = await rescued(place)
     assert (report.documents, report.losses) == (NUMBER + 1, ())
     store = await SqliteStore.open(place, clock=CLOCK)
@@ -356,3 +356,64 @@ async def test_losses_are_acknowledged_one_space_at_a_time_or_all(path: Path) ->
 
 def test_no_document_has_the_place_of_a_record_of_losses() -> None:
     assert DocumentRef("lost", "0") == LOST_REF
+
+
+def varint(number: int) -> bytes:
+    """Return a whole number as SQLite writes it."""
+    groups = [number & 0x7F]
+    while number := number >> 7:
+        groups.insert(0, number & 0x7F | 0x80)
+    return bytes(groups)
+
+
+def forged_page(*rows: tuple[str | bytes | int, ...]) -> bytes:
+    """Return the beginning of a leaf page of a table that has `rows`."""
+    cells: list[bytes] = []
+    for number, row in enumerate(rows, 1):
+        values = [value.encode() if isinstance(value, str) else value for value in row]
+        kinds = b"".join(
+            varint(6) if isinstance(value, int) else varint((13 if isinstance(own, str) else 12) + 2 * len(value))
+            for value, own in zip(values, row, strict=True)
+        )
+        body = b"".join(value.to_bytes(8, "big") if isinstance(value, int) else value for value in values)
+        payload = varint(len(kinds) + 1) + kinds + body
+        cells.append(varint(len(payload)) + varint(number) + payload)
+    head = 8 + 2 * len(cells)
+    places = [head + sum(map(len, cells[:number])) for number in range(len(cells))]
+    numbers = b"".join(place.to_bytes(2, "big") for place in places)
+    return (
+        bytes([13, 0, 0]) + len(cells).to_bytes(2, "big") + head.to_bytes(2, "big") + b"\0" + numbers + b"".join(cells)
+    )
+
+
+@pytest.mark.parametrize("inserted", [0, 64])
+async def test_bytes_of_a_blob_that_look_like_a_page_write_nothing_into_other_spaces(path: Path, inserted: int) -> None:
+    check = schema.check_of(BOB, "facts", "0001", 99, body=b"bob owes mallory")
+    other = schema.check_of(BOB, "facts", "00ff", 1, body=b"never written")
+    page = forged_page(
+        (BOB, "facts", "0001", 99, b"bob owes mallory", check), (BOB, "facts", "00ff", 1, b"never written", other)
+    )
+    store = await SqliteStore.open(path, clock=CLOCK)
+    # Repeated at a distance that fits any place on a page sooner or later.
+    await write_blob(store, "ab", page.ljust(PAGE_BYTES - 4, b".") * 256, space=ADA)
+    await store.close()
+    data = bytearray(path.read_bytes())
+    places = [
+        place for place in range(0, len(data), PAGE_BYTES) if b"never written" in data[place : place + PAGE_BYTES]
+    ]
+    wiped = places[len(places) // 2 - 30]  # in the middle of a part
+    data[wiped : wiped + PAGE_BYTES] = bytes(PAGE_BYTES)
+    path.write_bytes(data[:wiped] + bytes(inserted) + data[wiped:])
+    await rescued(path)
+    store = await SqliteStore.open(path, clock=CLOCK)
+    assert [(each.revision, each.body) for each in await documents(store, space=BOB)] == [(1, b"bob's")]
+    await store.close()
+
+
+def test_a_page_that_leads_back_to_itself_is_not_followed(tmp_path: Path) -> None:
+    cell = varint(2_000_000) + varint(1) + bytes(4_000)
+    page = bytes([13, 0, 0, 0, 20]) + bytes(3) + (48).to_bytes(2, "big") * 20 + cell
+    around = (2).to_bytes(4, "big") + bytes(PAGE_BYTES - 4)
+    (tmp_path / "m.db").write_bytes(around + around + page[:PAGE_BYTES].ljust(PAGE_BYTES, b"\0") * 500)
+    with open_pages(tmp_path / "m.db") as pages:
+        assert list(pages.rows()) == []

@@ -457,7 +457,7 @@ FACTS_AT_ONCE = 64
 GUARDS = frozenset({plane.TOMBSTONES, plane.LEARNING})
 
 
-class _FactTombstone(NamedTuple):
+class _ForgottenFact(NamedTuple):
     """A forgotten fact, its tombstone, and the texts that it cites."""
 
     fact: Fact
@@ -469,7 +469,7 @@ class _ArchiveGuards(NamedTuple):
     """Guards of an archive."""
 
     rules: LearningRules
-    burials: Sequence[_FactTombstone]
+    forgotten_facts: Sequence[_ForgottenFact]
 
 
 async def bring_guards(
@@ -489,8 +489,8 @@ async def bring_guards(
     """
     guards = await asyncio.to_thread(_read_guards, reader, local_refs)
     counts = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
-    for start in range(0, len(guards.burials), FACTS_AT_ONCE):
-        part = guards.burials[start : start + FACTS_AT_ONCE]
+    for start in range(0, len(guards.forgotten_facts), FACTS_AT_ONCE):
+        part = guards.forgotten_facts[start : start + FACTS_AT_ONCE]
         part_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
         before = counts[plane.TOMBSTONES]
         counts[plane.TOMBSTONES] = BroughtCount(before.stored + part_count.stored, before.skipped + part_count.skipped)
@@ -518,27 +518,27 @@ def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> 
                 rules = LearningRules.from_bytes(document.body)
             case _:
                 pass
-    buried = [(facts[name], stone) for name, stone in stones.items() if name in facts]
-    cited = {turn for fact, _ in buried for name in fact.citations if (turn := cited_turn(name)) is not None}
+    forgotten = [(facts[name], stone) for name, stone in stones.items() if name in facts]
+    cited = {turn for fact, _ in forgotten for name in fact.citations if (turn := cited_turn(name)) is not None}
     turn_ids = {turn for turn, _ in cited}
     turns: dict[TurnId, transcript.Turn] = {}
     for document in reader.documents() if turn_ids else ():
         if document.ref.collection == transcript.TURNS and document.ref.key in turn_ids:
             turns[TurnId(document.ref.key)] = transcript.Turn.from_bytes(document.body)
-    burials = [_FactTombstone(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
-    return _ArchiveGuards(rules, burials)
+    forgotten_facts = [_ForgottenFact(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in forgotten]
+    return _ArchiveGuards(rules, forgotten_facts)
 
 
 async def _plan_tombstones(
     ctx: OperationContext,
     scope: Scope,
-    burials: Sequence[_FactTombstone],
+    forgotten_facts: Sequence[_ForgottenFact],
     home_of: Callable[[ConversationKey], ConversationKey],
     record: SpaceRecord,
 ) -> SettledChanges[BroughtCount]:
     rules, revision = await read_learning(ctx, scope.space)
     tombstones: dict[DocumentRef, FactTombstone] = {}
-    for fact, stone, texts in burials:
+    for fact, stone, texts in forgotten_facts:
         home = home_of(fact.home) if fact.home is not None else None
         clean, _ = scrub_value(fact, own=OwnOutput.STRIP)
         tombstone = stone.model_copy(update={"topic": topic_tag(record, clean.topic)})

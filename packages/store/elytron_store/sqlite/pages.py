@@ -1,7 +1,10 @@
 """The rows of a damaged database file, read page by page.
 
-Nothing of SQLite's own trees is needed, so a file without its header, cut short, overwritten in its middle or with
-bytes put into it gives up all rows whose bytes are whole. The format is https://www.sqlite.org/fileformat2.html.
+A page at its own place needs nothing of SQLite's trees, so a file without its header, cut short or overwritten in its
+middle gives up all rows whose bytes are whole. Where bytes were put in or taken out, pages are elsewhere, and there a
+blob's own bytes could be made to look like a page: only pages that a tree names are looked for, and a shift that no
+length of the file proves is believed if two of them are there. The format is
+https://www.sqlite.org/fileformat2.html.
 """
 
 import mmap
@@ -13,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from elytron_core import limits
 from elytron_store.sqlite import schema
 
 _MAGIC = b"SQLite format 3\0"
@@ -22,6 +26,11 @@ _WITH_ROWS = frozenset({_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE})
 _ROW_KINDS = frozenset(bytes([kind]) for kind in _WITH_ROWS)
 _PAGES_TRIED = 256
 """Number of unread pages that are looked for at other places than their own."""
+_ROW_BYTES = limits.DOCUMENT_BYTES + limits.SEAL_BYTES + 4 * schema.PAGE_BYTES
+"""Bytes of the longest row: a document. A damaged or made-up length is not followed beyond it."""
+_NEIGHBOURS = 8
+"""Number of unread pages near one that was moved, of which another one has to be there too."""
+_SCHEMA_ROWS = {(str, str, str, int, str), (str, str, str, int, type(None))}
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _WAL_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _PAGE_BYTES = range(512, 65_537)
@@ -45,30 +54,33 @@ class DatabasePages:
         # The last one may be cut.
         self.count = max(-(-len(data) // self.size), *self._later, 0)
         over = len(data) % self.size
-        self._shifts = (0, over, over - self.size) if over else (0,)
+        self._longer = len(data) - self._header_number(28) * self.size if self._has_header else 0
+        """By how many bytes the file is longer than its header says."""
+        shifts = (0, self._longer, *((over, over - self.size) if over else ()))
+        self._shifts = tuple(dict.fromkeys(shifts))
         """By how many bytes pages may be away from their places, 0 first."""
-        whole = len(data) - self._header_number(28) * self.size
-        self._chain_shifts = (*self._shifts, *({whole} - set(self._shifts) if self._has_header else ()))
         self._is_read = bytearray(self.count + 2)
+        self._tree: set[int] = set()
+        """Pages that an inner page or the schema names: no bytes of a blob are on them."""
         self.is_marked = bytes(data[68:72]) == schema.APPLICATION_ID.to_bytes(4, "big")
         """True if the header says that the file is a store."""
 
-    def rows(self) -> Iterator[Cell]:
+    def rows(self) -> Iterator[tuple[Cell, bool]]:
         """Yield every row of every table and index of which all bytes can be read, perhaps more than once.
 
-        Bytes that were put in or taken out move all pages behind them, so each page is looked for at each of the
-        places where it may be then: the caller knows a row by its checksum.
+        The flag says that the row was not at its own place: the caller knows a row by its checksum, which has no key.
         """
-        for shift in self._shifts:
+        for number in range(1, self.count + 1):
+            yield from ((row, False) for row in self._rows_on(number, 0))
+        for shift in self._shifts[1:]:
             yield from self._rows_moved(shift)
         # A program that opened the damaged file may have cut it to whole pages, which takes the trace of a shift away.
-        unread = (number for number in range(2, self.count + 1) if not self._is_read[number])
-        for number in islice((number for number in unread if any(self._page(number, 0))), _PAGES_TRIED):
+        unread = (number for number in sorted(self._tree) if number <= self.count and not self._is_read[number])
+        for number in islice(unread, _PAGES_TRIED):
             shift = None if self._is_read[number] else self._find_shift(number)
             if shift is not None:
                 self._shifts += (shift,)
-                self._chain_shifts += (shift,)
-                for each in self._shifts:  # again, for a page that has cells at both places
+                for each in self._shifts[1:]:  # again, for a page that has cells at both places
                     yield from self._rows_moved(each)
 
     def unread_pages(self) -> int:
@@ -125,44 +137,71 @@ class DatabasePages:
         start = max(0, (number - 1) * self.size + shift)
         return self._data[start : start + self.size].ljust(self.size, b"\0")
 
-    def _rows_moved(self, shift: int) -> Iterator[Cell]:
-        for number in range(2, self.count + 1):  # the first page has the schema only
-            yield from self._rows_on(number, shift)
+    def _rows_moved(self, shift: int) -> Iterator[tuple[Cell, bool]]:
+        # An inner page that was moved names further pages.
+        visited: set[int] = set()
+        while numbers := [number for number in self._tree - visited if number <= self.count]:
+            visited.update(numbers)
+            for number in sorted(numbers):
+                yield from ((row, True) for row in self._rows_on(number, shift))
 
     def _find_shift(self, number: int) -> int | None:
         """Return by how many bytes a page was moved at whose place is something else; None if it is not near."""
-        for shift in range(1 - self.size, self.size):
+        others = [other for other in self._tree if other <= self.count and other != number and not self._is_read[other]]
+        near_shifts = range(1 - self.size, self.size)
+        for shift in dict.fromkeys(base + near for base in (0, self._longer) for near in near_shifts):
             start = (number - 1) * self.size + shift
             if start > 0 and self._data[start : start + 1] in _ROW_KINDS and shift not in self._shifts:
-                page = self._page(number, shift)
-                kind, cells = page[0], int.from_bytes(page[3:5], "big")
-                pointers = 12 if kind == _INNER_INDEX else 8
-                places = [int.from_bytes(page[at : at + 2], "big") for at in range(pointers, pointers + 2 * cells, 2)]
-                if len(places) > 1 and all(any(self._rows_at(page, at, kind)) for at in places if at < self.size):
+                near = sorted(others, key=lambda other: abs(other - number))[:_NEIGHBOURS]
+                if self._is_whole(number, shift, 2) and any(self._is_whole(other, shift, 1) for other in near):
                     return shift
         return None
 
-    def _rows_on(self, number: int, shift: int) -> Iterator[Cell]:
+    def _is_whole(self, number: int, shift: int, least: int) -> bool:
+        """Return whether there is a page with `least` rows or more, all of which can be read."""
         page = self._page(number, shift)
-        kind, cells = page[0], int.from_bytes(page[3:5], "big")
-        pointers = 12 if kind == _INNER_INDEX else 8
+        places = self._cell_places(page, 0)
+        return (
+            places is not None
+            and len(places) >= least
+            and all(any(self._rows_at(page, at, page[0], shift)) for at in places)
+        )
+
+    def _cell_places(self, page: bytes, head: int) -> list[int] | None:
+        """Return where the cells of a page begin; None for bytes that are no page of a tree."""
+        kind, cells = page[head], int.from_bytes(page[head + 3 : head + 5], "big")
+        first = head + (12 if kind in {_INNER_INDEX, _INNER_TABLE} else 8)
+        if kind not in {*_WITH_ROWS, _INNER_TABLE} or first + 2 * cells > self.size:
+            return None
+        places = [int.from_bytes(page[at : at + 2], "big") for at in range(first, first + 2 * cells, 2)]
+        return places if len(set(places)) == len(places) and all(at < self.size for at in places) else None
+
+    def _rows_on(self, number: int, shift: int) -> Iterator[Cell]:
+        page, head = self._page(number, shift), 100 if number == 1 else 0
+        kind, places = page[head], self._cell_places(page, head)
+        if places is None:
+            return
+        if kind in {_INNER_INDEX, _INNER_TABLE}:
+            children = [page[at : at + 4] for at in (head + 8, *places)]
+            self._tree.update(int.from_bytes(child, "big") for child in children)
         if kind == _INNER_TABLE:
             self._is_read[number] = 1
-        if kind not in _WITH_ROWS or pointers + 2 * cells > self.size:
             return
         is_whole = True
-        for place in range(pointers, pointers + 2 * cells, 2):
-            at = int.from_bytes(page[place : place + 2], "big")
-            # Bytes put into this page move its cells, which are at its end, and not the pointers at its beginning.
-            views = [page, *(self._page(number, other) for other in self._shifts if other != shift)]
-            rows = [row for view in views for row in self._rows_at(view, at, kind)]
+        for at in places:
+            rows = list(self._rows_at(page, at, kind))
+            if not rows:
+                # Bytes put into this page move its cells, which are at its end, and not the pointers at its beginning.
+                views = (self._page(number, other) for other in self._shifts if other != shift)
+                rows = [row for view in views for row in self._rows_at(view, at, kind)]
+            self._tree.update(row[3] for row in rows if tuple(map(type, row)) in _SCHEMA_ROWS)
             is_whole = is_whole and bool(rows)
             yield from rows
         self._is_read[number] |= is_whole
 
-    def _rows_at(self, page: bytes, at: int, kind: int) -> Iterator[Cell]:
+    def _rows_at(self, page: bytes, at: int, kind: int, *more_shifts: int) -> Iterator[Cell]:
         """Yield the row whose cell begins at `at`, once for each place where its overflow pages may be."""
-        for shift in self._chain_shifts:
+        for shift in (*self._shifts, *more_shifts):
             with suppress(*_BROKEN):
                 payload, has_overflow = self._payload(page, at, kind, shift)
                 yield _decode_row(payload)
@@ -182,8 +221,7 @@ class DatabasePages:
         if size > most:
             local = least + (size - least) % (self.size - 4)
             local = local if local <= most else least
-        # A damaged length could claim more than the file has.
-        if size > self.size * self.count or at + local > self.size:
+        if size > _ROW_BYTES or at + local > self.size:
             raise ValueError(size)
         parts, remaining_bytes = [page[at : at + local]], size - local
         following = int.from_bytes(page[at + local : at + local + 4], "big") if remaining_bytes else 0

@@ -130,6 +130,8 @@ class FileSalvage:
         self._waiting: dict[str, list[Cell]] = {table: [] for table in _FORMS}
         self._manifest: StoreManifest | None = None
         self._spaces: list[str] = []
+        self._has_moved = False
+        """True once the rows come from places that are not their pages' own."""
         self._problems: list[StoreProblem] = []
         self._losses: list[StoreLoss] = []
         raw.execute("PRAGMA journal_mode = MEMORY")  # nothing of an unfinished file is of use
@@ -143,10 +145,12 @@ class FileSalvage:
 
         Raises StoreForeign if nothing in the file is a store's, or nothing shows that it was `sealed`.
         """
-        for row in pages.rows():
+        for row, is_moved in pages.rows():
+            if is_moved and not self._has_moved:
+                self._write_all()
+                self._has_moved = True
             self._take(row)
-        for table in _FORMS:
-            self._write(table)
+        self._write_all()
         self._spaces = [space for (space,) in self._raw.execute(_SPACES).fetchall()]
         if not (pages.is_marked or self._manifest or self._spaces):
             raise StoreForeign("this file contains no part of a store: restore it from a backup")
@@ -191,7 +195,8 @@ class FileSalvage:
         """Keep `row` if it is one of ours and its checksum fits."""
         kinds = tuple(map(type, row))
         for table, form in _FORMS.items():
-            if kinds != form:
+            # Of these no checksum is kept, and bytes of a blob may look like a page that was moved.
+            if kinds != form or (self._has_moved and table not in _PROOFS):
                 continue
             if table == "manifest":
                 with suppress(ElytronError, ValueError):
@@ -201,10 +206,15 @@ class FileSalvage:
                 if len(self._waiting[table]) == _ROWS_AT_ONCE:
                     self._write(table)
 
+    def _write_all(self) -> None:
+        for table in _FORMS:
+            self._write(table)
+
     def _write(self, table: str) -> None:
         rows = self._waiting[table]
         if rows:
-            verb, end = _NEWEST.get(table, ("INSERT OR REPLACE", ""))
+            # A row at its own place is never replaced by one that was found elsewhere.
+            verb, end = ("INSERT OR IGNORE", "") if self._has_moved else _NEWEST.get(table, ("INSERT OR REPLACE", ""))
             marks = ", ".join("?" * len(rows[0]))
             self._raw.executemany(f"{verb} INTO {table} VALUES ({marks}) {end}", rows)
             rows.clear()
