@@ -212,6 +212,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {},
     ),
     (
+        errors.StoreFull(engine="file", erasing=True),
+        "the device of the file store is full: free space on the device and retry; the erasure is not complete",
+        {},
+    ),
+    (
         errors.StoreBudgetExceeded(what="events", limit=256),
         ("this store is limited to 256 events: erase some, or open it with a larger profile; nothing was stored"),
         {"what": "events", "limit": 256},

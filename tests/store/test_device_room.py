@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from tests.store.sqlite_rig import CLOCK, look
@@ -85,6 +86,74 @@ async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(small: Pa
         assert b"canary7y" in contents(small)
         assert (await memory.recall("canary7y")).hits[0].id == ids[7]
         assert (await memory.store.check()).ok
+
+
+@pytest.mark.parametrize("engine", STORES)
+async def test_a_full_device_takes_one_erasure_after_another_although_it_is_filled_up_again(
+    small: Path, engine: str
+) -> None:
+    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
+        ids = await filled(memory)
+        for number in range(25):
+            assert (await memory.erase([ids.pop(3)])).changed
+            if number % 2:
+                ids += await filled(memory)
+        assert (await memory.store.check()).ok
+
+
+async def test_an_erasure_that_lacked_room_leaves_a_store_that_is_erased_when_there_is_some(small: Path) -> None:
+    path = small / "m.db"
+    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
+        ids = await filled(memory)
+        reserve = path.with_name("m.db-reserve")
+        reserve_bytes = reserve.stat().st_size
+        # Another program takes all of the reserve but what removing the rows needs.
+        reserve.unlink()
+        other = small / "other"
+        other.write_bytes(bytes(reserve_bytes - 256 * 1024))
+        with pytest.raises(StoreFull, match="free space on the device and retry"):
+            await memory.erase([ids[3]])
+        # What was rolled back does not fill the log, so that it is moved into the file.
+        assert path.with_name("m.db-wal").stat().st_size == 0
+    other.unlink()
+    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
+        assert b"canary3y" not in contents(small)
+        assert (await memory.erase([ids[5]])).changed
+
+
+async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(small: Path) -> None:
+    path = small / "m.db"
+    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
+        assert await filled(memory)
+        reserve = path.with_name("m.db-reserve")
+        reserve_bytes = reserve.stat().st_size
+        # Another program takes most of the reserve.
+        reserve.unlink()
+        (small / "other").write_bytes(bytes(reserve_bytes - 256 * 1024))
+        await memory.erase(whole_space="ada")
+        assert b"canary" not in contents(small)
+        assert path.stat().st_size < 256 * 1024
+
+
+async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opened(small: Path) -> None:
+    path = small / "m.db"
+    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
+        ids = await filled(memory)
+    with closing(WITH_WAL.connect(str(path), wait_s=0.0)) as raw:
+        raw.execute("INSERT OR REPLACE INTO manifest VALUES ('remains', x'00')")
+        path.with_name("m.db-reserve").unlink()
+        raw.execute("PRAGMA cache_size = 10")
+        raw.execute("BEGIN")
+        with pytest.raises(WITH_WAL.module.OperationalError):
+            raw.execute("INSERT INTO manifest VALUES ('more', zeroblob(4000000))")
+        wal = path.with_name("m.db-wal").read_bytes()
+        assert free_bytes(small) == 0
+        file = path.read_bytes()
+    path.write_bytes(file)
+    path.with_name("m.db-wal").write_bytes(wal)
+    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
+        assert path.with_name("m.db-wal").stat().st_size < MIB
+        assert (await memory.erase([ids[5]])).changed
 
 
 @pytest.mark.parametrize("engine", STORES)
@@ -186,6 +255,35 @@ def test_a_roomy_device_holds_a_reserve_without_a_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_erasure_waits_for_a_reader_of_what_was_replaced_a_moment_ago(small: Path) -> None:
+    replaced = (small / "replaced").open("wb", buffering=0)
+    replaced.write(bytes(2 * MIB))
+    (small / "replaced").unlink()
+    attempts = 0
+    is_tried = Event()
+
+    def end_reading() -> None:
+        is_tried.wait()
+        replaced.close()
+
+    def write() -> int:
+        nonlocal attempts
+        attempts += 1
+        try:
+            return (small / "fresh").write_bytes(bytes(3 * MIB))
+        finally:
+            (small / "fresh").unlink()
+            if attempts == 2:
+                is_tried.set()
+
+    reader = Thread(target=end_reading)
+    reader.start()
+    # What the second attempt wrote is off the device before the reader ends.
+    assert DeviceReserve(small / "reserve", most=MIB, engine="file").use(write) == 3 * MIB
+    reader.join()
+    assert attempts == 3
+
+
 def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
     bounds = DeviceBounds()
     assert [bounds.wal_limit(size) // 1_024 for size in (MIB, 4 * MIB, 64 * MIB, 1_024 * MIB)] == [
@@ -209,6 +307,13 @@ def test_the_url_of_a_store_bounds_its_use_of_the_device() -> None:
 def test_a_bound_that_a_store_does_not_have_or_that_is_no_number_is_rejected(query: str) -> None:
     with pytest.raises(StoreUrlInvalid):
         parse_url(f"file:///folder?{query}")
+
+
+def test_the_url_of_a_store_needs_a_scheme_for_options_and_room_for_a_log() -> None:
+    with pytest.raises(StoreUrlInvalid, match=r"write sqlite: before it, as in sqlite:m\.db\?reserve_bytes=0"):
+        parse_url("m.db?reserve_bytes=0")
+    with pytest.raises(StoreUrlInvalid, match="at least 65536 bytes"):
+        parse_url("sqlite:m.db?wal_bytes=10")
 
 
 def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ is removed when the room is needed, and allocated again by the next ordinary wri
 
 import errno
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _ROOMY: Final = 4
 """Times the reserve that must be free for it to need no file."""
 _ERASURE_BYTES: Final = 64 * 1024
 """Bytes that an erasure writes in addition to what it rewrites."""
+_READERS_S: Final = 0.2
+"""Time in which a reader mostly lets go of a file that was replaced."""
 _LOOKS_SPARED: Final = 256
 """Groups of commits that are at most written without looking at the device."""
 
@@ -137,14 +140,32 @@ class DeviceReserve:
                 self._fill(size)
 
     def use(self, write: Callable[[], T], /) -> T:
-        """Return the result of `write`, which is called again with the reserve's room where the device is full."""
+        """Return the result of `write`, which is called again with the reserve's room where the device is full.
+
+        If that is too little, it is called once more when a reader lets go of a file that was replaced a moment ago.
+        """
         try:
             return write()
         except (OSError, StoreFull) as error:
-            is_full = isinstance(error, StoreFull) or error.errno in FULL
-            if not is_full or not self.release():
+            if not _means_full(error):
+                raise
+        self.release()
+        free = free_bytes(self._path.parent)
+        try:
+            return write()
+        except (OSError, StoreFull) as error:
+            if not _means_full(error) or free is None or not self._grows(beyond=free):
                 raise
         return write()
+
+    def _grows(self, *, beyond: int) -> bool:
+        """Return whether the device has more free room than that, now or in a moment."""
+        until = time.monotonic() + _READERS_S
+        while (free_bytes(self._path.parent) or 0) <= beyond:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_READERS_S / 20)
+        return True
 
     def commit(
         self,
@@ -175,6 +196,10 @@ class DeviceReserve:
             if error.errno in FULL:
                 raise StoreFull(engine=self._engine) from error
             # A folder in which nothing can be made: the writes themselves will say so.
+
+
+def _means_full(error: OSError | StoreFull) -> bool:
+    return isinstance(error, StoreFull) or error.errno in FULL
 
 
 def _allocate_bytes(descriptor: int, begin: int, size: int) -> None:

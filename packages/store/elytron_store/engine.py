@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed, StoreFull
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     COMPACTION_REF,
@@ -249,7 +249,10 @@ class Engine(ABC):
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         self._require_open()
         require_erasure(erasure)
-        return await self._erase(erasure)
+        try:
+            return await self._erase(erasure)
+        except StoreFull as full:
+            raise StoreFull(engine=full.engine, erasing=True) from full
 
     async def check(self) -> CheckReport:
         self._require_open()

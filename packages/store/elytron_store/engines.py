@@ -30,6 +30,7 @@ from elytron_core.ports.store_checks import CheckReport
 from elytron_store import manifest
 from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import WriteDurability
+from elytron_store.limits import WAL_LEAST_BYTES
 
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
@@ -414,6 +415,11 @@ def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddr
         return StoreAddress("file", path)
     if path.suffix.lower() in _DATABASE_SUFFIXES:
         return StoreAddress("sqlite", path)
+    place, mark, _ = text.partition("?")
+    if mark and Path(place).suffix.lower() in _DATABASE_SUFFIXES:
+        raise StoreUrlInvalid(
+            problem="is a path, which takes no options: write sqlite: before it, as in sqlite:m.db?reserve_bytes=0"
+        )
     raise StoreUrlInvalid(problem="is neither a URL, nor a folder, nor a path that ends in .db, .sqlite, .sqlite3 or /")
 
 
@@ -437,6 +443,8 @@ def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> 
         if not text.isdecimal() or len(text) > _BOUND_DIGITS:
             raise StoreUrlInvalid(problem=f"needs a number of bytes after {name}=")
         bounds[name] = int(text)
+        if name == "wal_bytes" and bounds[name] < WAL_LEAST_BYTES:
+            raise StoreUrlInvalid(problem=f"needs at least {WAL_LEAST_BYTES} bytes after {name}=")
     return StoreAddress(engine, _scheme_path(place), bounds=DeviceBounds(**bounds))
 
 

@@ -397,11 +397,11 @@ class StoreFull(StoreError):
     key = "store_full"
     retryable = True
 
-    def __init__(self, *, engine: str) -> None:
-        super().__init__(
-            f"the device of the {engine} store is full: free space or erase something, and retry; "
-            "this write stored nothing"
-        )
+    def __init__(self, *, engine: str, erasing: bool = False) -> None:
+        way_out = "free space on the device" if erasing else "free space or erase something,"
+        effect = "the erasure is not complete" if erasing else "this write stored nothing"
+        super().__init__(f"the device of the {engine} store is full: {way_out} and retry; {effect}")
+        self.engine = engine
 
 
 class StoreBudgetExceeded(StoreError):
@@ -543,6 +543,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.MissingExtra: {"extra": "server"},
     errors.StoreMissing: {"place": "somewhere"},
     errors.StoreNewer: {"found": 0},
+    errors.StoreFull: {"engine": "shared"},
     errors.GatewayRefused: {"status": 502},
     errors.StoreBudgetExceeded: {"what": "something", "limit": 0},
     errors.StoreCorrupt: {"what": "something"},

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreBusy, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -128,7 +129,9 @@ class SqliteStore(Engine):
         """Have the store say that it was opened at `at`, and sweep out what died before; what is read is left."""
         if self._writer.takes_writes:
             await self._write(setup.note_opening, self._access, at)
-            await self._remove(writes.purge_remains, self._access)
+            # Others who hold the file, or a full device, leave the rest of an erasure to the next opening.
+            with suppress(StoreBusy, StoreFull):
+                await self._remove(writes.purge_remains, self._access)
 
     @classmethod
     async def _opened(cls, options: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
@@ -234,7 +237,12 @@ class SqliteStore(Engine):
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
         lie in the file: erase again.
         """
-        erased = await self._remove(writes.erase_rows, self._access, erasure)
+        try:
+            erased = await self._remove(writes.erase_rows, self._access, erasure)
+        except StoreFull:
+            if not erasure.whole_space:
+                raise
+            erased = await self._remove(writes.drop_space, self._access, erasure)
         # Between the two: if the second fails, no erased document is answered from memory.
         if self._memo is not None:
             self._memo.forget()

@@ -1,8 +1,11 @@
 """Room of an SQLite file on its device: when its WAL is emptied, and which writes have to leave room for an erasure."""
 
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from elytron_core.errors import ElytronError, StoreBusy, StoreFull
 from elytron_store.device_room import DeviceReserve, file_bytes, may_grow
@@ -15,10 +18,17 @@ from elytron_store.sqlite.driver import (
     Raw,
     path_beside,
     retry_while_held,
+    roll_back,
     translate_error,
 )
 from elytron_store.sqlite.schema import page_bytes
 
+T = TypeVar("T")
+
+_WAL_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
+"""Bytes before the pages of a WAL, and before each of them."""
+_INDEX_BYTES = 8
+"""Bytes that the index of a WAL has for each of its pages."""
 _FAILED_WRITES = (10, 778)
 """An input or output error of any kind, which is all that some drivers report, and that of a write."""
 
@@ -31,6 +41,32 @@ def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
             raise HeldByOthers
 
     retry_while_held(checkpoint, wait_s=wait_s)
+
+
+def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
+    """Cut off what transactions that were rolled back left at the end of a WAL: SQLite does not give that room back.
+
+    Raises StoreBusy. A WAL that others wrote to meanwhile is left as it is.
+    """
+
+    def look() -> int:
+        # It answers for other connections only, and this one writes nothing in between.
+        version: int = raw.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    version = retry_while_held(look, wait_s=wait_s)
+    frames: int = raw.execute("PRAGMA wal_checkpoint(NOOP)").fetchone()[1]
+    if frames < 0:  # no WAL
+        return
+    size = _WAL_HEADER_BYTES + frames * (_FRAME_HEADER_BYTES + page_bytes(raw)) if frames else 0
+    retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=wait_s)
+    # Under the lock nobody writes to the WAL, and nobody reads behind its last commit.
+    try:
+        if look() == version and file_bytes(wal) > size:
+            with suppress(OSError):
+                os.truncate(wal, size)
+    finally:
+        roll_back(raw)
 
 
 def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing: str) -> ElytronError:
@@ -83,19 +119,38 @@ class WalReserve:
             with suppress(*ERRORS):
                 self._truncate(raw, wait_s=wait_s)
 
+    def lend(self, raw: Raw, attempt: Callable[[], T], /, *, wait_s: float) -> T:
+        """Return the result of `attempt`; where the device is full, with the room of the WAL, then of the reserve.
+
+        If that is too little, the WAL and the reserve are left as a next attempt needs them. Raises StoreFull.
+        """
+        try:
+            return attempt()
+        except StoreFull:
+            self.empty_for_erasing(raw, wait_s=wait_s)
+        try:
+            return self.reserve.use(attempt)
+        except StoreFull:
+            self.refusal(raw)
+            raise
+
     def _truncate(self, raw: Raw, *, wait_s: float) -> None:
         # The file may have to grow first: the reserve lends the room, and gets it back from the WAL.
         reserve_bytes = self.reserve.release()
         try:
-            truncate_wal(raw, wait_s=wait_s)
+            try:
+                truncate_wal(raw, wait_s=wait_s)
+            except ERRORS:
+                cut_wal(raw, self._wal, wait_s=wait_s)
+                truncate_wal(raw, wait_s=wait_s)
         finally:
             with suppress(StoreFull):
                 self.reserve.refill(reserve_bytes)
 
     def _live_bytes(self, raw: Raw) -> int:
-        """Return the bytes of the pages in use, which an erasure writes anew."""
+        """Return the bytes that an erasure writes: the pages in use, into the WAL and its index."""
         try:
             pages, free = (raw.execute(f"PRAGMA {name}_count").fetchone()[0] for name in ("page", "freelist"))
         except ERRORS:  # without a WAL a commit of others may be under way
             return file_bytes(self._path) + file_bytes(self._wal)
-        return (pages - free) * page_bytes(raw)
+        return (pages - free) * (page_bytes(raw) + _FRAME_HEADER_BYTES + _INDEX_BYTES)

@@ -20,7 +20,6 @@ from elytron_core.errors import (
     ElytronError,
     IdempotencyConflict,
     InvalidInput,
-    StoreBusy,
     StoreClosed,
     StoreCorrupt,
     StoreFailed,
@@ -75,6 +74,21 @@ def erase_rows(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> Erasu
         return _erase_space(raw, erasure.space) if erasure.whole_space else _erase_named(raw, erasure)
 
 
+def drop_space(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> ErasureReceipt:
+    """Remove a whole space as `erase_rows` does, on a device without the room to overwrite its pages.
+
+    A table of this space alone is emptied without a write to its pages, which `VACUUM` then cuts off the file.
+    Raises StoreFull above `VACUUM_BYTES`, where free pages stay in the file.
+    """
+    if raw.execute("PRAGMA page_count").fetchone()[0] * page_bytes(raw) > store_limits.VACUUM_BYTES:
+        raise StoreFull(engine=ENGINE)
+    raw.execute("PRAGMA secure_delete = OFF")
+    try:
+        return erase_rows(raw, access, erasure)
+    finally:
+        raw.execute("PRAGMA secure_delete = ON")
+
+
 def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> None:
     """Leave no byte in the file that no row holds. Raises StoreBusy while a reader holds an older state.
 
@@ -100,13 +114,12 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
 
 
 def purge_remains(raw: Raw, access: FileAccess, /) -> None:
-    """Do what is left of an erasure that was cut short; the next opening does it if others hold the file now."""
-    with suppress(StoreBusy, StoreFull):
-        try:
-            if raw.execute(_REMAINS).fetchone() is not None:
-                purge_file(raw, access)
-        except ERRORS as error:
-            raise translate_error(error, doing="opening") from error
+    """Do what is left of an erasure that was cut short. Raises StoreBusy and StoreFull: the next opening does it."""
+    try:
+        if raw.execute(_REMAINS).fetchone() is not None:
+            purge_file(raw, access)
+    except ERRORS as error:
+        raise translate_error(error, doing="opening") from error
 
 
 def _rebuild_table(raw: Raw, name: str) -> None:
@@ -123,10 +136,12 @@ def _rebuild_table(raw: Raw, name: str) -> None:
 
 def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
     # An upload under way in another process is no blob yet, and goes with the rest.
-    row_counts = {
-        name: raw.execute(f"DELETE FROM {name} WHERE space = ?", (space,)).rowcount  # noqa: S608 - our own names
-        for name in OF_SPACE
-    }
+    row_counts: dict[str, int] = {}
+    for name in OF_SPACE:
+        is_shared = raw.execute(f"SELECT 1 FROM {name} WHERE space <> ? LIMIT 1", (space,)).fetchone()  # noqa: S608 - ours
+        # Without a condition SQLite frees the pages of a table as they are.
+        condition, values = (" WHERE space = ?", (space,)) if is_shared else ("", ())
+        row_counts[name] = raw.execute(f"DELETE FROM {name}{condition}", values).rowcount  # noqa: S608 - ours
     return ErasureReceipt(
         documents=row_counts["documents"], blobs=row_counts["blobs"], entries_scrubbed=row_counts["journal"], sequence=0
     )
@@ -465,11 +480,7 @@ class WriteConnection:
                         raise refused from error
                     raise
 
-            try:
-                return attempt()
-            except StoreFull:
-                self._room.empty_for_erasing(raw, wait_s=self._access.busy_wait_s)
-            return self._room.reserve.use(attempt)
+            return self._room.lend(raw, attempt, wait_s=self._access.busy_wait_s)
 
         return await self.run(call)
 
@@ -506,7 +517,8 @@ class WriteConnection:
             if self._answers:
                 await self.connection.run(forget_answers, self._access, self._expired())
             if self._access.mode == "wal":
-                await self.connection.run(_cut_at_once)
+                # A close does not wait for readers: the next opening cuts the file too.
+                await self.connection.run(self._room.empty_wal)
 
     def _expired(self) -> int:
         return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
@@ -561,8 +573,3 @@ class WriteConnection:
             if isinstance(refused, StoreFailed):
                 self._failed = refused
             raise refused from error
-
-
-def _cut_at_once(raw: Raw) -> None:
-    # A close does not wait for readers: the next opening cuts the file too.
-    truncate_wal(raw, wait_s=0.0)
