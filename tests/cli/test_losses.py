@@ -1,6 +1,8 @@
 """What a repair could not save is shown by every command that answers, until an operator acknowledges it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,18 @@ def test_a_loss_that_an_operator_acknowledged_does_not_cover_a_later_one(lossy: 
 
 def test_a_repair_is_not_acknowledged_before_anybody_read_what_it_lost(elytron: CommandLine) -> None:
     elytron("add", "tea")
-    assert elytron.error("inspect", "--repair", "--acknowledge", expect=2)["details"]["field"] == "acknowledge"
+    for option in ("--repair", "--check"):
+        assert elytron.error("inspect", option, "--acknowledge", expect=2)["details"]["field"] == "acknowledge"
+
+
+def test_an_acknowledgement_says_what_it_did_and_what_remains(lossy: CommandLine) -> None:
+    nothing = lossy("inspect", "--acknowledge", "--space", "bob", "--no-json")
+    assert "nothing acknowledged" in nothing.output
+    assert "still recorded: 'default'" in nothing.output
+    done = lossy("inspect", "--acknowledge", "--no-json").output
+    assert "acknowledged, not reported any more" in done
+    assert "at least 1 document (" in done
+    assert ("LOST" in done, "damage took" in done) == (False, False)
 
 
 def test_other_spaces_do_not_report_the_loss_of_one(lossy: CommandLine) -> None:
@@ -92,3 +105,18 @@ def test_a_space_that_lost_everything_is_never_called_empty(elytron: CommandLine
     report: dict[str, Any] = elytron.json("inspect", "--acknowledge")
     assert report["acknowledged"] == len(report["losses"]) == 1
     assert elytron.json("inspect", "--check")["store_check"]["losses"] == 0
+
+
+def test_a_repair_of_a_store_that_a_server_has_open_says_to_stop_it(elytron: CommandLine) -> None:
+    elytron("add", "tea")
+    # A process of its own: to close a file here would end the locks of this one.
+    code = "import sqlite3, sys; raw = sqlite3.connect(sys.argv[1]); raw.execute('SELECT * FROM manifest').fetchall(); "
+    code += "raw.execute('BEGIN IMMEDIATE'); print('open', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(elytron.folder / "m.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        zero_pages(elytron.folder / "m.db")
+        refused = elytron.error("inspect", "--repair", expect=9)
+        other.communicate("")
+    assert "stop the server that has this store open, then retry" in refused["reason"]

@@ -259,4 +259,5 @@ async def test_the_gauges_count_what_is_held() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             figures = (await client.get("/metrics")).text
     assert "elytron_store_spaces 1.0" in figures
+    assert "elytron_store_losses 0.0" in figures
     assert "elytron_index_spaces 1.0" in figures

@@ -21,7 +21,10 @@ def test_memories_that_are_gone_without_a_record_are_a_fault(tmp_path: Path, mon
     async def find_nothing(*_: object) -> list[StoreLoss]:
         return []
 
+    def succeed(*_: object) -> int:
+        return 0
+
     monkeypatch.setattr(damage, "find_losses", find_nothing)
-    monkeypatch.setattr(damage, "_run", lambda *_: 0)
+    monkeypatch.setattr(damage, "_run", succeed)
     tried = damage.try_damage(sample, "emptied", tmp_path / "damaged", random.Random(1))
     assert tried.faults == ["sound, though memories are gone"]

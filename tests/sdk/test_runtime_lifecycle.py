@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,11 @@ from tests.sdk.told import believe, texts
 
 import elytron
 from elytron.indexing.checkpoints import CHECKPOINT
+from elytron.ops.inspection import inspect_space
 from elytron_core import limits
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.inspection import RuntimePhase
+from elytron_core.contracts.recall import NothingReason
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -24,8 +26,11 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.ports.store_checks import StoreLoss
+from elytron_core.scope import Scope
 from elytron_store import WriteDurability, open_store
 from elytron_store.memory import MemoryStore
+from elytron_store.sqlite.quarantine import record_loss
 
 pytestmark = pytest.mark.anyio
 
@@ -130,7 +135,7 @@ async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> N
         await memory.inspect(elytron.MemoryInspectionRequest(repair=True))
 
 
-async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None:
+async def test_only_an_operator_sees_which_other_space_is_damaged(path: str) -> None:
     async with elytron.open(path) as memory:
         await memory.add("I like tea")
         await memory.add("I like tea", user_id="bob")
@@ -142,13 +147,29 @@ async def test_damage_is_reported_without_naming_other_spaces(path: str) -> None
             await memory.inspect()
         with pytest.raises(StoreCorrupt):
             await memory.recall("tea")
-        report = await memory.inspect(elytron.MemoryInspectionRequest(check=True))
+        by_operator = await memory.inspect(elytron.MemoryInspectionRequest(check=True))
+        assert by_operator.store_check is not None
+        assert "in the space 'bob'" in {problem.what for problem in by_operator.store_check.problems}
+        bound = memory.context.bound_to(Scope(space="default"), caller="ada")
+        report = await inspect_space(bound, elytron.MemoryInspectionRequest(check=True))
         assert report.state_fingerprint == ""
         assert report.store_check is not None
         whats = sorted(problem.what for problem in report.store_check.problems)
     assert len(whats) >= 2
     assert "in another space" in whats
     assert not any("bob" in what for what in whats)
+
+
+async def test_a_loss_that_another_process_recorded_a_moment_ago_is_told_of_an_empty_space(path: str) -> None:
+    async with elytron.open(path, space="ada") as memory:
+        await memory.add("I like tea", user_id="bob")
+        assert (await memory.recall("tea")).reason is NothingReason.EMPTY_SPACE
+        with closing(sqlite3.connect(path)) as raw:
+            loss = StoreLoss(SpaceId("ada"), 1, 0, 0, Instant(1), "rows")
+            record_loss(raw, loss, missing=0)
+            raw.commit()
+        assert (await memory.recall("tea")).reason is NothingReason.LOST
+        assert [loss.documents for loss in (await memory.list()).losses] == [1]
 
 
 async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path) -> None:

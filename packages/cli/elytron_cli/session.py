@@ -15,6 +15,7 @@ from elytron.indexing.checkpoints import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
 from elytron.secrets.forms import SecretState
+from elytron.state.losses import losses_of
 from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -391,7 +392,9 @@ async def _other_spaces(session: CommandSession) -> str | None:
     if not spaces:
         return None
     space = session.scope.space
-    if await context.losses.of(space) or await context.store.journal(space, after=0, limit=1):
+    if losses_of(space, await context.losses.read(is_logged=False)) or await context.store.journal(
+        space, after=0, limit=1
+    ):
         return None  # it was not empty: damage took what was there
     names = ", ".join(repr(space) for space in spaces[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(spaces) > SPACES_NAMED else ""

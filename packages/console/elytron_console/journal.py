@@ -49,7 +49,8 @@ class SpaceContents(Value):
 
 async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceContents:
     """Return the contents of `space`. No memory is read: the store counts, and conversations have heads."""
-    record, losses = await ctx.spaces.find(space), await ctx.losses.of(space)
+    record = await ctx.spaces.find(space)
+    losses = await (ctx.losses.fresh if record is None else ctx.losses.of)(space)
     if record is None:
         return SpaceContents(space=space, exists=False, losses=losses)
     counts = {collection: await ctx.store.count(space, collection) for collection in COLLECTIONS}

@@ -192,6 +192,11 @@ class ActionAdmission(Value):
     reason: str = ""
 
 
+def count_text(number: int, noun: str, plural: str = "", /) -> str:
+    """Return a number with its noun; the plural ends in `s` unless one is given."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 class SpaceLoss(Value):
     """What repairs could not save of a space, up to the last of them. Each number is the least that was lost."""
 
@@ -206,6 +211,10 @@ class SpaceLoss(Value):
     @property
     def summary(self) -> str:
         """The loss in words, without the name of its space."""
-        counts = {"documents": self.documents, "journal entries": self.entries, "blobs": self.blobs}
-        lost = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        return f"{lost or 'an unknown number of memories'} ({self.what})"
+        counts = (
+            count_text(self.documents, "document"),
+            count_text(self.entries, "journal entry", "journal entries"),
+            count_text(self.blobs, "index blob"),
+        )
+        lost = ", ".join(text for text in counts if not text.startswith("0 "))
+        return f"{f'at least {lost}' if lost else 'an unknown number of memories'} ({self.what})"

@@ -74,6 +74,7 @@ class ServerMetrics:
                 "calls_waiting": "Operations that are queued.",
                 "index_spaces": "Indexes in memory.",
                 "index_bytes": "Bytes of the indexes in memory.",
+                "store_losses": "Spaces with a loss that no operator has acknowledged.",
                 "store_ready": "1 if the store answers, else 0.",
                 "store_spaces": f"Spaces in the store, counted up to {_SPACES_COUNTED}.",
             }.items()
@@ -129,7 +130,8 @@ class ServerMetrics:
         }
         try:
             spaces = await context.store.spaces(limit=_SPACES_COUNTED)
-            figures |= {"store_spaces": len(spaces), "store_ready": 1}
+            losses = await context.losses.read()
+            figures |= {"store_spaces": len(spaces), "store_ready": 1, "store_losses": len(losses)}
             await self._count_jobs(context)
         except ElytronError:
             figures["store_ready"] = 0

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -50,6 +50,7 @@ from elytron_core.errors import (
     ElytronError,
     LimitExceeded,
     SealBroken,
+    StoreBusy,
     StoreCorrupt,
     StoreForeign,
     StoreMissing,
@@ -59,10 +60,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.policy.host import profile_snapshot
 from elytron_core.ports.store_checks import CheckReport
-from elytron_core.profiles import ProfileName, SpaceLoss, StoreCapabilities
+from elytron_core.profiles import ProfileName, SpaceLoss, StoreCapabilities, count_text
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
 from elytron_store import WhenMissing, open_as_made, parse_url, rescue_store
+from elytron_store.limits import BUSY_WAIT_S
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,11 +93,18 @@ def inspect_command(
     request = MemoryInspectionRequest(
         check=check or repair, repair=repair, acknowledge=acknowledge, fingerprints=fingerprints, head=head
     )
-    report, refused = _read_space(request)
+    standing: list[SpaceLoss] = []
+    report, refused = _read_space(request, standing)
     rescued: CheckReport | None = None
     if refused is not None or (repair and not _is_repaired(report)):
         try:
             rescued = asyncio.run(_examine_store(refused, repair=repair))
+        except StoreBusy as error:
+            raise StoreBusy(
+                engine=parse_url(run_settings().store.value).engine,
+                waited_s=BUSY_WAIT_S,
+                way_out="stop the server that has this store open, then retry",
+            ) from error
         except (Unsupported, StoreForeign) as error:
             if refused is not None:
                 raise (
@@ -109,7 +118,21 @@ def inspect_command(
     assert report is not None
     # The catalog of what can be done here has a command of its own, and would be four fifths of the report.
     run_output().report(report.model_copy(update={"capabilities": None}), tables_common.show_inspection)
+    if acknowledge:
+        run_output().hint(_remaining_text(report, standing))
     return _check_code(report)
+
+
+def _remaining_text(report: MemoryInspectionReport, losses: Sequence[SpaceLoss]) -> str:
+    """Return what an acknowledgement did, and which spaces still have a loss."""
+    names = sorted("a space that is not known" if loss.space is None else repr(loss.space) for loss in losses)
+    others = f"; still recorded: {', '.join(names)}" if names else "; no space has one"
+    if report.acknowledged:
+        return f"acknowledged {count_text(report.acknowledged, 'loss', 'losses')}{others}"
+    why = "a loss of an unknown space goes with the last of the others" if report.losses else ""
+    return (
+        f"nothing acknowledged: no loss is recorded for the space {report.space!r}{others}{f' ({why})' if why else ''}"
+    )
 
 
 def _is_repaired(report: MemoryInspectionReport | None) -> bool:
@@ -135,12 +158,19 @@ def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> Mem
     return report.model_copy(update={"store_check": store_check})
 
 
-def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionReport | None, Exception | None]:
-    """Return the report, or the error of a damaged store that cannot be opened or read."""
+def _read_space(
+    request: MemoryInspectionRequest, standing: list[SpaceLoss] | None = None
+) -> tuple[MemoryInspectionReport | None, Exception | None]:
+    """Return the report, or the error of a damaged store that cannot be opened or read.
+
+    Behind an acknowledgement, add the losses of all spaces to `standing`.
+    """
     reports: list[MemoryInspectionReport] = []
 
     async def work(session: CommandSession, _: CommandOutput) -> None:
         reports.append(await session.call(request))
+        if standing is not None and request.acknowledge:
+            standing.extend((await session.call(MemorySpacesRequest(limit=1))).losses)
 
     try:
         run_work(work, progress="checking" if request.check else None)

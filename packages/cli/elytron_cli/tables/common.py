@@ -27,7 +27,7 @@ from elytron_core.contracts.transcript import (
 )
 from elytron_core.evidence import TrustLevel
 from elytron_core.policy.admission.claimed_times import future_claim_text
-from elytron_core.profiles import ErasurePromise, SpaceLoss, StoreCapabilities
+from elytron_core.profiles import ErasurePromise, SpaceLoss, StoreCapabilities, count_text
 from elytron_core.scope import FutureClaims
 
 if TYPE_CHECKING:
@@ -185,7 +185,11 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
     is_damaged = report.store_check is not None and not report.store_check.ok
     is_empty = not (report.losses or report.sequence or is_damaged)
     nothing = "nothing stored yet" if is_empty else "nothing can be read"
-    show_losses(console, report.losses, acknowledged=bool(report.acknowledged))
+    if report.acknowledged:
+        for loss in report.losses:
+            console.print(f"acknowledged, not reported any more: {safe_line(loss_text(loss))}", soft_wrap=True)
+    else:
+        show_losses(console, report.losses)
     show_pairs(
         console,
         {
@@ -193,7 +197,9 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
             "engine": report.engine,
             "store": promises_text(report.store),
             "journal": str(report.sequence),
-            "documents": ", ".join(f"{count} {name}" for name, count in report.documents.items() if count),
+            "documents": ", ".join(
+                count_text(count, name.removesuffix("s"), name) for name, count in report.documents.items() if count
+            ),
             "from": minute_text(report.first_at),
             "to": minute_text(report.last_at),
             "speakers": ", ".join(report.speakers),
@@ -222,18 +228,18 @@ def loss_text(loss: SpaceLoss, /) -> str:
     return f"{minute_text(loss.at)}, of {space}: {loss.summary}"
 
 
-def show_losses(console: "Console", losses: Sequence[SpaceLoss], /, *, acknowledged: bool = False) -> None:
+def show_losses(console: "Console", losses: Sequence[SpaceLoss], /) -> None:
     """Show what repairs could not save, and how an operator ends these reports."""
     for loss in losses:
         console.print(f"LOST {safe_line(loss_text(loss))}", soft_wrap=True)
     if losses:
-        way_out = "`elytron inspect --acknowledge` ends this report"
-        console.print("acknowledged: not reported any more" if acknowledged else way_out, soft_wrap=True)
+        console.print("`elytron inspect --space NAME --acknowledge` ends the report of one", soft_wrap=True)
 
 
 def show_check(console: "Console", checked: StoreCheck, /) -> None:
     """Show what reading the whole store found, and what a repair did about it."""
-    counts = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
+    entries = count_text(checked.entries, "entry", "entries")
+    counts = f"{count_text(checked.documents, 'document')}, {entries}, {count_text(checked.blobs, 'blob')} read"
     is_damaged = bool(checked.problems) and not checked.repaired
     state = "DAMAGED" if is_damaged else "repaired" if checked.problems else "LOSSY" if checked.losses else "sound"
     console.print(f"store: {state}; {counts}")

@@ -184,7 +184,7 @@ class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
     repair: bool = False
     """Move what `check` finds damaged aside; needs `check`."""
     acknowledge: bool = False
-    """Acknowledge the losses of the space: they are reported for the last time. Not with `repair`."""
+    """Acknowledge the losses of the space: they are reported for the last time. Not with `check`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
     """The host's mode: with it, the report says which actions memory admits in it."""
@@ -300,9 +300,9 @@ class MemoryInspectionReport(Value):
     head_standing: HeadStanding | None = None
     """With a `head` in the request: the space's relation to it."""
     losses: tuple[SpaceLoss, ...] = ()
-    """What repairs could not save of the space, until an operator acknowledges it."""
+    """What repairs could not save of the space, until an operator acknowledges it; else what this call acknowledged."""
     acknowledged: int = 0
-    """Number of `losses` that this call acknowledged."""
+    """Number of `losses` that this call acknowledged; with 0 they are not."""
     store_check: StoreCheck | None = None
     journal_account: JournalAccount | None = None
     """With `check`: whether the space is what its journal says."""

@@ -342,8 +342,8 @@ class StoreUnavailable(StoreError):
 class StoreBusy(StoreUnavailable):
     key = "store_busy"
 
-    def __init__(self, *, engine: str, waited_s: float) -> None:
-        super().__init__(f"the {engine} store was locked by others for {waited_s:.0f} s: try again")
+    def __init__(self, *, engine: str, waited_s: float, way_out: str = "try again") -> None:
+        super().__init__(f"the {engine} store was locked by others for {waited_s:.0f} s: {way_out}")
 
 
 class StoreCrowded(StoreUnavailable):

@@ -367,8 +367,9 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
     space = ctx.scope_of(request).space
-    listed = _latest_list if request.order is ListOrder.LATEST else _stored_list
-    return (await listed(ctx, space, request)).model_copy(update={"losses": await ctx.losses.of(space)})
+    report = await (_latest_list if request.order is ListOrder.LATEST else _stored_list)(ctx, space, request)
+    losses_of = ctx.losses.of if report.items else ctx.losses.fresh
+    return report.model_copy(update={"losses": await losses_of(space)})
 
 
 async def _stored_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:

@@ -20,6 +20,7 @@ from elytron.jobs.queue import work_of
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.contents import SpaceReading
 from elytron.memories.links import meant_conversation, with_last
+from elytron.state.losses import losses_of
 from elytron.state.spaces import MARK, REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
@@ -108,11 +109,12 @@ def _is_built_in(package: str) -> bool:
 
 
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
-    """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
+    """Read every byte of the store; with `repair`, move damage aside. Only operators see other spaces' names."""
     report = await ctx.store.repair() if repair else await ctx.store.check()
     # Checked again, since a repair says only what it found.
     repaired = repair and (report.ok or (await ctx.store.check()).ok)
-    store_check = shown_check(report, space, repaired=repaired, losses=len(await ctx.losses.read()))
+    losses = len(await ctx.losses.read())
+    store_check = shown_check(report, space, repaired=repaired, losses=losses, names_spaces=not ctx.is_bound)
     if not await is_mark_damaged(ctx, space, repair=repair):
         return store_check
     damage = DamageItem(
@@ -121,8 +123,14 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     return store_check.model_copy(update={"ok": False, "problems": (*store_check.problems, damage)})
 
 
-def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool, losses: int = 0) -> StoreCheck:
-    """Return a store's report as the owner of `space` may see it; with a loss that stands it is not `ok`."""
+def shown_check(
+    report: CheckReport, space: SpaceId, /, *, repaired: bool, losses: int = 0, names_spaces: bool = True
+) -> StoreCheck:
+    """Return a store's report for `space`; with a loss that stands it is not `ok`.
+
+    An operator sees which other spaces are damaged; others, without `names_spaces`, that there is one.
+    """
+    other_text = "in the space {!r}" if names_spaces else "in another space"
     return StoreCheck(
         ok=report.ok and not losses,
         documents=report.documents,
@@ -131,7 +139,7 @@ def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool, losse
         problems=tuple(
             DamageItem(
                 damage=problem.damage,
-                what=problem.what if problem.space in {None, space} else "in another space",
+                what=problem.what if problem.space in {None, space} else other_text.format(problem.space),
                 quarantined=problem.quarantined,
             )
             for problem in report.problems
@@ -209,8 +217,10 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
 def _require_fitting(request: MemoryInspectionRequest) -> None:
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="requires check: pass both")
-    if request.repair and request.acknowledge:
-        raise InvalidInput(field="acknowledge", problem="does not go with repair: read what is lost first")
+    if request.check and request.acknowledge:
+        raise InvalidInput(
+            field="acknowledge", problem="cannot be combined with check or repair: read first what is lost"
+        )
 
 
 def _summary_of(head: transcript.Conversation) -> ConversationSummary:
@@ -228,13 +238,14 @@ async def _work_of(ctx: OperationContext, space: SpaceId, reading: SpaceReading)
 
 
 async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tuple[SpaceLoss, ...], int]:
-    """Acknowledge the losses of the space; return them, and how many were acknowledged."""
-    losses = await ctx.losses.of(space)
+    """Acknowledge the losses of the space; return those that were, and their number."""
+    losses = losses_of(space, await ctx.losses.read(is_logged=False))
     # Up to the latest of those listed, by the clock that recorded it: one that grows meanwhile is later, and stays.
     count = await ctx.losses.acknowledge(space, at=max(loss.at for loss in losses)) if losses else 0
     if count:
         logger.info("%s acknowledged %d losses of a space", ctx.caller, count)
-    return losses, count
+    standing = await ctx.losses.read(is_logged=False)
+    return tuple(loss for loss in losses if loss not in standing), count
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
@@ -426,7 +437,8 @@ async def _space_summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
     return SpaceSummary(
         space=space,
         conversations=len(heads),
-        turns=sum(head.turns for head in heads),
+        # Damage may take heads and leave their turns.
+        turns=await ctx.store.count(space, transcript.TURNS),
         first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
         last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
     )

@@ -114,7 +114,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
             recalled_by_time=gathered.retells,
             recall_limit=count,
-            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.of(scope.space),
+            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.fresh(scope.space),
             line_label=request.line_label or "",
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),

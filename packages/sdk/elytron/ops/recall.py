@@ -70,12 +70,13 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     has_more = bool(hits) and is_paged and scored > len(shown_ids) < limits.RECALL_MAX
     beyond = (scored if request.min_score else gathered.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
-    losses = await ctx.losses.of(scope.space)
+    is_empty = reason is NothingReason.EMPTY_SPACE
+    losses = await (ctx.losses.fresh if is_empty else ctx.losses.of)(scope.space)
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
         outcome=outcome,
-        reason=NothingReason.LOST if losses and reason is NothingReason.EMPTY_SPACE else reason,
+        reason=NothingReason.LOST if losses and is_empty else reason,
         hits=await _nearby_hits(ctx, scope, request, extent.ordered(hits)),
         considered=gathered.considered,
         intent=gathered.intent.value,

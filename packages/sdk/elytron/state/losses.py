@@ -4,6 +4,7 @@ Whoever answers from a space that lost something says so, and never that the spa
 """
 
 import logging
+from collections.abc import Iterable
 from time import monotonic
 from typing import Final
 
@@ -26,8 +27,8 @@ class StoreLosses:
         self._read_at: float | None = None
         self._logged: tuple[SpaceLoss, ...] = ()
 
-    async def read(self) -> tuple[SpaceLoss, ...]:
-        """Return all losses, as the store has them now."""
+    async def read(self, *, is_logged: bool = True) -> tuple[SpaceLoss, ...]:
+        """Return all losses, as the store has them now; those that are new are logged, unless `is_logged` is false."""
         losses = await find_losses(self._store)
         self._losses = tuple(
             SpaceLoss(
@@ -41,19 +42,25 @@ class StoreLosses:
             for loss in losses
         )
         self._read_at = monotonic()
-        if self._logged != self._losses:
+        # An index that was lost is made again: its blobs are listed, and nobody is warned of them.
+        if is_logged and any(not _is_of_index(loss) for loss in {*self._losses} - {*self._logged}):
+            logger.warning(
+                "damage took data of this store: `elytron spaces` lists the losses; "
+                "`elytron inspect --space NAME --acknowledge` ends the report of one"
+            )
+        if is_logged:
             self._logged = self._losses
-            if self._losses:
-                logger.warning(
-                    "damage took memories of this store: `elytron inspect` shows which, and --acknowledge ends this"
-                )
         return self._losses
 
     async def of(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
         """Return the losses of `space`, and those of which it is unknown whose they were; read some seconds ago."""
         if self._read_at is None or monotonic() - self._read_at > _FRESH_S:
             await self.read()
-        return tuple(loss for loss in self._losses if loss.space in {None, space})
+        return losses_of(space, self._losses)
+
+    async def fresh(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
+        """Return what `of` does, read now: another process may have repaired a space that would be called empty."""
+        return losses_of(space, await self.read())
 
     async def acknowledge(self, space: SpaceId, /, *, at: Instant) -> int:
         """Acknowledge the losses of `space` that were listed by `at`; return how many there were.
@@ -70,3 +77,12 @@ class StoreLosses:
     def forget(self) -> None:
         """Read the losses again at their next use."""
         self._read_at = None
+
+
+def losses_of(space: SpaceId, losses: Iterable[SpaceLoss], /) -> tuple[SpaceLoss, ...]:
+    """Return those of `losses` that are of `space`, or of an unknown one."""
+    return tuple(loss for loss in losses if loss.space in {None, space})
+
+
+def _is_of_index(loss: SpaceLoss) -> bool:
+    return bool(loss.blobs) and not (loss.documents or loss.entries)
