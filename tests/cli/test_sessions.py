@@ -11,6 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 import elytron
+from elytron_assistants.sessions.memory_files import MemoryFile, NoteOrigin, read_notes
+from elytron_assistants.sessions.session_log import ReadTally
 from elytron_core.contracts.transcript import MemoryWriteRequest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "assistants"
@@ -537,3 +539,30 @@ def test_the_report_and_the_list_are_read_by_people(machine: Machine) -> None:
     listed = machine.elytron("sessions", "list", "--limit", "2", "--no-json").stdout
     assert "imported" in listed
     assert "5 more: pass --limit" in listed
+
+
+def test_links_of_a_repository_lead_to_no_file_outside_of_it(machine: Machine, tmp_path: Path) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    notes = tmp_path / "private"
+    notes.mkdir()
+    (notes / "vault.md").write_text("- The vault code is on the fridge.\n")
+    (machine.shop / ".claude").mkdir()
+    (machine.shop / ".claude/rules").symlink_to(notes)
+    (machine.claude / "memory").mkdir()
+    (machine.claude / "memory/gone.md").symlink_to(tmp_path / "nowhere.md")
+    report = machine.run()
+    assert (report["notes"], report["skipped"]["unreadable"]) == (0, 1)
+    assert not [text for _, text in machine.said("memory-files") if "fridge" in text]
+
+
+def test_a_note_under_a_relative_folder_is_filed_nowhere(machine: Machine) -> None:
+    (machine.home / ".codex/memories").mkdir(parents=True)
+    (machine.home / ".codex/memories/MEMORY.md").write_text("# A\ncwd: some/folder\n- Carts are lists.\n")
+    report = machine.run()
+    assert (report["notes"], report["skipped"]["no_folder"]) == (0, 2)
+
+
+def test_comments_that_never_end_are_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("<!-- not said --><!-- two\nlines -->Use tabs.\n\n" + "<!--" * 200_000)
+    notes = read_notes(MemoryFile(tmp_path / "AGENTS.md", NoteOrigin.REPOSITORY, str(tmp_path)), ReadTally())
+    assert (notes[0].line, notes[0].text) == (2, "Use tabs.")

@@ -22,12 +22,23 @@ from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker, run_next
 from elytron.jobs.queue import find_job, read_queue, schedule_job, visit_queues
+from elytron.ops.inspection import inspect_space
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
+from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import JobQueue
-from elytron_core.ports.store import Document, DocumentRef, Store, queued_spaces
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    Store,
+    queued_spaces,
+)
 from elytron_core.scope import Scope
 from elytron_http_shell import create_app
 from elytron_store.engine import PassingStore
@@ -271,3 +282,42 @@ async def test_figures_count_the_jobs_of_spaces_that_have_any_and_pass_over_a_lo
             figures = (await client.get("/metrics")).text
         assert 'elytron_jobs{state="pending"} 1.0' in figures
         assert "elytron_store_ready 1.0" in figures
+
+
+async def damaged(memory: MemoryRuntime, *lost: str) -> None:
+    """Remove documents of a space as damage and a repair may leave it."""
+    store = memory.context.store
+    for name in lost:
+        collection, _, key = name.partition("/")
+        (document,) = await store.get(SPACES[0], [DocumentRef(collection, key)])
+        assert document is not None
+        changes = (DeleteChange(document.ref, document.revision),)
+        entries = (EntryDraft(JournalAction.DELETE, document.ref),)
+        await store.commit(Batch(SPACES[0], memory.context.clock.now(), entries, deletes=changes))
+
+
+async def test_a_job_is_done_behind_one_that_damage_took() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("hello")
+        await queue(memory, "ada", "one")
+        await queue(memory, "ada", "two")
+        first = (await read_queue(memory.context, SPACES[0])).active[0].id
+        await damaged(memory, f"jobs/{first}")
+        await do(memory, "ada")
+        await do(memory, "ada")
+        assert not (await read_queue(memory.context, SPACES[0])).active
+
+
+async def test_a_repair_lists_the_jobs_whose_queue_was_lost() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("hello")
+        await queue(memory, "ada", "one")
+        await queue(memory, "ada", "two")
+        await damaged(memory, "queue/0")
+        assert await listed(memory.context.store) == set()
+        await queue(memory, "ada", "one")
+        assert len((await read_queue(memory.context, SPACES[0])).active) == 1
+        request = MemoryInspectionRequest(scope=Scope(space=SPACES[0]), check=True, repair=True)
+        await inspect_space(memory.context, request)
+        assert len((await read_queue(memory.context, SPACES[0])).active) == 2
+        assert await swept(memory) == {SPACES[0]}

@@ -23,7 +23,6 @@ _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,3}[.)]) +(?=\S)")
 _HEADING: Final = re.compile(r"(#{1,6}) +(\S.*)")
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _FOLDER: Final = re.compile(r"^[-*#\s]*(?:applies_to: *)?cwd *[:=] *`?([^\s`,;]+)")
-_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class NoteOrigin(StrEnum):
@@ -81,7 +80,8 @@ def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Pat
     for root in dict.fromkeys(roots):
         rules = sorted((root / ".claude" / "rules").glob("*.md"))
         for path in (*(root / name for name in _IN_REPOSITORY), *rules):
-            if path.is_file() and not path.is_symlink():
+            # A link may stand in any part of the path, and a repository can carry one that leads out of it.
+            if path.is_file() and path.resolve() == root.resolve() / path.relative_to(root):
                 yield MemoryFile(path, NoteOrigin.REPOSITORY, str(root))
     for path in sorted(projects.glob("*/memory/*.md")):
         yield MemoryFile(path, NoteOrigin.ASSISTANT, _project_owner(path.parents[1]))
@@ -105,7 +105,7 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
     if len(data) > _FILE_BYTES:
         tally.skipped[SkipCause.TOO_LONG] += 1
         return []
-    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), data.decode("utf-8-sig", "replace"))
+    text = _without_comments(data.decode("utf-8-sig", "replace"))
     is_topic = file.origin is NoteOrigin.ASSISTANT and file.path.name != "MEMORY.md"
     blocks = [(1, _FRONT_MATTER.sub("", text), "")] if is_topic else _note_blocks(text)
     notes: dict[str, MemoryNote] = {}
@@ -114,6 +114,16 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
             digest = blake2b(f"{file.path}\n{words}".encode("utf-8", "replace"), digest_size=16).hexdigest()
             notes[digest] = MemoryNote(digest, words, line, named_folder if file.is_sectioned else file.folder)
     return list(notes.values())
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without its HTML comments, with as many lines; one that does not end is left in."""
+    pieces: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        pieces += (text[at:start], "\n" * text.count("\n", start, end))
+        at = end + len("-->")
+    return "".join((*pieces, text[at:]))
 
 
 def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
@@ -130,7 +140,8 @@ def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
             yield first_line, f"{heading}: {words}" if heading else words, folder
             block = []
         if owner := _FOLDER.match(line):
-            folder = owner[1]
+            # A relative folder would be one of wherever the import runs.
+            folder = owner[1] if owner[1].startswith("~") or Path(owner[1]).is_absolute() else ""
         if title is not None:
             heading, folder = title[2].strip(), "" if len(title[1]) == 1 else folder
         elif line.strip() and not line.startswith("@"):

@@ -344,7 +344,11 @@ class SessionImport:
 
     async def _import_file(self, file: MemoryFile) -> None:
         key = _source_key(AssistantHost.MEMORY_FILES, file.path, "")
-        status, before = file.path.stat(), self.positions.get(key)
+        try:
+            status, before = file.path.stat(), self.positions.get(key)
+        except OSError:
+            self.tally.skipped[SkipCause.UNREADABLE] += 1
+            return
         self.counts["files"] += 1
         if before is not None and (before.size, before.changed) == (status.st_size, status.st_mtime_ns):
             self.counts["unchanged"] += not self.choice.again

@@ -361,6 +361,11 @@ def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobI
     return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
 
 
+def unlist_job(queue: JobQueue, job_id: JobId, /) -> JobQueue:
+    """Return `queue` without the unfinished job of this id."""
+    return queue.model_copy(update={"active": tuple(listed for listed in queue.active if listed.id != job_id)})
+
+
 def _job_waits(job: QueuedJob) -> bool:
     return job.state in {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
 

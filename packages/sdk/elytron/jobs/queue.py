@@ -37,7 +37,7 @@ from elytron_core.planes.jobs import (
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
-from elytron_core.ports.store import DocumentRef, JournalAction, queued_spaces
+from elytron_core.ports.store import DocumentRef, JournalAction, queued_spaces, scan_documents, scan_spaces
 from elytron_core.scope import ConversationKey, Scope
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ class _QueueState:
             # Also when the queue comes or goes: its revisions begin again, and those of this document never do.
             changes.put(OVER_REF, JobQueue(over=queue.over), expects=self.over_revision, action=None)
         if is_there:
-            # Last, as each plan for the queue writes it. Without an entry: the job has one.
-            changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=None)
+            # Last, as each plan for the queue writes it. Mostly without an entry: the job has one.
+            action = JournalAction.MAINTENANCE if is_noted else None
+            changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=action)
         elif self.revision:
             changes.delete(QUEUE_REF, expects=self.revision, has_entry=is_noted)
 
@@ -148,7 +149,7 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
         job_id = JobId(record.tag("job", *key, *(str(turn) for turn in turn_numbers)))
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
         if stored_job is not None:
-            return SettledChanges(KnownJob(job_id, stored_job))
+            return await _relisted_job(ctx, scope.space, book, KnownJob(job_id, stored_job), revision)
         entry = maintenance.joinable_job(book.queue, record.conversation_tag(key))
         waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
@@ -187,9 +188,9 @@ async def schedule_job(
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         job_id = JobId(record.tag("job", kind, name))
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
-        if stored_job is not None:
-            return SettledChanges(KnownJob(job_id, stored_job))
         book = await _read_queue(ctx, scope.space, record)
+        if stored_job is not None:
+            return await _relisted_job(ctx, scope.space, book, KnownJob(job_id, stored_job), revision)
         if not maintenance.has_room(book.queue, kind=kind):
             return SettledChanges(None)
         fresh = _new_job(scope, (), ctx.clock.now())
@@ -235,6 +236,11 @@ async def claim_job(
         able = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
         entry = maintenance.claimable_job(_narrow_queue(book.queue, only), now, able)
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
+        if entry is not None and job is None:
+            # Damage took the job and left its entry, behind which no other one would be done.
+            queue, changes = maintenance.unlist_job(book.queue, entry.id), ChangeSet(record)
+            book.put(changes, queue, is_noted=True)
+            return SettledChanges(None, changes)
         if entry is None or job is None:
             return SettledChanges(None)
         claim = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
@@ -242,6 +248,42 @@ async def claim_job(
 
     claimed_job, _ = await settle_changes(ctx, space, plan)
     return claimed_job
+
+
+async def relist_all_jobs(ctx: OperationContext, /) -> None:
+    """List the unfinished jobs that queues lack: a repair may have saved jobs without their queue."""
+    async for space in scan_spaces(ctx.store):
+        with apart_from_others(partial(ctx.put_off.pop, space, None)):
+            async with ctx.secrets.background(space):
+                await _relist_jobs(ctx, space)
+
+
+async def _relist_jobs(ctx: OperationContext, space: SpaceId) -> None:
+    queue = await read_queue(ctx, space)
+    listed = {job.id for job in queue.active}
+    async for document in scan_documents(ctx.store, space, jobs.JOBS):
+        job_id = JobId(document.ref.key)
+        if job_id not in listed and Job.from_bytes(document.body).state.is_active:
+            await settle_changes(ctx, space, partial(_plan_relisting, ctx, space, job_id))
+
+
+async def _plan_relisting(
+    ctx: OperationContext, space: SpaceId, job_id: JobId, record: SpaceRecord
+) -> SettledChanges[KnownJob | None]:
+    job, revision = await _read_job(ctx, space, job_id)
+    if job is None:
+        return SettledChanges(None)
+    return await _relisted_job(ctx, space, await _read_queue(ctx, space, record), KnownJob(job_id, job), revision)
+
+
+async def _relisted_job(
+    ctx: OperationContext, space: SpaceId, book: _QueueState, stored_job: KnownJob, revision: int
+) -> SettledChanges[KnownJob | None]:
+    """Return a stored job, with what lists it again if it is unfinished and the queue was lost."""
+    is_listed = any(job.id == stored_job.id for job in book.queue.active)
+    if is_listed or not stored_job.job.state.is_active:
+        return SettledChanges(stored_job)
+    return SettledChanges(stored_job, await _job_changes(ctx, space, book, stored_job, revision))
 
 
 async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:

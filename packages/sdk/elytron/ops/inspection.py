@@ -16,7 +16,7 @@ from elytron.documents.planes import by_plane
 from elytron.documents.stored_values import ChangeSet
 from elytron.erasure.erasure_mark import is_mark_damaged
 from elytron.intake import admit_texts
-from elytron.jobs.queue import work_of
+from elytron.jobs.queue import relist_all_jobs, work_of
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.contents import SpaceReading
 from elytron.memories.links import meant_conversation, with_last
@@ -111,6 +111,8 @@ def _is_built_in(package: str) -> bool:
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
     """Read every byte of the store; with `repair`, move damage aside. Only operators see other spaces' names."""
     report = await ctx.store.repair() if repair else await ctx.store.check()
+    if repair:
+        await relist_all_jobs(ctx)
     # Checked again, since a repair says only what it found.
     repaired = repair and (report.ok or (await ctx.store.check()).ok)
     losses = len(await ctx.losses.read())

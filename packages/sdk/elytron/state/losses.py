@@ -43,7 +43,7 @@ class StoreLosses:
         )
         self._read_at = monotonic()
         # An index that was lost is made again: its blobs are listed, and nobody is warned of them.
-        if is_logged and any(not _is_of_index(loss) for loss in {*self._losses} - {*self._logged}):
+        if is_logged and any(loss not in self._logged and not _is_of_index(loss) for loss in self._losses):
             logger.warning(
                 "damage took data of this store: `elytron spaces` lists the losses; "
                 "`elytron inspect --space NAME --acknowledge` ends the report of one"
