@@ -156,7 +156,7 @@ class SpaceRecords:
             raise
         finally:
             _ENDS.reset(token)
-            del self._ending[space]
+            self._ending.pop(space, None)  # another call may have ended it meanwhile
             over.set()
 
     async def settle(self, space: SpaceId, /) -> None:
