@@ -112,6 +112,8 @@ class SpaceRecords:
             self._met.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
             # A mark that comes later may be of a process that lives: it has its time.
+            if space in self._ending:
+                return await self.find(space)  # another call began to end it during the read
             if cached_record is None or self._is_overdue(space):
                 await self._end(space)
             else:
@@ -156,7 +158,7 @@ class SpaceRecords:
             raise
         finally:
             _ENDS.reset(token)
-            self._ending.pop(space, None)  # another call may have ended it meanwhile
+            del self._ending[space]
             over.set()
 
     async def settle(self, space: SpaceId, /) -> None:
