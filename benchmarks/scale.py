@@ -9,7 +9,7 @@ the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasure
 recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
 checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
 in one compaction of the journal. The exponent is that of `erase` between two lines. Further columns are those of
-`benchmarks.scale_reading`. How long upkeep of the space keeps others waiting is printed below
+`benchmarks.scale_reads`. How long upkeep of the space keeps others waiting is printed below
 (`benchmarks.scale_upkeep`).
 """
 
@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import elytron
 from benchmarks import scale_spaces
 from benchmarks.corpora import corpus
-from benchmarks.scale_reading import READING, read_figures
+from benchmarks.scale_reads import READING, read_figures
 from benchmarks.scale_upkeep import print_upkeep
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT

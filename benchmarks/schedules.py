@@ -25,7 +25,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron_agent import limits
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import OneOffRule, ScheduleRepository, ScheduleRequest
+from elytron_agent.service.schedules.schedule_repository import OneOffRule, ScheduleRepository, ScheduleRequest
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_agent.service.wire import InitRequest
 from elytron_core.clock import FrozenClock, Instant, format_instant

@@ -9,7 +9,7 @@ from elytron_agent.rag.usage import RagQuotas
 from elytron_agent.runs.settings import AgentSettings, RunBudget
 from elytron_agent.runs.source import WELCOME
 from elytron_agent.service.companion import ServiceSettings
-from elytron_agent.service.schedules.schedule_shelf import TERMS
+from elytron_agent.service.schedules.schedule_repository import TERMS
 from elytron_core import limits as core_limits
 
 CONSTANTS = {

@@ -5,28 +5,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import CommandLine
-from tests.cli.test_sessions import Machine
+from tests.cli.conftest import Machine
 
 EVENT = {"session_id": "s", "cwd": "", "prompt": "What did we decide about the harbour?"}
-
-
-@pytest.fixture
-def home(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The command of a person whose home is in the test's folder."""
-    machine = Machine(elytron)
-    monkeypatch.setenv("HOME", str(machine.home))
-    for name in (
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "GEMINI_CLI_HOME",
-        "OPENCODE_DB",
-        "XDG_DATA_HOME",
-        "CURSOR_CONFIG_DIR",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return machine
 
 
 def shown(machine: Machine, *words: str, expect: int = 0) -> str:
@@ -34,45 +15,49 @@ def shown(machine: Machine, *words: str, expect: int = 0) -> str:
     return machine.elytron(*words, "--no-json", expect=expect).output
 
 
-def test_an_import_and_the_projects_it_filled_are_shown_as_tables(home: Machine) -> None:
-    assert "none" in shown(home, "sessions", "list")
-    home.put_all()
-    assert "would store" in shown(home, "sessions", "import", "--dry-run")
-    assert "messages of" in shown(home, "sessions", "import")
-    assert "imported" in shown(home, "sessions", "list")
-    assert home.space in shown(home, "repo", "list")
-    assert home.space in shown(home, "repo", "show", str(home.shop))
-    assert home.space in shown(home, "repo", "pin", home.space, str(home.shop))
-    assert "pin" in shown(home, "repo", "list")
-    assert "no session of a hook" in shown(home, "repo", "migrate", "--dry-run")
+def test_an_import_and_the_projects_it_filled_are_shown_as_tables(machine: Machine) -> None:
+    assert "none" in shown(machine, "sessions", "list")
+    machine.put_all()
+    assert "would store" in shown(machine, "sessions", "import", "--dry-run")
+    assert "messages of" in shown(machine, "sessions", "import")
+    assert "imported" in shown(machine, "sessions", "list")
+    assert machine.space in shown(machine, "repo", "list")
+    assert machine.space in shown(machine, "repo", "show", str(machine.shop))
+    assert machine.space in shown(machine, "repo", "pin", machine.space, str(machine.shop))
+    assert "pin" in shown(machine, "repo", "list")
+    assert "no session of a hook" in shown(machine, "repo", "migrate", "--dry-run")
 
 
-def test_a_path_needs_an_assistant_and_has_to_be_there(home: Machine) -> None:
-    assert "requires HOST" in home.elytron("sessions", "list", "--path", "x", expect=2).output
-    assert "names nothing that exists" in home.elytron("sessions", "list", "codex", "--path", "x", expect=2).output
-    home.put("codex-0.163.0.jsonl", "elsewhere/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl")
-    place = str(home.home / "elsewhere")
-    assert home.elytron.json("sessions", "list", "codex", "--path", place)["total"] == 1
+def test_a_path_needs_an_assistant_and_has_to_be_there(machine: Machine) -> None:
+    assert "requires HOST" in machine.elytron("sessions", "list", "--path", "x", expect=2).output
+    assert "names nothing that exists" in machine.elytron("sessions", "list", "codex", "--path", "x", expect=2).output
+    machine.put("codex-0.163.0.jsonl", "elsewhere/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl")
+    place = str(machine.home / "elsewhere")
+    assert machine.elytron.json("sessions", "list", "codex", "--path", place)["total"] == 1
 
 
 def test_a_command_shows_this_folders_project_without_being_asked_for_one(
-    home: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(home.shop)
-    assert home.elytron.json("repo")["space"] == home.space
-    assert "NAME=FOLDER" in home.elytron("repo", "migrate", "--assign", "x=/nowhere", expect=2).output
+    monkeypatch.chdir(machine.shop)
+    assert machine.elytron.json("repo")["space"] == machine.space
+    assert "NAME=FOLDER" in machine.elytron("repo", "migrate", "--assign", "x=/nowhere", expect=2).output
 
 
-def test_composers_of_cursor_are_filed_by_the_workspace_that_lists_them(home: Machine) -> None:
-    home.put("cursor-2026.07.17-editor.sql", ".config/Cursor/User/globalStorage/state.vscdb")
-    storage = home.home / ".config/Cursor/User/workspaceStorage"
-    with sqlite3.connect(home.home / ".config/Cursor/User/globalStorage/state.vscdb") as raw:
+def test_composers_of_cursor_are_filed_by_the_workspace_that_lists_them(machine: Machine) -> None:
+    machine.put("cursor-2026.07.17-editor.sql", ".config/Cursor/User/globalStorage/state.vscdb")
+    storage = machine.home / ".config/Cursor/User/workspaceStorage"
+    with sqlite3.connect(machine.home / ".config/Cursor/User/globalStorage/state.vscdb") as raw:
         keys = [
             key.partition(":")[2]
             for (key,) in raw.execute("SELECT key FROM cursorDiskKV WHERE key LIKE 'composerData:%'")
         ]
     raw.close()
-    for name, address in (("one", home.shop.as_uri()), ("two", "vscode-remote://host/w"), ("three", "file://host/w")):
+    for name, address in (
+        ("one", machine.shop.as_uri()),
+        ("two", "vscode-remote://host/w"),
+        ("three", "file://host/w"),
+    ):
         (storage / name).mkdir(parents=True)
         (storage / name / "workspace.json").write_text(json.dumps({"folder": address}))
         with sqlite3.connect(storage / name / "state.vscdb") as raw:
@@ -83,37 +68,37 @@ def test_composers_of_cursor_are_filed_by_the_workspace_that_lists_them(home: Ma
         raw.close()
     (storage / "four").mkdir()
     (storage / "four/workspace.json").write_text("no object")
-    assert home.run("cursor")["sessions"] == len(keys)
-    assert {filed["space"] for filed in home.run("cursor", "--again")["spaces"]} == {home.space}
+    assert machine.run("cursor")["sessions"] == len(keys)
+    assert {filed["space"] for filed in machine.run("cursor", "--again")["spaces"]} == {machine.space}
 
 
-def test_a_database_of_another_program_is_counted_and_not_read(home: Machine) -> None:
-    place = home.home / ".config/Cursor/User/globalStorage/state.vscdb"
+def test_a_database_of_another_program_is_counted_and_not_read(machine: Machine) -> None:
+    place = machine.home / ".config/Cursor/User/globalStorage/state.vscdb"
     place.parent.mkdir(parents=True)
     with sqlite3.connect(place) as raw:
         raw.execute("CREATE TABLE other (x)")
     raw.close()
-    assert home.run("cursor")["skipped"]["unreadable"] == 1
+    assert machine.run("cursor")["skipped"]["unreadable"] == 1
     place.write_bytes(b"no database at all")
-    assert home.run("cursor")["skipped"]["unreadable"] == 1
+    assert machine.run("cursor")["skipped"]["unreadable"] == 1
 
 
-def test_an_event_without_a_folder_or_words_shows_and_stores_nothing(home: Machine) -> None:
+def test_an_event_without_a_folder_or_words_shows_and_stores_nothing(machine: Machine) -> None:
     event = json.dumps(EVENT).encode()
-    assert home.elytron("hooks", "recall", "--per-repository", standard_input=event).stdout == ""
+    assert machine.elytron("hooks", "recall", "--per-repository", standard_input=event).stdout == ""
     nothing = json.dumps(EVENT | {"prompt": " "}).encode()
-    assert home.elytron("hooks", "recall", standard_input=nothing).stdout == ""
+    assert machine.elytron("hooks", "recall", standard_input=nothing).stdout == ""
     reply = json.dumps(EVENT | {"last_assistant_message": "We moor at nine."}).encode()
-    assert home.elytron("hooks", "keep", standard_input=reply).exit_code == 0
+    assert machine.elytron("hooks", "keep", standard_input=reply).exit_code == 0
     gone = json.dumps(EVENT | {"transcript_path": str(Path("/nowhere/at/all.jsonl"))}).encode()
-    assert "cannot be read" in home.elytron("hooks", "keep", standard_input=gone, expect=1).output
-    assert "not an event" in home.elytron("hooks", "keep", standard_input=b"{}", expect=1).output
+    assert "cannot be read" in machine.elytron("hooks", "keep", standard_input=gone, expect=1).output
+    assert "not an event" in machine.elytron("hooks", "keep", standard_input=b"{}", expect=1).output
 
 
-def test_what_an_inspection_says_is_shown_as_a_table(home: Machine) -> None:
-    home.elytron("add", "We moor at nine.", "--speaker", "Ada")
-    assert "nothing acknowledged" in shown(home, "inspect", "--acknowledge")
-    assert "Ada" in shown(home, "inspect")
-    assert "sound" in shown(home, "inspect", "--check") or "ok" in shown(home, "inspect", "--check")
-    assert "journal" in shown(home, "inspect", "--fingerprints")
-    assert "default" in shown(home, "spaces")
+def test_what_an_inspection_says_is_shown_as_a_table(machine: Machine) -> None:
+    machine.elytron("add", "We moor at nine.", "--speaker", "Ada")
+    assert "nothing acknowledged" in shown(machine, "inspect", "--acknowledge")
+    assert "Ada" in shown(machine, "inspect")
+    assert "sound" in shown(machine, "inspect", "--check") or "ok" in shown(machine, "inspect", "--check")
+    assert "journal" in shown(machine, "inspect", "--fingerprints")
+    assert "default" in shown(machine, "spaces")

@@ -105,11 +105,11 @@ async def test_what_search_leaves_out_makes_no_hole(
         wire.PlacedRequest(**ada), GivenFile(b"Of payment and of much besides, and days.", file_name="b.txt")
     )
     # As a deletion that was interrupted leaves it.
-    shelf = CollectionRepository(memory.context, RESOURCES, UploadedResource)
-    kept = await shelf.get(SpaceId("ada"), half.resource_id.removeprefix("r_"))
+    repository = CollectionRepository(memory.context, RESOURCES, UploadedResource)
+    kept = await repository.get(SpaceId("ada"), half.resource_id.removeprefix("r_"))
     assert kept is not None
     pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING})
-    await commit_changes(memory.context, SpaceId("ada"), shelf.put(kept.key, pending, expects=kept.revision))
+    await commit_changes(memory.context, SpaceId("ada"), repository.put(kept.key, pending, expects=kept.revision))
     found = await texts(gateway, ada, "payment days", top_k=1)
     assert found == ["Of payment and of much besides, and days."]
 

@@ -115,8 +115,8 @@ async def test_an_erasure_by_any_process_leaves_nothing_of_it_remembered(tmp_pat
         for memory in (mine, others):
             texts = [hit.text for hit in (await memory.recall("canary at noon")).hits]
             assert "The canary sings at noon." not in texts
-            shelves = folds_of(memory).readings._shelves  # pyright: ignore[reportPrivateUsage]
-            assert not any(b"sings" in body for shelf in shelves.values() for body, _ in shelf.values())
+            caches = folds_of(memory).readings._caches  # pyright: ignore[reportPrivateUsage]
+            assert not any(b"sings" in body for cache in caches.values() for body, _ in cache.values())
 
 
 @pytest.mark.anyio

@@ -136,7 +136,7 @@ async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begu
 
     async def begin_sealing() -> None:
         """Leave what another process leaves that is killed while it seals the space again."""
-        found = await memory.secrets.store.seats.read(ADA)
+        found = await memory.secrets.store.slots.read(ADA)
         assert found is not None
         renewal = SecretRenewal(inner=fresh_inner())
         put = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(clock)}

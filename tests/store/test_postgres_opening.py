@@ -24,7 +24,7 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ids import SpaceId
-from elytron_store.conformance.examples import ADA, JOBS, fact, one, put, queued
+from elytron_store.conformance.examples import ADA, JOBS, fact, one, put, spaces_with_jobs
 from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address
@@ -272,7 +272,7 @@ async def test_tables_without_the_index_of_queues_get_it_with_what_they_hold(fre
     ask("""UPDATE elytron.manifest SET body = convert_to('{"schema_version": 1, "partitions": 4}', 'UTF8')
         WHERE name = 'layout'""")
     again = await open_tables(fresh)
-    assert await queued(again) == {"bob"}
+    assert await spaces_with_jobs(again) == {"bob"}
     assert ask("SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'documents_p%_queued'") == [(4,)]
     await again.close()
 

@@ -61,7 +61,7 @@ class OpeningStore(SecretStore):
     async def _open(self, space: SpaceId) -> None:
         require_space(space)
         async with self._turn:
-            if await self.seats.document(space) is None:
+            if await self.slots.document(space) is None:
                 key = await self._keeper.fresh_key(WORDS)
                 await self._keeper.seal(space, key, until=FAR, copy=_copy_nothing)
 
@@ -113,7 +113,7 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
         seen.append(None if found is None else found[0].state)
 
     async def copy(_source: Store, _target: Store, _space: SpaceId) -> None:
-        found = await first.seats.read(ada)
+        found = await first.slots.read(ada)
         assert found is not None
         hold = HoldRenewal(inner, SpaceId(found[0].inner), clock=clock)
         for _ in range(3):
@@ -142,7 +142,7 @@ async def test_a_process_renews_its_hold_while_it_copies(monkeypatch: pytest.Mon
     store = SecretStore(inner, clock=clock)
 
     async def copy(_source: Store, _target: Store, _space: SpaceId) -> None:
-        found = await store.seats.read(ada)
+        found = await store.slots.read(ada)
         assert found is not None
         while (hold := (await inner.get(hold_space(found[0].inner), (HOLD,)))[0]) is None or hold.revision < 2:
             await anyio.lowlevel.checkpoint()

@@ -69,7 +69,7 @@ async def lock(caller: Caller) -> None:
 async def reseal(caller: Caller) -> None:
     """Leave the space as it is while its content is sealed under a new data key."""
     store, space = caller.server.memory.context.secrets.store, SpaceId("ada")
-    found = await store.seats.read(space)
+    found = await store.slots.read(space)
     assert found is not None
     until = Instant(store.clock.now() + 3_600_000)
     renewal = {"state": SecretSlotState.RENEWING, "renewal": SecretRenewal(inner=fresh_inner()), "until": until}

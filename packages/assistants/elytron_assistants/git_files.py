@@ -37,7 +37,7 @@ class GitPlace(NamedTuple):
 
 
 def git_place(folder: Path, /) -> GitPlace | None:
-    """Return the working copy whose top is `folder`; None if that is none."""
+    """Return the working copy whose top is `folder`, or None if `folder` is not one."""
     dot_git = folder / ".git"
     if dot_git.is_dir():
         return GitPlace(folder, dot_git.resolve(), is_submodule=False)

@@ -105,7 +105,7 @@ def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mappi
 
 
 def working_copy(place: Path, /) -> GitPlace | None:
-    """Return the working copy that a folder, with links followed, lies in; None if that is none of a project."""
+    """Return the working copy that contains `place`, a path without links, or None outside of projects."""
     shared = _shared_folders()
     tops = (each for each in (place, *place.parents) if each not in shared)
     return next((git for top in tops if (git := git_place(top)) is not None), None)

@@ -392,7 +392,7 @@ class SpaceCounting:
 
     def __init__(self, ctx: OperationContext, /) -> None:
         self._ctx = ctx
-        self._shelf = CollectionRepository(ctx, COUNTS, SpaceCounts)
+        self._repository = CollectionRepository(ctx, COUNTS, SpaceCounts)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, space: SpaceId, /) -> SpaceCounts:
@@ -401,7 +401,7 @@ class SpaceCounting:
         if not stored_counts.revision and await self._ctx.spaces.find(space) is not None:
             # The commit that came first has stored its own count.
             with suppress(Conflict):
-                await commit_changes(self._ctx, space, self._shelf.put(KEY, stored_counts.value, expects=0))
+                await commit_changes(self._ctx, space, self._repository.put(KEY, stored_counts.value, expects=0))
         return stored_counts.value
 
     async def renew(self, space: SpaceId, /) -> SpaceCounts:
@@ -409,7 +409,7 @@ class SpaceCounting:
         stored_counts = await self._kept(space)
         try:
             await commit_changes(
-                self._ctx, space, self._shelf.put(KEY, stored_counts.value, expects=stored_counts.revision)
+                self._ctx, space, self._repository.put(KEY, stored_counts.value, expects=stored_counts.revision)
             )
         except Conflict:
             # Another process has changed it meanwhile, which serves as well.
@@ -430,7 +430,7 @@ class SpaceCounting:
                 changes = planned.changes
                 # A first count is stored even if unchanged, so that no later call goes through the space.
                 if planned.counts != stored_counts.value or not stored_counts.revision:
-                    changes = (*changes, self._shelf.put(KEY, planned.counts, expects=stored_counts.revision))
+                    changes = (*changes, self._repository.put(KEY, planned.counts, expects=stored_counts.revision))
                 if not changes:
                     return planned.result
                 try:
@@ -443,7 +443,7 @@ class SpaceCounting:
     async def _kept(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
             return CollectionDocument(KEY, SpaceCounts(), 0)
-        stored_counts = await self._shelf.get(space, KEY)
+        stored_counts = await self._repository.get(space, KEY)
         return stored_counts if stored_counts is not None else CollectionDocument(KEY, await self._counted(space), 0)
 
     async def _counted(self, space: SpaceId) -> SpaceCounts:

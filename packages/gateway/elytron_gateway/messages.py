@@ -110,11 +110,11 @@ async def keep_files(
     ctx: OperationContext, owner: MemoryOwner, session_id: str, parsed: ParsedMessage, memory_id: str, /
 ) -> list[tuple[str, MessageAttachment]]:
     """Store the files of one message, once if it has a key; return their records with their ids."""
-    shelf = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
+    repository = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     records: list[tuple[str, MessageAttachment]] = []
     for number, file in enumerate(parsed.files):
         key = await _message_key(ctx, owner, session_id, parsed.told.key, number)
-        stored_record = await shelf.get(owner.space, key)
+        stored_record = await repository.get(owner.space, key)
         if stored_record is not None:
             records.append((f"{_PREFIX}{key}", stored_record.value))
             continue
@@ -134,10 +134,10 @@ async def keep_files(
         if file.data:
             await collection.keep_blob(ctx, owner.space, key, file.data)
         try:
-            await commit_changes(ctx, owner.space, shelf.put(key, record, expects=0))
+            await commit_changes(ctx, owner.space, repository.put(key, record, expects=0))
         except Conflict:
             # A repeat under the same key was quicker, and its record is as good.
-            stored_record = await shelf.get(owner.space, key)
+            stored_record = await repository.get(owner.space, key)
             if stored_record is None:
                 raise
             record = stored_record.value
@@ -149,12 +149,12 @@ async def drop_files(
     ctx: OperationContext, owner: MemoryOwner, records: Sequence[tuple[str, MessageAttachment]], /
 ) -> None:
     """Remove files that were kept for messages that were refused."""
-    shelf = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
+    repository = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     for attachment_id, _ in records:
-        document = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
+        document = await repository.get(owner.space, attachment_id.removeprefix(_PREFIX))
         if document is not None:
             # The record first, for the same reason: it names no bytes that are gone.
-            await commit_changes(ctx, owner.space, shelf.remove(document))
+            await commit_changes(ctx, owner.space, repository.remove(document))
             await collection.remove_blobs(ctx, owner.space, document.key)
 
 

@@ -50,7 +50,7 @@ class MemoryEdits:
         self._counting = counting
         self._upstream = upstream
         self._local = local
-        self._shelf = CollectionRepository(ctx, EDITS, MemoryOverride)
+        self._repository = CollectionRepository(ctx, EDITS, MemoryOverride)
 
     async def of(self, owner: MemoryOwner, memory_ids: list[str], /) -> dict[str, MemoryOverride]:
         """Return the edits over these memories."""
@@ -58,13 +58,13 @@ class MemoryEdits:
             return {}
         record = await record_of(self._ctx, owner.space)
         places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
-        edits = await self._shelf.among(owner.space, tuple(places))
+        edits = await self._repository.among(owner.space, tuple(places))
         return {places[key]: edit for key, edit in edits.items()}
 
     async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> list[FoundMemory]:
         """Return the memories that answer `query` by words that overrides hide here."""
         scores = await self._local.beneath(owner, query, where, limit=limit)
-        edits = await self._shelf.among(owner.space, tuple(scores))
+        edits = await self._repository.among(owner.space, tuple(scores))
         memories = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
         return [item for item in memories if item is not None]
 
@@ -72,7 +72,9 @@ class MemoryEdits:
         """Return every edit of the owner, oldest first."""
         if not (await self._counting.of(owner.space)).edits:
             return []
-        return sorted([document.value async for document in self._shelf.all(owner.space)], key=lambda edit: edit.at)
+        return sorted(
+            [document.value async for document in self._repository.all(owner.space)], key=lambda edit: edit.at
+        )
 
     async def override(self, owner: MemoryOwner, memory_id: str, session_id: str, text: str, /) -> MemoryOverride:
         """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
@@ -82,7 +84,7 @@ class MemoryEdits:
         Raises InvalidInput, with nothing done, for a text without a visible character, or of nothing but own output.
         """
         now = self._ctx.clock.now()
-        edit = self._shelf.admit(
+        edit = self._repository.admit(
             MemoryOverride(kind=EditKind.OVERRIDE, memory_id=memory_id, session_id=session_id, text=text, at=now)
         )
         if is_blank(edit.text):
@@ -104,7 +106,7 @@ class MemoryEdits:
         edit = MemoryOverride(
             kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now
         )
-        return await self._lay(owner, self._shelf.admit(edit))
+        return await self._lay(owner, self._repository.admit(edit))
 
     async def undo(self, owner: MemoryOwner, memory_id: str, session_id: str, /) -> MemoryOverride:
         """Remove the edit of a memory, which is shown as it was. Raises NotFound if there is none."""
@@ -138,11 +140,11 @@ class MemoryEdits:
             if before is not None and before.value.kind is EditKind.TOMBSTONE and edit.kind is EditKind.OVERRIDE:
                 raise AlreadyExists(what="tombstone of memory", name=edit.memory_id, problem=_UNDO_FIRST)
             if before is not None:
-                return PlannedChange(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
+                return PlannedChange(before.value, counts, (self._repository.put(key, edit, expects=before.revision),))
             if counts.edits >= gateway_limits.EDITS:
                 raise LimitExceeded(what="overrides and tombstones per space", limit=gateway_limits.EDITS)
             more = counts.model_copy(update={"edits": counts.edits + 1})
-            return PlannedChange(None, more, (self._shelf.put(key, edit, expects=0),))
+            return PlannedChange(None, more, (self._repository.put(key, edit, expects=0),))
 
         try:
             before = await self._counting.change(owner.space, plan)
@@ -163,7 +165,7 @@ class MemoryEdits:
             if document is None:
                 return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"edits": counts.edits - 1})
-            return PlannedChange(document.value, fewer, (self._shelf.remove(document),))
+            return PlannedChange(document.value, fewer, (self._repository.remove(document),))
 
         edit = await self._counting.change(owner.space, plan)
         if edit is not None:
@@ -198,7 +200,7 @@ class MemoryEdits:
     async def _kept(self, owner: MemoryOwner, memory_id: str) -> CollectionDocument[MemoryOverride] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
-        return await self._shelf.get(owner.space, await self._place(owner, memory_id))
+        return await self._repository.get(owner.space, await self._place(owner, memory_id))
 
     async def _place(self, owner: MemoryOwner, memory_id: str) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway edit", memory_id)

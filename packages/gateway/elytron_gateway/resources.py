@@ -88,7 +88,7 @@ class OwnedResources:
         self._edits = edits
         self._counting = counting
         self._extraction = extraction
-        self._shelf = CollectionRepository(ctx, RESOURCES, UploadedResource)
+        self._repository = CollectionRepository(ctx, RESOURCES, UploadedResource)
         self._twins = CollectionRepository(ctx, TWINS, ContentDuplicate)
         self.max_bytes = max_bytes
         readable = readable_types(reads_media=upstream.reads_media)
@@ -117,7 +117,7 @@ class OwnedResources:
         """Return the owner's resources, oldest first."""
         if await self._ctx.spaces.find(owner.space) is None:
             return []
-        resources = [document.value async for document in self._shelf.all(owner.space)]
+        resources = [document.value async for document in self._repository.all(owner.space)]
         return sorted(resources, key=lambda resource: (resource.created_at, resource.resource_id))
 
     async def extracted(self, owner: MemoryOwner, resource_ids: Sequence[str], /) -> dict[str, UploadedResource]:
@@ -125,7 +125,7 @@ class OwnedResources:
         keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
         if not keys or await self._ctx.spaces.find(owner.space) is None:
             return {}
-        resources = await self._shelf.among(owner.space, keys)
+        resources = await self._repository.among(owner.space, keys)
         return {resource.resource_id: resource for resource in resources.values() if resource.is_extracted}
 
     async def find(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource | None:
@@ -148,7 +148,9 @@ class OwnedResources:
         resource = await self._require(owner, resource_id)
         now = self._ctx.clock.now()
         pending = resource.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
-        await commit_changes(self._ctx, owner.space, self._shelf.put(resource.key, pending, expects=resource.revision))
+        await commit_changes(
+            self._ctx, owner.space, self._repository.put(resource.key, pending, expects=resource.revision)
+        )
         return resource.key
 
     async def _register(
@@ -170,7 +172,7 @@ class OwnedResources:
             await room(more)
             content_twin = ContentDuplicate(resource_id=new_document.value.resource_id)
             changes = (
-                self._shelf.put(new_document.key, new_document.value, expects=0),
+                self._repository.put(new_document.key, new_document.value, expects=0),
                 self._twins.put(place, content_twin, expects=twin.revision if twin is not None else 0),
             )
             return PlannedChange(new_document, more, changes)
@@ -183,10 +185,10 @@ class OwnedResources:
         """Let go of a resource's record, and of the look-up that leads to it."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            document = await self._shelf.get(owner.space, key)
+            document = await self._repository.get(owner.space, key)
             if document is None:
                 return PlannedChange(None, counts)
-            deletions = [self._shelf.remove(document)]
+            deletions = [self._repository.remove(document)]
             twin = await self._twins.get(owner.space, document.value.twin)
             # The look-up may lead to another resource by now.
             if twin is not None and twin.value.resource_id == document.value.resource_id:
@@ -212,7 +214,7 @@ class OwnedResources:
             created_at=now,
             updated_at=now,
         )
-        return CollectionDocument(key, self._shelf.admit(resource), 0)
+        return CollectionDocument(key, self._repository.admit(resource), 0)
 
     async def _ingest(
         self, owner: MemoryOwner, document: CollectionDocument[UploadedResource], data: bytes
@@ -258,7 +260,7 @@ class OwnedResources:
         )
         try:
             await commit_changes(
-                self._ctx, owner.space, self._shelf.put(document.key, settled, expects=document.revision)
+                self._ctx, owner.space, self._repository.put(document.key, settled, expects=document.revision)
             )
         except Conflict:
             # Another request took the same content in, or removed it; what it says holds.
@@ -284,7 +286,7 @@ class OwnedResources:
         key = resource_id.removeprefix("r_")
         if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
             return None
-        return await self._shelf.get(owner.space, key)
+        return await self._repository.get(owner.space, key)
 
     async def _duplicate_place(self, owner: MemoryOwner, data: bytes) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())

@@ -19,7 +19,7 @@ class OwnerSessions:
     def __init__(self, ctx: OperationContext, counting: SpaceCounting, /) -> None:
         self._ctx = ctx
         self._counting = counting
-        self._shelf = CollectionRepository(ctx, SESSIONS, GatewaySession)
+        self._repository = CollectionRepository(ctx, SESSIONS, GatewaySession)
 
     async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
         """Return the session, or None if nothing was written to it."""
@@ -62,7 +62,7 @@ class OwnerSessions:
             remaining = max(document.value.messages - messages, 0)
             fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages + remaining})
             return PlannedChange(
-                None, fewer, (self._counted(document, remaining) if remaining else self._shelf.remove(document),)
+                None, fewer, (self._counted(document, remaining) if remaining else self._repository.remove(document),)
             )
 
         await self._counting.change(owner.space, plan)
@@ -75,7 +75,7 @@ class OwnerSessions:
             if document is None or document.value.flushed >= through:
                 return PlannedChange(None, counts)
             noted = document.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
-            return PlannedChange(None, counts, (self._shelf.put(document.key, noted, expects=document.revision),))
+            return PlannedChange(None, counts, (self._repository.put(document.key, noted, expects=document.revision),))
 
         await self._counting.change(owner.space, plan)
 
@@ -87,13 +87,13 @@ class OwnerSessions:
             if document is None:
                 return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages})
-            return PlannedChange(None, fewer, (self._shelf.remove(document),))
+            return PlannedChange(None, fewer, (self._repository.remove(document),))
 
         await self._counting.change(owner.space, plan)
 
     def _counted(self, document: CollectionDocument[GatewaySession], messages: int) -> PutChange:
         counted = document.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
-        return self._shelf.put(document.key, counted, expects=document.revision)
+        return self._repository.put(document.key, counted, expects=document.revision)
 
     async def _new(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession]:
         now = self._ctx.clock.now()
@@ -103,7 +103,7 @@ class OwnerSessions:
     async def _kept(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
-        return await self._shelf.get(owner.space, await self._place(owner, session_id))
+        return await self._repository.get(owner.space, await self._place(owner, session_id))
 
     async def _place(self, owner: MemoryOwner, session_id: str) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway session", session_id)

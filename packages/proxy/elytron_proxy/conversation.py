@@ -230,10 +230,10 @@ class ConversationFinder:
         fields: Fields = object_fields(item.value)
         return _OpenTurn(text_field(fields, "conversation"), text_field(fields, "turn"))
 
-    async def _read(self, caller: ProxyCaller, shelf: NamespacePath, digest: bytes) -> Record | None:
+    async def _read(self, caller: ProxyCaller, namespace: NamespacePath, digest: bytes) -> Record | None:
         """Return the record about what was said so; None if there is none, as before the first write of a space."""
         secret = await self._memory.secret_of(caller)
-        return None if secret is None else await self._memory.get(caller, shelf, secret.tag(_TAG, digest.hex()))
+        return None if secret is None else await self._memory.get(caller, namespace, secret.tag(_TAG, digest.hex()))
 
     async def _key(self, caller: ProxyCaller, digest: bytes) -> str:
         """Return the key of a record about what was said so, under the space's own secret."""

@@ -238,18 +238,18 @@ class ProxyMemory:
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
-    async def get(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> Record | None:
+    async def get(self, caller: ProxyCaller, namespace: NamespacePath, key: str, /) -> Record | None:
         """Return a record of ours. Raises MemoryDown."""
-        return await self._own(caller, lambda: self._records(caller).get(shelf, key))
+        return await self._own(caller, lambda: self._records(caller).get(namespace, key))
 
-    async def has(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> bool:
+    async def has(self, caller: ProxyCaller, namespace: NamespacePath, key: str, /) -> bool:
         """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
-        return await self._own(caller, lambda: self._records(caller).get(shelf, key), is_patient=True) is not None
+        return await self._own(caller, lambda: self._records(caller).get(namespace, key), is_patient=True) is not None
 
     async def put(
         self,
         caller: ProxyCaller,
-        shelf: NamespacePath,
+        namespace: NamespacePath,
         key: str,
         value: Mapping[str, JsonValue],
         /,
@@ -261,24 +261,24 @@ class ProxyMemory:
         records = self._records(caller)
         await self._own(
             caller,
-            lambda: records.put(shelf, key, dict(value), ttl_s=ttl_s, expected_version=expected_version),
+            lambda: records.put(namespace, key, dict(value), ttl_s=ttl_s, expected_version=expected_version),
             is_patient=True,
         )
 
-    async def erase(self, caller: ProxyCaller, shelf: NamespacePath, key: str, /) -> bool:
+    async def erase(self, caller: ProxyCaller, namespace: NamespacePath, key: str, /) -> bool:
         """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
-        record = await self.get(caller, shelf, key)
+        record = await self.get(caller, namespace, key)
         if record is None:
             return False
         await self._own(caller, lambda: self._records(caller).erase((record,)), is_patient=True)
         return True
 
-    async def trim(self, caller: ProxyCaller, shelf: NamespacePath, /, *, most: int) -> None:
-        """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
+    async def trim(self, caller: ProxyCaller, namespace: NamespacePath, /, *, most: int) -> None:
+        """Erase the oldest records of a namespace, so that `most` stay. Raises MemoryDown."""
         records = self._records(caller)
 
         async def surplus() -> list[Record]:
-            all_records = [each async for each in records.below(shelf)]
+            all_records = [each async for each in records.below(namespace)]
             return sorted(all_records, key=lambda each: (each.created_at, each.key))[: max(0, len(all_records) - most)]
 
         if old := await self._own(caller, surplus):

@@ -11,7 +11,13 @@ from tests.agent.service.test_schedules import POLL, at, made, states, texts, un
 from elytron.jobs.queue import find_job, move_job
 from elytron_agent.limits import LEASE_SECONDS
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import KIND, RunState, ScheduleRepository, ScheduleRun, job_name
+from elytron_agent.service.schedules.schedule_repository import (
+    KIND,
+    RunState,
+    ScheduleRepository,
+    ScheduleRun,
+    job_name,
+)
 from elytron_core import limits as core_limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elytron_agent import limits
-from elytron_agent.service.schedules.schedule_shelf import (
+from elytron_agent.service.schedules.schedule_repository import (
     CronRule,
     DailyRule,
     IntervalRule,

@@ -137,7 +137,7 @@ def _with_blocks(
     for block_id in file_ids:
         part = of_id.get(block_id)
         label = part.get("label") if part is not None else None
-        if part is None or label is None:  # it was never on a shelf
+        if part is None or label is None:  # it was never stored
             ids.append(block_id)
             continue
         block, element = by_label.pop(str(label), None), cast("Json", part["element"])
@@ -343,7 +343,7 @@ class _FileImport:
                     self.left_out.append(f"{key} {place}: it is too large")
 
     async def put_block_parts(self) -> None:
-        """Store each block as it was in the file, with its label here if it is on a shelf."""
+        """Store each block as it was in the file, with its label here if it is stored."""
         for place, element in enumerate(self._file.blocks):
             value: Json = {"element": element}
             if element["id"] in self._taken:
@@ -352,9 +352,9 @@ class _FileImport:
                 self.left_out.append(f"blocks {place}: it is too large")
 
     async def put_blocks(self, owner: _FileOwner) -> None:
-        """Put an agent's blocks on its own shelf."""
-        shelf = BlockShelf(self._memory, agent=owner.name)
-        labels = {block.label for block in await shelf.list()}
+        """Store an agent's blocks as its own."""
+        repository = BlockShelf(self._memory, agent=owner.name)
+        labels = {block.label for block in await repository.list()}
         block_ids = set(owner.agent.get("block_ids") or ())
         for element in (block for block in self._file.blocks if block["id"] in block_ids):
             label, value = _block_label(str(element["label"])), strip_own_output(str(element["value"])).text
@@ -366,7 +366,7 @@ class _FileImport:
                 self._taken.add(element["id"])
                 continue
             try:
-                await shelf.create(_block_draft(label, value, element))
+                await repository.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
                 reason = error.message if isinstance(error, ElytronError) else "it is not a block"
                 self.left_out.append(f"block {label!r}: {reason}")

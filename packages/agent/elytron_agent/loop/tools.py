@@ -102,7 +102,7 @@ class SubagentRepository:
         return Subagent.model_validate(record.value)
 
     async def delete(self, name: str, /) -> None:
-        """Remove a subagent from the shelf; its thread and memory are removed by `delete_agent`. Raises NotFound."""
+        """Remove a subagent; `delete_agent` removes its thread and memory. Raises NotFound."""
         record = await self._records.get(self._namespace, name)
         if record is None:
             raise NotFound(what="subagent", name=name)
@@ -157,11 +157,13 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
     return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
 
 
-def subagent_tool(shelf: SubagentRepository, /) -> Tool:
+def subagent_tool(repository: SubagentRepository, /) -> Tool:
     """Return the tool by which a model makes a subagent."""
 
     async def act(arguments: SubagentArguments, _key: CallKey, /) -> str:
-        await shelf.create(Subagent(name=arguments.name, purpose=arguments.purpose, created_by=SubagentCreator.AGENT))
+        await repository.create(
+            Subagent(name=arguments.name, purpose=arguments.purpose, created_by=SubagentCreator.AGENT)
+        )
         return f"The subagent {arguments.name!r} was created. The user can talk to it in its own thread."
 
     about = "Create a subagent for a lasting purpose, with its own conversation with the user."

@@ -32,9 +32,9 @@ from elytron_agent.service.events import EventLog, EventWriter, FeedEvent
 from elytron_agent.service.push import KIND as PUSH
 from elytron_agent.service.push import PushRunner
 from elytron_agent.service.responses.response_desk import ResponseService
-from elytron_agent.service.schedules import schedule_shelf
+from elytron_agent.service.schedules import schedule_repository
+from elytron_agent.service.schedules.schedule_repository import ScheduleRepository
 from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, schedule_tools
-from elytron_agent.service.schedules.schedule_shelf import ScheduleRepository
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
 from elytron_core.errors import ElytronError, InvalidInput, ScopeMissing
@@ -192,7 +192,7 @@ class AgentService:
         self._push = PushRunner(self.context, settings)
         runners: dict[str, KindRunner] = {PUSH: self._push} if AgentPart.PUSH not in settings.off else {}
         if has_schedules:
-            runners[schedule_shelf.KIND] = ScheduleRunner(self.context, settings, self.desk)
+            runners[schedule_repository.KIND] = ScheduleRunner(self.context, settings, self.desk)
         has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
         self._jobs = JobService(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)

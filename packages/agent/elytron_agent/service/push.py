@@ -380,10 +380,10 @@ class PushRunner:
         """Send one preview. Raises Unreachable to be tried again."""
         event = json.loads(payload)
         user = UserAgents(self._context, scope.space, self._settings, caller="push")
-        shelf = PushRepository(user)
+        repository = PushRepository(user)
         try:
             agent = await user.agent(event["agent"])
-            push = await shelf.read(event["push"])
+            push = await repository.read(event["push"])
             items = [
                 item for item in await user.items(agent).run_items(event["run"]) if item.role is ItemRole.ASSISTANT
             ]
@@ -392,12 +392,12 @@ class PushRunner:
         if not items or any(item.delivered_at is not None for item in items):
             return
         try:
-            is_there = await shelf.is_usable(push) and await self._send(shelf, push, agent, items[-1])
+            is_there = await repository.is_usable(push) and await self._send(repository, push, agent, items[-1])
         except (PermissionRefused, Unsupported) as error:
             push_logger.warning("a push subscription ended, and its device must subscribe again: %s", error.key)
             is_there = False
         if not is_there:
-            await shelf.remove(push.id)
+            await repository.remove(push.id)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
         """Leave a preview that could not be sent: its message is in the items."""
@@ -405,13 +405,13 @@ class PushRunner:
     async def repair(self, space: SpaceId, /) -> None:
         """Leave the previews of a space as they are: each is a job, or was one."""
 
-    async def _send(self, shelf: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
+    async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
             message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()
         if push.type == "webhook":
-            return await self._send_webhook(shelf, push, plain)
+            return await self._send_webhook(repository, push, plain)
         ids, now_s = self._context.ids, self._context.clock.now() // 1000
         body = encrypt_push(
             plain,
@@ -423,7 +423,7 @@ class PushRunner:
         parts = urlsplit(push.url)
         signature = vapid_header(
             f"{parts.scheme}://{parts.netloc}",
-            key=private_key(await shelf.vapid_seed()),
+            key=private_key(await repository.vapid_seed()),
             expires_s=now_s + limits.VAPID_S,
             contact=self._settings.push_contact,
         )
@@ -435,8 +435,8 @@ class PushRunner:
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
 
-    async def _send_webhook(self, shelf: PushRepository, push: StoredPush, plain: bytes) -> bool:
-        key, secret = await shelf.secret(push, "seal"), await shelf.secret(push, "sign")
+    async def _send_webhook(self, repository: PushRepository, push: StoredPush, plain: bytes) -> bool:
+        key, secret = await repository.secret(push, "seal"), await repository.secret(push, "sign")
         assert len(key) == KEY_BYTES
         message_id, now_s = self._context.ids.new(), self._context.clock.now() // 1000
         nonce = self._context.ids.secret(NONCE_BYTES)

@@ -69,9 +69,9 @@ class RuntimeStrategy:
         self._memory = memory
         self._settings = settings or RuntimeSettings()
         agent = self._settings.agent
-        self._shelf = BlockShelf(memory, agent=agent, shared=self._settings.shared_blocks)
+        self._repository = BlockShelf(memory, agent=agent, shared=self._settings.shared_blocks)
         # Blocks and archive may be an agent's own; what was said is searched everywhere.
-        self._view = AgentMemoryView(memory, self._shelf, ArchivalMemory(memory, agent=agent))
+        self._view = AgentMemoryView(memory, self._repository, ArchivalMemory(memory, agent=agent))
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the blocks, what answers the prompt, and the tools of memory."""
@@ -114,11 +114,11 @@ class RuntimeStrategy:
         return await self._blocks(), await self._reference(conversation, prompt)
 
     async def _blocks(self) -> tuple[MemoryBlock, ...]:
-        blocks = await self._shelf.list()
+        blocks = await self._repository.list()
         if blocks:
             return blocks
-        await self._shelf.create_missing()
-        return await self._shelf.list()
+        await self._repository.create_missing()
+        return await self._repository.list()
 
     async def _reference(self, conversation: str, prompt: str) -> str | None:
         messages, budget = TurnMessages(current=prompt), TurnBudget(self._settings.max_chars)

@@ -439,7 +439,7 @@ class ReadTurn:
 
 ReadT = TypeVar("ReadT", ReadTurn, PreparedFact)
 ListedT = TypeVar("ListedT")
-_Shelf = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
+_DocumentCache = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
 
 
 class ParseCache:
@@ -450,7 +450,7 @@ class ParseCache:
 
     def __init__(self, most: int = limits.READINGS_KEPT, /) -> None:
         self._most = most
-        self._shelves: OrderedDict[SpaceId, _Shelf] = OrderedDict()
+        self._caches: OrderedDict[SpaceId, _DocumentCache] = OrderedDict()
         self._count = 0
         self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
         self._forgotten = 0
@@ -498,35 +498,35 @@ class ParseCache:
 
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
-        self._count -= len(self._shelves.pop(space, ()))
+        self._count -= len(self._caches.pop(space, ()))
         self._forget_lists(space)
 
     def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /, *, with_lists: bool) -> None:
         """Keep nothing of some documents of `space`; with `with_lists` no list, which may have their words."""
         if with_lists:
             self._forget_lists(space)
-        shelf = self._shelves.get(space, _Shelf())
-        self._count -= sum(shelf.pop(ref, None) is not None for ref in refs)
+        cache = self._caches.get(space, _DocumentCache())
+        self._count -= sum(cache.pop(ref, None) is not None for ref in refs)
 
     def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
-        shelf = self._shelves.get(space)
-        entry = shelf.get(document.ref) if shelf is not None else None
+        cache = self._caches.get(space)
+        entry = cache.get(document.ref) if cache is not None else None
         return entry[1] if entry is not None and entry[0] == document.body else None
 
     def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
         # Long texts are rare, and a few would fill the memory of thousands of short ones.
         if len(document.body) > limits.READING_BYTES:
             return value
-        shelf = self._shelves.setdefault(space, OrderedDict())
-        self._shelves.move_to_end(space)
-        self._count += document.ref not in shelf
-        shelf[document.ref] = (document.body, value)
+        cache = self._caches.setdefault(space, OrderedDict())
+        self._caches.move_to_end(space)
+        self._count += document.ref not in cache
+        cache[document.ref] = (document.body, value)
         while self._count > self._most:
-            oldest, others = next(iter(self._shelves.items()))
+            oldest, others = next(iter(self._caches.items()))
             if oldest == space:
-                shelf.popitem(last=False)
+                cache.popitem(last=False)
                 self._count -= 1
             else:
                 self._count -= len(others)
-                del self._shelves[oldest]
+                del self._caches[oldest]
         return value

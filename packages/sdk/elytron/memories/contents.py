@@ -35,7 +35,7 @@ _VECTORS_AT_ONCE = 20
 class SpaceReading:
     """Result of reading a space so far: counts and a few collections, or everything."""
 
-    kept: JournalHead | None = None
+    recorded_head: JournalHead | None = None
     is_checked: bool = False
     is_whole: bool = False
     exists: bool = False
@@ -111,7 +111,7 @@ class SpaceReading:
 
     async def _read_all(self, ctx: OperationContext, space: SpaceId, record: SpaceRecord | None) -> None:
         """Read every entry and document, in memory that does not grow with them."""
-        chain = HeadChain(record, self.kept) if record is not None else None
+        chain = HeadChain(record, self.recorded_head) if record is not None else None
         account = DigestAccount(record) if record is not None and self.is_checked else None
         state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
         async for entry in store.scan_entries(ctx.store, space, page=_STEP):
@@ -136,7 +136,7 @@ class SpaceReading:
         if self.is_whole:
             self.state, self.events = await asyncio.to_thread(state.hexdigest), events.hexdigest()
             self.head = str(chain.head) if chain is not None else ""
-            if self.kept is not None:
+            if self.recorded_head is not None:
                 self.standing = chain.standing if chain is not None else HeadStanding.ABSENT
 
     async def _count_vectors(

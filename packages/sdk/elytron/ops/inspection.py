@@ -171,7 +171,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     expected_head = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or expected_head is not None
-    reading = SpaceReading(kept=expected_head, is_checked=request.check, is_whole=is_whole)
+    reading = SpaceReading(recorded_head=expected_head, is_checked=request.check, is_whole=is_whole)
     await reading.read(ctx, scope.space)
     alias = transcript.AliasTrust.TRUSTED if reading.is_closed else (await meant_conversation(ctx, scope)).trust
     if alias is not transcript.AliasTrust.TRUSTED:

@@ -81,15 +81,15 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
 async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRequest, /) -> RuntimeSkillDetailReport:
     """Return one skill with its history. Raises NotFound."""
     scope = ctx.scope_of(request)
-    shelf = await _find_skills(ctx, scope.space, request.name)
-    skill = shelf.must_get(request.name)
+    repository = await _find_skills(ctx, scope.space, request.name)
+    skill = repository.must_get(request.name)
     return RuntimeSkillDetailReport(
         space=scope.space,
         skill=summary_of(skill, ctx.clock.now()),
         procedure=skill.procedure,
         citations=skill.citations,
         source_chat_id=skill.source_chat_id,
-        lineage=skill_lineage(skill, digest=shelf.digest(skill)),
+        lineage=skill_lineage(skill, digest=repository.digest(skill)),
         strategy_diffs=skill.diffs,
         last_outcome_at=skill.last_outcome_at,
         last_outcome_note=skill.last_outcome_note,
@@ -111,7 +111,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
     }
     new_texts = {name: text for name, text in texts.items() if text is not None}
 
-    def edited(skill: Skill, shelf: SkillRepository) -> Skill | SkillRefusal:
+    def edited(skill: Skill, repository: SkillRepository) -> Skill | SkillRefusal:
         now = ctx.clock.now()
         new = skill.model_copy(update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False})
         # First, so that an old skill which is saved unchanged is not refused.
@@ -122,7 +122,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         flaw = rules.procedure_flaw(new.procedure)
         if flaw is not None:
             return _REFUSALS[flaw]
-        return revise_skill(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
+        return revise_skill(skill, new, digest=repository.digest(skill), reason=request.edit_reason)
 
     return await _mutate_skill(ctx, request, request.name, edited)
 
@@ -153,14 +153,14 @@ async def delete_runtime_skill(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
-        shelf = await read_skills(ctx, scope.space, record, (request.name,))
-        skill = shelf.must_get(request.name)
+        repository = await read_skills(ctx, scope.space, record, (request.name,))
+        skill = repository.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
         links = await links_of_skills(ctx, scope.space, record, (skill,))
         changes = ChangeSet(record)
         event = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
-        await note_events(ctx, scope.space, record, changes, {shelf.ref(skill): (event,)})
-        for ref, revision in {shelf.ref(skill): shelf.revision(skill), **links}.items():
+        await note_events(ctx, scope.space, record, changes, {repository.ref(skill): (event,)})
+        for ref, revision in {repository.ref(skill): repository.revision(skill), **links}.items():
             changes.delete(ref, expects=revision)
         return SettledChanges(report, changes)
 
@@ -180,11 +180,11 @@ async def govern_runtime_skills(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillGovernReport]:
-        shelf = await read_all_skills(ctx, scope.space, record)
-        skills = tuple(shelf)
-        governed = govern_skills(skills, at=ctx.clock.now(), digest=shelf.digest)
+        repository = await read_all_skills(ctx, scope.space, record)
+        skills = tuple(repository)
+        governed = govern_skills(skills, at=ctx.clock.now(), digest=repository.digest)
         for skill in governed.changed:
-            shelf.put(skill, JournalAction.MAINTENANCE)
+            repository.put(skill, JournalAction.MAINTENANCE)
         report = RuntimeSkillGovernReport(
             space=scope.space,
             changed=governed.is_change and not request.dry_run,
@@ -199,11 +199,11 @@ async def govern_runtime_skills(
         )
         if request.dry_run:
             return SettledChanges(report)
-        deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
+        deletes = {repository.ref(skill): repository.revision(skill) for skill in governed.pruned}
         deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
         for ref, revision in deletes.items():
-            shelf.changes.delete(ref, expects=revision)
-        return SettledChanges(report, shelf.changes)
+            repository.changes.delete(ref, expects=revision)
+        return SettledChanges(report, repository.changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -266,15 +266,15 @@ async def _mutate_skill(
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
-        shelf = await read_skills(ctx, scope.space, record, (name,))
-        skill = shelf.must_get(name)
-        new = change(skill, shelf)
+        repository = await read_skills(ctx, scope.space, record, (name,))
+        skill = repository.must_get(name)
+        new = change(skill, repository)
         refused = new if isinstance(new, SkillRefusal) else None
         stands = skill if isinstance(new, SkillRefusal) else new
         if stands != skill:
-            shelf.put(stands, JournalAction.OPERATOR)
+            repository.put(stands, JournalAction.OPERATOR)
             events = () if action is None else (event_of(ctx, action, at=ctx.clock.now(), reason=reason),)
-            await note_events(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
+            await note_events(ctx, scope.space, record, repository.changes, {repository.ref(stands): events})
         report = RuntimeSkillMutationReport(
             space=scope.space,
             name=name,
@@ -283,7 +283,7 @@ async def _mutate_skill(
             reason=_refusal_reason(refused),
             skill=summary_of(stands, ctx.clock.now()),
         )
-        return SettledChanges(report, shelf.changes)
+        return SettledChanges(report, repository.changes)
 
     return await settle_report(ctx, scope.space, plan)
 

@@ -58,7 +58,7 @@ class SecretParts(NamedTuple):
 
 
 class UserSecretSlots:
-    """The seats of a user's spaces, and their states towards the caller of a task."""
+    """The slots of a user's spaces, and their states towards the caller of a task."""
 
     def __init__(
         self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None, is_elsewhere: bool = False
@@ -70,17 +70,17 @@ class UserSecretSlots:
         self._server_key: bytes | None = None
         self._parts: SecretParts | None = None
 
-    async def _status(self, place: SpaceId, seat: SecretSlot | None, state: SecretState) -> SecretStatus:
-        if seat is None:
+    async def _status(self, place: SpaceId, slot: SecretSlot | None, state: SecretState) -> SecretStatus:
+        if slot is None:
             return SecretStatus(space=place, state=state)
         status = SecretStatus(
             space=place,
             state=state,
-            kind=seat.kind.value,
-            derivation=seat.terms.function.value if seat.terms is not None else "",
-            made_at=seat.made_at,
+            kind=slot.kind.value,
+            derivation=slot.terms.function.value if slot.terms is not None else "",
+            made_at=slot.made_at,
         )
-        if seat.filled:
+        if slot.filled:
             return status
         grants = self._opened_parts().grants
         if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
@@ -89,20 +89,20 @@ class UserSecretSlots:
             status = status.model_copy(update={"until": session.until})
         return status
 
-    async def _state(self, space: SpaceId, seat: SecretSlot | None) -> SecretState:
-        if seat is None:
+    async def _state(self, space: SpaceId, slot: SecretSlot | None) -> SecretState:
+        if slot is None:
             return SecretState.PLAIN
-        if seat.filled:
+        if slot.filled:
             return SecretState.MAKING
         await self._opened_parts().keeper.sweep(space)
         try:
-            self.store.seats.require(space, seat)
+            self.store.slots.require(space, slot)
         except ElytronError:
             return SecretState.LOCKED
         return SecretState.UNLOCKED
 
     async def _secret_slots(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
-        """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
+        """Yield the spaces of the user of `place`, that one first, each with its slot; None: plain."""
         for space in (place, *await further_spaces(self.store.inner, place)):
             entry = await self.store.settle_slot(space)
             yield space, None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
@@ -110,24 +110,24 @@ class UserSecretSlots:
     async def _keyed(
         self, place: SpaceId, secret: "UserSecret"
     ) -> AsyncIterator[tuple[SpaceId, SecretSlot | None, "UserKey"]]:
-        """Yield the spaces of the user of `place` with their seats and the key that `secret` makes for each.
+        """Yield the spaces of the user of `place` with their slots and the key that `secret` makes for each.
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
         """
         keeper = self._opened_parts().keeper
         first = await keeper.proven_key((await self._sealed(place))[0], secret)
         keys = [first]
-        async for space, seat in self._secret_slots(place):
-            terms = first.terms if seat is None or seat.terms is None else seat.terms
+        async for space, slot in self._secret_slots(place):
+            terms = first.terms if slot is None or slot.terms is None else slot.terms
             key = next((key for key in keys if key.terms == terms), None)
             if key is None:  # of a space that was sealed by itself, or of a change that was cut short
                 key = await keeper.key_of(secret, terms)
                 keys.append(key)
-            yield space, seat, key
+            yield space, slot, key
 
     async def _sealed(self, place: SpaceId) -> list[SpaceId]:
         """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
-        spaces = [space async for space, seat in self._secret_slots(place) if seat is not None]
+        spaces = [space async for space, slot in self._secret_slots(place) if slot is not None]
         if not spaces:
             raise NotFound(what="sealed space", name=place, way_out="seal it first")
         return spaces
@@ -135,14 +135,14 @@ class UserSecretSlots:
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a user's spaces towards the caller, which needs no secret."""
         place = _usable_space(space)
-        states = [(each, seat, await self._state(each, seat)) async for each, seat in self._secret_slots(place)]
+        states = [(each, slot, await self._state(each, slot)) async for each, slot in self._secret_slots(place)]
         status = await self._status(*states[0])
         return status.model_copy(update={"spaces": {each: state for each, _, state in states} if states[1:] else {}})
 
     async def require_open(self, space: SpaceId, /) -> None:
         """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
         if not self.store.is_plain(space) and (entry := await self.store.settle_slot(space)) is not None:
-            self.store.seats.require(space, entry[0])
+            self.store.slots.require(space, entry[0])
 
     def opened_at(self, space: SpaceId, /) -> Instant:
         """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
@@ -231,7 +231,7 @@ class SpaceSecrets(UserSecretSlots):
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper = self._opened_parts().keeper
         secret = _secret_of(words, passphrase)
-        plain = [each async for each, seat in self._secret_slots(place) if seat is None]
+        plain = [each async for each, slot in self._secret_slots(place) if slot is None]
         if place in plain or not plain:
             key = await keeper.fresh_key(secret)
             await keeper.seal(place, key, until=until, copy=self._copy)
@@ -240,8 +240,8 @@ class SpaceSecrets(UserSecretSlots):
             await keeper.unlock(place, key, until=until)
         await self._note_open(place)
         # Listed behind that: a space that the user enters from here on is sealed at its first write.
-        async for each, seat in self._secret_slots(place):
-            if seat is None:
+        async for each, slot in self._secret_slots(place):
+            if slot is None:
                 await keeper.seal(each, key, until=until, copy=self._copy)
                 await self._note_open(each)
         return await self.status(place)
@@ -263,9 +263,9 @@ class SpaceSecrets(UserSecretSlots):
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper = self._opened_parts().keeper
-        async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
+        async for each, slot, key in self._keyed(place, _secret_of(words, passphrase)):
             try:
-                if seat is None:
+                if slot is None:
                     await keeper.seal(each, key, until=until, copy=self._copy)
                 else:
                     await keeper.unlock(each, key, until=until)
@@ -305,7 +305,7 @@ class SpaceSecrets(UserSecretSlots):
         new = _secret_of(new_words, new_passphrase, field="new ")
         new.require_form(is_new=True)
         keys = self._keyed(place, _secret_of(words, passphrase))
-        keyed = [(each, key) async for each, seat, key in keys if seat is not None]
+        keyed = [(each, key) async for each, slot, key in keys if slot is not None]
         new_key = await keeper.fresh_key(new)
         # The user's own last: until then the former secret opens it, and a repeat changes what is left.
         for each, key in reversed(keyed):
@@ -323,8 +323,8 @@ class SpaceSecrets(UserSecretSlots):
         """
         place = _usable_space(space)
         keeper = self._opened_parts().keeper
-        async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
-            if seat is not None:
+        async for each, slot, key in self._keyed(place, _secret_of(words, passphrase)):
+            if slot is not None:
                 with suppress(SecretRefused):  # under another secret
                     await keeper.rotate(each, key, copy=self._copy)
                     await self._share(each)
@@ -340,7 +340,7 @@ class SpaceSecrets(UserSecretSlots):
             return
         if own[0].state is SecretSlotState.DESTROYED or await self.store.settle_slot(space) is not None:
             return
-        session = self.store.seats.require(user, own[0])
+        session = self.store.slots.require(user, own[0])
         if not session.user_key or own[0].terms is None:
             raise SpaceLocked(space=user)
         from elytron_store.secret.keeper import UserKey
@@ -384,12 +384,12 @@ class SpaceSecrets(UserSecretSlots):
         Otherwise the calls in a locked space raise SpaceLocked. What the block returns must have no content of the
         space, since any caller may have asked for the work.
         """
-        seat = None if self.store.is_plain(space) else await self.store.seats.read(space)
-        if seat is None or seat[0].state is not SecretSlotState.SEALED or self.store.sessions.of(space) is not None:
+        slot = None if self.store.is_plain(space) else await self.store.slots.read(space)
+        if slot is None or slot[0].state is not SecretSlotState.SEALED or self.store.sessions.of(space) is not None:
             yield
             return
         session = self.store.sessions.latest(space)
-        if session is None or not session.fits(seat[0], self.store.clock.now()):
+        if session is None or not session.fits(slot[0], self.store.clock.now()):
             session = await self._opened_parts().grants.session(space)
         if session is None:
             yield
@@ -433,9 +433,9 @@ class SpaceSecrets(UserSecretSlots):
         self._server_key, self._parts = key, None
         self.store.adopter = self._adopt
 
-    async def _adopt(self, space: SpaceId, seat: SecretSlot) -> None:
+    async def _adopt(self, space: SpaceId, slot: SecretSlot) -> None:
         shared = self._opened_parts().shared
-        if shared is not None and await shared.adopt(space, seat):
+        if shared is not None and await shared.adopt(space, slot):
             self._note_adopted(space)
 
     async def _share(self, space: SpaceId) -> None:

@@ -109,7 +109,7 @@ def _look_at(looks: SkillLooks, skill: Skill) -> None:
 async def read_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /
 ) -> SkillRepository:
-    """Return a shelf with the skills of these names."""
+    """Return the skills of these names."""
     refs = [DocumentRef(SKILLS, record.skill_tag(name)) for name in names]
     return SkillRepository(record, (await documents_at(ctx.store, space, refs)).values())
 
@@ -117,7 +117,7 @@ async def read_skills(
 async def read_all_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, /, *, names: Iterable[str] = ()
 ) -> SkillRepository:
-    """Return a shelf with the skills of the space, `limits.SKILLS_COMPARED` at most, and those of `names` for sure."""
+    """Return the skills of the space, `limits.SKILLS_COMPARED` at most, and those of `names` for sure."""
     documents = {
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
     }
@@ -136,49 +136,49 @@ async def plan_skills(
 ) -> PlannedWrite:
     """Judge each procedure; a known name gets a revision, a duplicate is merged."""
     names = [skills.full_name(item.name) for item in write.writes]
-    shelf = await read_all_skills(ctx, scope.space, record, names=names)
+    repository = await read_all_skills(ctx, scope.space, record, names=names)
     now = ctx.clock.now()
-    decisions = tuple(_admit_skill(shelf, record, write, item, now) for item in write.writes)
-    return PlannedWrite(shelf.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
+    decisions = tuple(_admit_skill(repository, record, write, item, now) for item in write.writes)
+    return PlannedWrite(repository.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
 
 
 def _admit_skill(
-    shelf: SkillRepository, record: SpaceRecord, write: ProcedureSource, item: RuntimeSkillWrite, now: Instant
+    repository: SkillRepository, record: SpaceRecord, write: ProcedureSource, item: RuntimeSkillWrite, now: Instant
 ) -> WriteDecision:
     name = skills.full_name(item.name)
     judgement = rules.judge_skill(item)
     if judgement.verdict is not AdmissionVerdict.ACCEPT:
         return _skill_decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
-    current = shelf.get(name)
+    current = repository.get(name)
     observed_at = order_time(item.observed_at, recorded_at=now)
     if current is not None and observed_at < order_time(current.observed_at, recorded_at=current.updated_at, now=now):
         return _skill_decision(name, current.name, WriteOutcome.SKIPPED, OLDER)
     skill = _next_skill(record, write, item, current, now)
     if current is not None and current.is_recallable and current.content == skill.content:
-        return _confirm_skill(shelf, name, current, skill)
-    twins = shelf.twins(skill)
+        return _confirm_skill(repository, name, current, skill)
+    twins = repository.twins(skill)
     newer = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
     if newer is not None and current is None:
-        confirmed = _confirm_skill(shelf, name, newer, skill)
+        confirmed = _confirm_skill(repository, name, newer, skill)
         return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
     if current is not None:
-        skill = revise_skill(current, skill, digest=shelf.digest(current))
+        skill = revise_skill(current, skill, digest=repository.digest(current))
     reason = judgement.reason
     for twin in twins if newer is None else ():
-        skill = merge_skills(skill, twin, digest=shelf.digest(twin))
-        shelf.put(retire_skill(twin, by=name), JournalAction.MERGE)
+        skill = merge_skills(skill, twin, digest=repository.digest(twin))
+        repository.put(retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same thing"
     if reason and not skill.enabled:
         reason += "; it is disabled, as the replaced one was"
-    shelf.put(skill, JournalAction.WRITE)
+    repository.put(skill, JournalAction.WRITE)
     return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm_skill(shelf: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
+def _confirm_skill(repository: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
     """Note that `current` was observed again: its citations grow, nothing else changes."""
     citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
     if citations != current.citations:
-        shelf.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
+        repository.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
     return _skill_decision(name, current.name, WriteOutcome.CONFIRMED, "")
 
 
@@ -231,19 +231,19 @@ async def record_reuse(
     unique_names = tuple(dict.fromkeys(names))
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillReuseReport]:
-        shelf = await read_skills(ctx, scope.space, record, unique_names)
-        shelf_skills = tuple(skill for skill in shelf)
-        for skill in shelf_skills:
+        repository = await read_skills(ctx, scope.space, record, unique_names)
+        all_skills = tuple(skill for skill in repository)
+        for skill in all_skills:
             learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
-            shelf.put(learned, JournalAction.MAINTENANCE)
-        recorded = tuple(skill.name for skill in shelf_skills)
+            repository.put(learned, JournalAction.MAINTENANCE)
+        recorded = tuple(skill.name for skill in all_skills)
         report = RuntimeSkillReuseReport(
             space=scope.space,
-            changed=bool(shelf_skills),
+            changed=bool(all_skills),
             recorded=recorded,
             unknown=tuple(name for name in unique_names if name not in recorded),
         )
-        return SettledChanges(report, shelf.changes)
+        return SettledChanges(report, repository.changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -263,13 +263,13 @@ async def touch_skills(ctx: OperationContext, scope: Scope, names: tuple[str, ..
 async def _touch_skills(
     ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord
 ) -> SettledChanges[None]:
-    shelf = await read_skills(ctx, scope.space, record, names)
+    repository = await read_skills(ctx, scope.space, record, names)
     now = ctx.clock.now()
-    for skill in tuple(shelf):
+    for skill in tuple(repository):
         updated_skill = touch_skill(skill, at=now)
         if updated_skill is not skill:
-            shelf.put(updated_skill, JournalAction.MAINTENANCE)
-    return SettledChanges(None, shelf.changes)
+            repository.put(updated_skill, JournalAction.MAINTENANCE)
+    return SettledChanges(None, repository.changes)
 
 
 async def plan_tool_feedback(

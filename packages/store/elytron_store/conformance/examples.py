@@ -113,7 +113,7 @@ async def spaces(store: Store) -> set[SpaceId]:
     return set(await store.spaces(limit=limits.SCAN_MAX))
 
 
-async def queued(store: Store) -> set[SpaceId]:
+async def spaces_with_jobs(store: Store) -> set[SpaceId]:
     """Return the spaces that the store takes for ones with unfinished jobs."""
     return {space async for space in queued_spaces(store)}
 

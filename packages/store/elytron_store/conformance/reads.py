@@ -23,10 +23,10 @@ from elytron_store.conformance.examples import (
     fact,
     journal,
     put,
-    queued,
     refusals,
     sequences,
     spaces,
+    spaces_with_jobs,
     write_blob,
 )
 
@@ -198,26 +198,26 @@ class QueueClaims(Claims):
         names = {SpaceId(f"space {number}") for number in range(9)}
         for name in names:
             await put(store, fact(1), space=name)
-        assert not await queued(store) or not store.capabilities.queue_index
+        assert not await spaces_with_jobs(store) or not store.capabilities.queue_index
         busy = {SpaceId("space 2"), SpaceId("space 7"), SpaceId("a new one")}
         for name in busy:
             await store.commit(batch(PutChange(JOBS, b"", 0), PutChange(fact(2), b"", 0), space=name))
-        assert await queued(store) == (busy if store.capabilities.queue_index else names | busy)
+        assert await spaces_with_jobs(store) == (busy if store.capabilities.queue_index else names | busy)
 
     async def test_a_space_whose_queue_was_replaced_is_listed_until_it_is_gone(self, store: Store) -> None:
         await put(store, JOBS, b"one")
         await put(store, JOBS, b"two", expects=1)
-        assert await queued(store) == {ADA}
+        assert await spaces_with_jobs(store) == {ADA}
         await delete(store, JOBS, expects=2)
-        assert not await queued(store) or not store.capabilities.queue_index
+        assert not await spaces_with_jobs(store) or not store.capabilities.queue_index
         await put(store, JOBS, b"three")
-        assert await queued(store) == {ADA}
+        assert await spaces_with_jobs(store) == {ADA}
 
     async def test_a_refused_batch_takes_no_space_off_the_list(self, store: Store) -> None:
         await put(store, JOBS)
         changes = DeleteChange(JOBS, 1), PutChange(fact(1), b"", 7)
         assert await refusals({"batch": lambda: store.commit(batch(*changes))}) == {"batch": Conflict}
-        assert await queued(store) == {ADA}
+        assert await spaces_with_jobs(store) == {ADA}
 
     async def test_an_erasure_takes_its_space_off_the_list_and_no_other(self, store: Store) -> None:
         for space in (ADA, BOB, NOWHERE):
@@ -225,7 +225,7 @@ class QueueClaims(Claims):
             await put(store, JOBS, space=space)
         await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         await store.erase(ErasureTarget(space=BOB, at=AT, refs=(fact(1),)))
-        assert await queued(store) == {BOB, NOWHERE}
+        assert await spaces_with_jobs(store) == {BOB, NOWHERE}
         await store.erase(ErasureTarget(space=BOB, at=AT, refs=(JOBS,)))
-        await queued(store)  # which may settle what the erasure left
-        assert await queued(store) == ({NOWHERE} if store.capabilities.queue_index else {BOB, NOWHERE})
+        await spaces_with_jobs(store)  # which may settle what the erasure left
+        assert await spaces_with_jobs(store) == ({NOWHERE} if store.capabilities.queue_index else {BOB, NOWHERE})

@@ -20,9 +20,9 @@ from elytron_store.conformance.examples import (
     journal,
     one,
     put,
-    queued,
     sequences,
     spaces,
+    spaces_with_jobs,
     write_blob,
 )
 
@@ -74,12 +74,12 @@ class SecondHandleSuite(Claims):
         assert await spaces(store) == await spaces(second) == {SpaceId("one"), SpaceId("two")}
 
     async def test_each_lists_the_spaces_with_jobs_of_the_other(self, store: Store, second: Store) -> None:
-        assert await queued(second) == set()
+        assert await spaces_with_jobs(second) == set()
         await put(store, JOBS, space=SpaceId("one"))
         await put(second, JOBS, space=SpaceId("two"))
-        assert await queued(store) == await queued(second) == {SpaceId("one"), SpaceId("two")}
+        assert await spaces_with_jobs(store) == await spaces_with_jobs(second) == {SpaceId("one"), SpaceId("two")}
         await delete(second, JOBS, expects=1, space=SpaceId("one"))
-        assert await queued(store) == await queued(second) >= {SpaceId("two")}
+        assert await spaces_with_jobs(store) == await spaces_with_jobs(second) >= {SpaceId("two")}
 
     async def test_blobs_are_seen_by_both(self, store: Store, second: Store) -> None:
         await write_blob(store, "aa", b"first")

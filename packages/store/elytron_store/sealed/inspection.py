@@ -52,9 +52,9 @@ ASIDE = DocumentRef(QUARANTINE, "0")
 
 @dataclass(frozen=True, slots=True)
 class KeyringFault:
-    """A seat or a record of one space that is lost or damaged; without a `record` that opens its keys are lost."""
+    """A slot or a record of one space that is lost or damaged; without a `record` that opens its keys are lost."""
 
-    seat: Document | None
+    slot: Document | None
     record: Document | None
     name: SpaceId | None
     is_open: bool
@@ -66,39 +66,39 @@ class KeyringFault:
 
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
-    """Return each seat without a record that opens, and each record without its seat."""
-    seats = {seat.ref.key: seat async for seat in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
+    """Return each slot without a record that opens, and each record without its slot."""
+    slots = {slot.ref.key: slot async for slot in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
     faults: list[KeyringFault] = []
     seated = set[str]()
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         if record.ref == NAMES:
             continue
-        document = seats.get(tag_of(record.ref.key))
-        seat = _document_slot(document)
-        if seat is not None and seat.inner != record.ref.key:
+        document = slots.get(tag_of(record.ref.key))
+        slot = _document_slot(document)
+        if slot is not None and slot.inner != record.ref.key:
             continue  # of an earlier incarnation
         seated.add(tag_of(record.ref.key))
         name, is_open = await _open_record(keyring, record)
-        if seat is None or not is_open:
+        if slot is None or not is_open:
             faults.append(KeyringFault(document, record, name, is_open))
-    for tag, document in sorted(seats.items()):
-        seat = _document_slot(document)
-        if tag not in seated and (seat is None or seat.life is KeyLife.LIVE):
+    for tag, document in sorted(slots.items()):
+        slot = _document_slot(document)
+        if tag not in seated and (slot is None or slot.life is KeyLife.LIVE):
             faults.append(KeyringFault(document, None, None, is_open=False))
     return faults
 
 
 async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
-    """Make the seat again, or free the name of a space whose keys are lost; return whether it was done."""
-    revision = 0 if fault.seat is None else fault.seat.revision
+    """Make the slot again, or free the name of a space whose keys are lost; return whether it was done."""
+    revision = 0 if fault.slot is None else fault.slot.revision
     if fault.record is not None and fault.is_open:
-        seat = SpaceSlot(inner=fault.record.ref.key, life=KeyLife.LIVE)
-        change = PutChange(space_slot_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
+        slot = SpaceSlot(inner=fault.record.ref.key, life=KeyLife.LIVE)
+        change = PutChange(space_slot_ref(tag_of(slot.inner)), slot.to_bytes(), revision)
         return await _commit_batch(keyring, keyring_batch(keyring.clock, change))
     # Copied first: broken off here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
-    lost = [document for document in (fault.seat, fault.record) if document is not None]
+    lost = [document for document in (fault.slot, fault.record) if document is not None]
     changes = [DeleteChange(document.ref, document.revision) for document in lost]
     return await _commit_batch(keyring, keyring_batch(keyring.clock, *changes))
 
@@ -137,7 +137,7 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
     name = None
     try:
         name = keyring.name(record)
-        await keyring.unlock(record, seat=b"")
+        await keyring.unlock(record, slot=b"")
     except SealBroken:
         return name, False
     except StoreCorrupt:  # its guard, which is no part of the keyring
@@ -146,12 +146,12 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
 
 
 def _document_slot(document: Document | None) -> SpaceSlot | None:
-    """Return the seat in `document`; None if there is none, or it is another space's."""
+    """Return the slot in `document`; None if there is none, or it is another space's."""
     if document is None:
         return None
     with suppress(SealBroken):
-        seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
-        return seat if tag_of(seat.inner) == document.ref.key else None
+        slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
+        return slot if tag_of(slot.inner) == document.ref.key else None
     return None
 
 
@@ -221,7 +221,7 @@ async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document |
 async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:
     """Return the inner store's report in the caller's words, with each record and document that does not open.
 
-    With `repair` these are moved aside, lost seats are made again, and destructions that were cut short are finished.
+    With `repair` these are moved aside, lost slots are made again, and destructions that were cut short are finished.
     """
     settle = _set_aside if repair else _leave_unsettled
     findings = _WalkFindings()
@@ -312,8 +312,8 @@ async def _inspect_remains(keyring: StoreKeyring, findings: _WalkFindings, *, se
 
 async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
     with suppress(SealBroken, StoreCorrupt):
-        seat = await keyring.one(space_slot_ref(tag_of(inner)))
-        if seat is not None and read_record(SpaceSlot, seat.body, what=SLOT_WHAT) == SpaceSlot(
+        slot = await keyring.one(space_slot_ref(tag_of(inner)))
+        if slot is not None and read_record(SpaceSlot, slot.body, what=SLOT_WHAT) == SpaceSlot(
             inner=inner, life=KeyLife.DESTROYED
         ):
             is_settled = await settle(keyring, inner, None)

@@ -88,7 +88,7 @@ class KeyWrapping:
 
 
 class SpaceKeys:
-    """A space's data keys, unwrapped, with what the handle last saw of its seat and guard.
+    """A space's data keys, unwrapped, with what the handle last saw of its slot and guard.
 
     `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
     """
@@ -98,14 +98,14 @@ class SpaceKeys:
         inner: SpaceId,
         /,
         *,
-        seat: bytes,
+        slot: bytes,
         guard: int,
         keys: Mapping[int, DataKey],
         guard_ref: DocumentRef = GUARD,
     ) -> None:
         self.inner = inner
         self._guard_ref = guard_ref
-        self.seat = seat
+        self.slot = slot
         self.guard = guard
         self.is_proven = guard > 0
         """True if the space was seen with its guard, so that an erasure cannot pass unseen."""
@@ -264,8 +264,8 @@ class StoreKeyring:
         (document,) = await self.inner.get(KEYRING, [ref])
         return document
 
-    async def seat(self, space: str, /) -> Document | None:
-        """Return the stored seat of `space`."""
+    async def slot(self, space: str, /) -> Document | None:
+        """Return the stored slot of `space`."""
         return await self.one(space_slot_ref(self.tag(space)))
 
     async def guard(self, inner: SpaceId, /) -> int:
@@ -277,7 +277,7 @@ class StoreKeyring:
         """Return the open keys of `space`, None if it has none.
 
         Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also if half of the
-        keyring's entry is missing: a space whose seat was lost is not taken for a new one.
+        keyring's entry is missing: a space whose slot was lost is not taken for a new one.
         """
         tag = self.tag(space)
         missing = SLOT_WHAT
@@ -288,14 +288,14 @@ class StoreKeyring:
                     return None
                 missing = SLOT_WHAT
                 continue
-            seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
-            if tag_of(seat.inner) != tag:
-                raise SealBroken(what=SLOT_WHAT)  # a seat moved here would open another space
-            if seat.life is KeyLife.DESTROYED:
+            slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
+            if tag_of(slot.inner) != tag:
+                raise SealBroken(what=SLOT_WHAT)  # a slot moved here would open another space
+            if slot.life is KeyLife.DESTROYED:
                 raise KeyDestroyed
-            record = await self.one(record_ref(seat.inner))
+            record = await self.one(record_ref(slot.inner))
             if record is not None:
-                return await self.unlock(record, seat=document.body)
+                return await self.unlock(record, slot=document.body)
             missing = RECORD_WHAT
         raise SealBroken(what=missing)
 
@@ -310,9 +310,9 @@ class StoreKeyring:
             inner = f"{tag}.{os.urandom(16).hex()}"
             name = self._names.seal(space.encode("utf-8"), bound_place("name", inner))
             record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
-            seat = SpaceSlot(inner=inner, life=KeyLife.LIVE)
+            slot = SpaceSlot(inner=inner, life=KeyLife.LIVE)
             puts = (
-                PutChange(space_slot_ref(tag), seat.to_bytes(), 0),
+                PutChange(space_slot_ref(tag), slot.to_bytes(), 0),
                 PutChange(record_ref(inner), record.to_bytes(), 0),
             )
             try:
@@ -320,44 +320,44 @@ class StoreKeyring:
             except Conflict:
                 continue  # another process made it first
 
-    async def unlock(self, record: Document, /, *, seat: bytes) -> SpaceKeys:
+    async def unlock(self, record: Document, /, *, slot: bytes) -> SpaceKeys:
         """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
         inner = SpaceId(record.ref.key)
         space_record = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
         keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
-        return SpaceKeys(inner, seat=seat, guard=await self.guard(inner), keys=keys)
+        return SpaceKeys(inner, slot=slot, guard=await self.guard(inner), keys=keys)
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
         """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
 
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
-        while (document := await self.seat(space)) is not None:
-            seat = self._undamaged_slot(document)
-            if seat is None:
+        while (document := await self.slot(space)) is not None:
+            slot = self._undamaged_slot(document)
+            if slot is None:
                 break
-            if seat.life is KeyLife.LIVE:
-                mark = SpaceSlot(inner=seat.inner, life=KeyLife.DESTROYED)
+            if slot.life is KeyLife.LIVE:
+                mark = SpaceSlot(inner=slot.inner, life=KeyLife.DESTROYED)
                 try:
                     await self.inner.commit(
                         keyring_batch(self.clock, PutChange(document.ref, mark.to_bytes(), document.revision))
                     )
                 except Conflict:
                     continue
-            await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
-            return SpaceId(seat.inner)
+            await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(slot.inner),)))
+            return SpaceId(slot.inner)
         await self._erase_damaged_slot(space, document)
         return None
 
     def _undamaged_slot(self, document: Document) -> SpaceSlot | None:
-        """Return the seat in `document`, None if it is damaged, or was moved here from another space."""
+        """Return the slot in `document`, None if it is damaged, or was moved here from another space."""
         with suppress(SealBroken):
-            seat = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
-            return seat if tag_of(seat.inner) == document.ref.key else None
+            slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
+            return slot if tag_of(slot.inner) == document.ref.key else None
         return None
 
     async def _erase_damaged_slot(self, space: SpaceId, document: Document | None) -> None:
-        """Physically erase a seat that cannot be read, and the records that no seat names."""
+        """Physically erase a slot that cannot be read, and the records that no slot names."""
         tag = self.tag(space)
         records = await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=limits.SCAN_MAX)
         refs = [record.ref for record in records] + ([] if document is None else [document.ref])
@@ -374,7 +374,7 @@ class StoreKeyring:
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
         """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
-        document = await self.seat(space)
+        document = await self.slot(space)
         if document is None or read_record(SpaceSlot, document.body, what=SLOT_WHAT) != SpaceSlot(
             inner=inner, life=KeyLife.DESTROYED
         ):
@@ -384,8 +384,8 @@ class StoreKeyring:
 
     async def mark(self, space: str, /) -> SpaceId:
         """Return the position of `space` in the order of inner spaces, with keys or without."""
-        seat = await self.seat(space)
-        return SpaceId(self.tag(space) if seat is None else read_record(SpaceSlot, seat.body, what=SLOT_WHAT).inner)
+        slot = await self.slot(space)
+        return SpaceId(self.tag(space) if slot is None else read_record(SpaceSlot, slot.body, what=SLOT_WHAT).inner)
 
     async def names(self, inners: Sequence[SpaceId], /) -> Sequence[SpaceId | None]:
         """Return the real names of inner spaces, None for the remains of erased ones. Raises SealBroken."""

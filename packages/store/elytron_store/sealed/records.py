@@ -1,8 +1,8 @@
 """Documents of the keyring in the inner store.
 
-The reserved space `KEYRING` holds, per space of the store, two documents. The seat names its inner space
+The reserved space `KEYRING` holds, per space of the store, two documents. The slot names its inner space
 and whether it lives; the record holds what must vanish with the space: its wrapped data keys and its sealed name. They
-are two so that the record can be physically erased while the seat, which reveals nothing, remains as its mark.
+are two so that the record can be physically erased while the slot, which reveals nothing, remains as its mark.
 Inner spaces are named `tag.incarnation`: the tag is keyed by the names key, the incarnation is drawn again each time a
 space is made, so nothing written under a destroyed key can ever be beside current documents.
 """

@@ -40,7 +40,7 @@ class SpaceKeyring(Protocol):
         """Return the name of an inner space that is empty, in place of one that `space` does not have."""
         ...
 
-    async def seat(self, space: str, /) -> Document | None:
+    async def slot(self, space: str, /) -> Document | None:
         """Return the document that names the inner space of `space`."""
         ...
 
@@ -122,8 +122,8 @@ class SpaceKeyCache:
 
     async def lives(self, space: SpaceId, vault: SpaceKeys, /) -> bool:
         """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
-        seat = await self._keyring.seat(space)
-        if seat is not None and seat.body == vault.seat:
+        slot = await self._keyring.slot(space)
+        if slot is not None and slot.body == vault.slot:
             return True
         self.drop(space, vault)
         return False

@@ -28,12 +28,12 @@ class AttemptCounting:
         self._inner = inner
         self._clock = clock
 
-    async def count(self, space: SpaceId, seat: SecretSlot, /) -> None:
+    async def count(self, space: SpaceId, slot: SecretSlot, /) -> None:
         """Count an attempt before it is made, so that many at once do not evade the delay. Raises RateLimited."""
         for _ in range(_TRIES):
             now = self._clock.now()
             document, callers = await self._recent(space, now)
-            caller = _caller_name(seat)
+            caller = _caller_name(slot)
             if caller not in callers and len(callers) >= limits.SECRET_CALLERS:
                 caller = _OTHERS
             before = callers.get(caller, CallerAttempts(caller=caller, failed=0, at=now))
@@ -52,13 +52,13 @@ class AttemptCounting:
                 return
         raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
-    async def forgive(self, space: SpaceId, seat: SecretSlot, /) -> None:
+    async def forgive(self, space: SpaceId, slot: SecretSlot, /) -> None:
         """Forget the wrong attempts of this caller, who gave the right secret."""
         for _ in range(_TRIES):
             document, callers = await self._recent(space, self._clock.now())
             if document is None:
                 return
-            callers.pop(_caller_name(seat), None)
+            callers.pop(_caller_name(slot), None)
             change = (
                 PutChange(ATTEMPTS, _body_of(callers), document.revision)
                 if callers
@@ -84,11 +84,11 @@ def delay_ms(failed: int, /) -> int:
     return min(1_000 << min(beyond, 16), limits.SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
 
 
-def _caller_name(seat: SecretSlot) -> str:
+def _caller_name(slot: SecretSlot) -> str:
     # A digest under the random name of the inner space: the store names no address.
     caller = current_caller()
     name = f"{caller.principal}\n{caller.address}".encode()
-    return hashlib.blake2b(name, key=seat.inner.encode()[:64], digest_size=12).hexdigest()
+    return hashlib.blake2b(name, key=slot.inner.encode()[:64], digest_size=12).hexdigest()
 
 
 def _body_of(callers: dict[str, CallerAttempts]) -> bytes:

@@ -36,10 +36,10 @@ class GrantService:
     async def make(self, space: SpaceId, /, *, until: Instant) -> GrantRecord:
         """Let work in the background open `space` until a moment. Raises SpaceLocked unless its user has it open."""
         for _ in range(_TRIES):
-            entry = await self._store.seats.read(space)
+            entry = await self._store.slots.read(space)
             if entry is None:
                 raise SpaceLocked(space=space)
-            session = self._store.seats.require(space, entry[0])
+            session = self._store.slots.require(space, entry[0])
             record = await self._sealed(space, entry[0], session, until)
             (before,) = await self._inner.get(space, (GRANT,))
             change = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
@@ -55,19 +55,19 @@ class GrantService:
 
     async def session(self, space: SpaceId, /) -> SecretSession | None:
         """Return what the grant of `space` opens; None if there is none, or it is over, altered or another's."""
-        entry = await self._store.seats.read(space)
+        entry = await self._store.slots.read(space)
         record = await self.record(space)
         if entry is None or entry[0].state is not SecretSlotState.SEALED or record is None:
             return None
-        seat = entry[0]
-        wrapping, owner = self._wrapping(space), _grant_owner(seat, record.id, record.until)
+        slot = entry[0]
+        wrapping, owner = self._wrapping(space), _grant_owner(slot, record.id, record.until)
         try:
             key = await wrapping.open(owner, record.key)
             keys = {each.number: _open_key(key, space, each) for each in record.keys}
         except (KeyMissing, SealBroken):
             return None
-        inner = SpaceId(seat.inner)
-        return SecretSession(inner, seat.generation, record.made_at, record.until, keys) if keys else None
+        inner = SpaceId(slot.inner)
+        return SecretSession(inner, slot.generation, record.made_at, record.until, keys) if keys else None
 
     async def record(self, space: SpaceId, /) -> GrantRecord | None:
         """Return the grant of `space` as stored; one whose time is over is erased."""
@@ -82,9 +82,9 @@ class GrantService:
         """Erase the grant of `space`, if it has one."""
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
 
-    async def _sealed(self, space: SpaceId, seat: SecretSlot, session: SecretSession, until: Instant) -> GrantRecord:
+    async def _sealed(self, space: SpaceId, slot: SecretSlot, session: SecretSession, until: Instant) -> GrantRecord:
         id_ = os.urandom(16).hex()
-        wrapping, owner = self._wrapping(space), _grant_owner(seat, id_, until)
+        wrapping, owner = self._wrapping(space), _grant_owner(slot, id_, until)
         wrapped = await wrapping.fresh(owner, 1)
         key = await wrapping.open(owner, wrapped)
         keys = tuple(
@@ -97,9 +97,9 @@ class GrantService:
         return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
 
 
-def _grant_owner(seat: SecretSlot, id_: str, until: Instant) -> str:
+def _grant_owner(slot: SecretSlot, id_: str, until: Instant) -> str:
     """Return what binds a grant to the inner space, to the time since its last lock, and to its own end."""
-    return f"{seat.inner}|{seat.generation}|{id_}|{until}"
+    return f"{slot.inner}|{slot.generation}|{id_}|{until}"
 
 
 def _key_place(space: SpaceId, number: int) -> bytes:

@@ -59,10 +59,10 @@ def fresh_until(clock: Clock, /) -> Instant:
     return Instant(clock.now() + limits.SECRET_MAKING_MS)
 
 
-async def held_until(store: Store, seat: SecretSlot, /) -> Instant:
-    """Return when the process that makes or renews `seat` is taken for dead."""
-    (document,) = await store.get(hold_space(seat.filled), (HOLD,))
-    return seat.until if document is None else max(seat.until, SealingHold.from_bytes(document.body).until)
+async def held_until(store: Store, slot: SecretSlot, /) -> Instant:
+    """Return when the process that makes or renews `slot` is taken for dead."""
+    (document,) = await store.get(hold_space(slot.filled), (HOLD,))
+    return slot.until if document is None else max(slot.until, SealingHold.from_bytes(document.body).until)
 
 
 async def erase_hold(store: Store, inner: SpaceId, /, *, at: Instant) -> None:

@@ -48,12 +48,12 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
         own += len(documents)
         for document in documents[:1]:
             try:
-                seat = read_secret_slot(document)
+                slot = read_secret_slot(document)
             except SealBroken:
                 problems.append(StoreProblem(DamageKind.DOCUMENT, space, SLOT_WHAT))
                 continue
-            if seat.state in {SecretSlotState.SEALED, SecretSlotState.RENEWING}:
-                owners[SpaceId(seat.inner)] = space
+            if slot.state in {SecretSlotState.SEALED, SecretSlotState.RENEWING}:
+                owners[SpaceId(slot.inner)] = space
                 entries += len([entry async for entry in scan_entries(inner, space)])
     orphans = inners - owners.keys()
     inner_problems = [replace(each, space=_owner_of(each.space, owners)) for each in report.problems]
@@ -92,7 +92,7 @@ async def acknowledge_secret_losses(inner: Store, space: SpaceId | None, /, *, a
 
 
 async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
-    """Return the inner spaces of `space`, none if it is plain or its seat is damaged."""
+    """Return the inner spaces of `space`, none if it is plain or its slot is damaged."""
     if not is_reserved(space):
         with suppress(StoreCorrupt, SealBroken):
             (document,) = await inner.get(space, (SECRET_SLOT,))

@@ -109,8 +109,8 @@ class SecretKeeper:
         # A derivation takes much memory: one at a time.
         self._deriving = asyncio.Lock()
 
-    async def seat(self, space: SpaceId, /) -> SecretSlot | None:
-        """Return the seat of `space`, None if it is under no secret."""
+    async def slot(self, space: SpaceId, /) -> SecretSlot | None:
+        """Return the slot of `space`, None if it is under no secret."""
         entry = await self.store.settle_slot(space)
         return None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
 
@@ -125,14 +125,14 @@ class SecretKeeper:
         Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after several wrong ones.
         """
         secret.require_form(is_new=False)
-        seat = await self.require_slot(space)
-        await self._attempts.count(space, seat)
-        assert seat.terms is not None
-        if seat.kind is not secret.kind:
+        slot = await self.require_slot(space)
+        await self._attempts.count(space, slot)
+        assert slot.terms is not None
+        if slot.kind is not secret.kind:
             raise SecretRefused
-        key = await self.key_of(secret, seat.terms)
-        await self._data_keys(space, seat, key)
-        await self._attempts.forgive(space, seat)
+        key = await self.key_of(secret, slot.terms)
+        await self._data_keys(space, slot, key)
+        await self._attempts.forgive(space, slot)
         return key
 
     async def key_of(self, secret: UserSecret, terms: DerivationTerms, /) -> UserKey:
@@ -145,15 +145,15 @@ class SecretKeeper:
         Its plain bytes are gone when this returns. Cut short, the space is plain as before or sealed, never neither: a
         repeat goes on. Raises Conflict if it is under a secret, SpaceInUse.
         """
-        while (entry := await self.store.seats.read(space)) is not None:
-            seat, revision = entry
-            if seat.state is not SecretSlotState.MAKING:
+        while (entry := await self.store.slots.read(space)) is not None:
+            slot, revision = entry
+            if slot.state is not SecretSlotState.MAKING:
                 raise Conflict(what=f"the secret of space {space!r}", expected=0, found=revision)
-            await self.store.abandon(space, seat, revision)
+            await self.store.abandon(space, slot, revision)
         inner = fresh_inner()
         wrapping = self._wrapping(space, key)
         wrapped = await wrapping.fresh(inner, 1)
-        seat = SecretSlot(
+        slot = SecretSlot(
             state=SecretSlotState.MAKING,
             inner=inner,
             terms=key.terms,
@@ -162,19 +162,19 @@ class SecretKeeper:
             until=fresh_until(self._clock),
             is_swept=False,
         )
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 0)))
         keys = {1: await wrapping.open(inner, wrapped)}
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await self._fill(self._inner, space, inner, keys, copy)
-            seat = seat.model_copy(update={"state": SecretSlotState.SEALED, "until": Instant(0)})
-            await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), 1)))
+            slot = slot.model_copy(update={"state": SecretSlotState.SEALED, "until": Instant(0)})
+            await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 1)))
         except BaseException:
             await asyncio.shield(self._undo(space, inner))
             raise
         self.store.forget(space)
         await self.sweep(space)
-        session = SecretSession(inner, seat.generation, self._clock.now(), until, keys, key.key)
+        session = SecretSession(inner, slot.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
         return session
 
@@ -184,10 +184,10 @@ class SecretKeeper:
         await self.sweep(space)
         return session
 
-    async def begin(self, space: SpaceId, seat: SecretSlot, key: UserKey, /, *, until: Instant) -> SecretSession:
-        """Open the space of `seat` for the caller of this task, in this process. Raises SecretRefused."""
-        keys = await self._data_keys(space, seat, key)
-        session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys, key.key)
+    async def begin(self, space: SpaceId, slot: SecretSlot, key: UserKey, /, *, until: Instant) -> SecretSession:
+        """Open the space of `slot` for the caller of this task, in this process. Raises SecretRefused."""
+        keys = await self._data_keys(space, slot, key)
+        session = SecretSession(SpaceId(slot.inner), slot.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
         return session
 
@@ -197,7 +197,7 @@ class SecretKeeper:
         entry = await self.store.settle_slot(space)
         if entry is not None and entry[0].state is SecretSlotState.RENEWING:
             await self.store.abandon(space, *entry)
-        await self._update_slot(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
+        await self._update_slot(space, lambda slot: slot.model_copy(update={"generation": slot.generation + 1}))
         await self.store.erase_openings(space)
         self.store.forget(space)
         await self.sweep(space)
@@ -210,13 +210,13 @@ class SecretKeeper:
         """
         await self._data_keys(space, await self.require_slot(space), key)
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
-        entry = await self.store.seats.read(space)
+        entry = await self.store.slots.read(space)
         if entry is None:
             raise NotFound(what="sealed space", name=space, way_out="seal it first")
-        seat, revision = entry
-        renewed = tuple([await wrapping.take_over(seat.inner, key, old) for key in seat.keys])
-        moved = seat.model_copy(
-            update={"terms": new.terms, "keys": renewed, "generation": seat.generation + 1, "is_swept": False}
+        slot, revision = entry
+        renewed = tuple([await wrapping.take_over(slot.inner, key, old) for key in slot.keys])
+        moved = slot.model_copy(
+            update={"terms": new.terms, "keys": renewed, "generation": slot.generation + 1, "is_swept": False}
         )
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, moved.to_bytes(), revision)))
         session = self.store.sessions.of(space)
@@ -233,23 +233,23 @@ class SecretKeeper:
         """
         await self.require_slot(space)
         await self.sweep(space)
-        seat = await self.require_slot(space)
-        keys = await self._data_keys(space, seat, key)
+        slot = await self.require_slot(space)
+        keys = await self._data_keys(space, slot, key)
         inner, wrapping = fresh_inner(), self._wrapping(space, key)
         renewal = SecretRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
         changes = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
-        revision = await self._revision_of(space, seat)
-        seat = seat.model_copy(update=changes)
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), revision)))
+        revision = await self._revision_of(space, slot)
+        slot = slot.model_copy(update=changes)
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), revision)))
         newer = {1: await wrapping.open(inner, renewal.keys[0])}
-        source = FixedKeyring(self._inner, SpaceId(seat.inner), keys)
+        source = FixedKeyring(self._inner, SpaceId(slot.inner), keys)
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await source.raise_guard(self._clock)
                 await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
-            seat = seat.renewed()
+            slot = slot.renewed()
             await self._inner.commit(
-                secret_batch(space, self._clock, PutChange(SECRET_SLOT, seat.to_bytes(), revision + 1))
+                secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), revision + 1))
             )
         except BaseException:
             await asyncio.shield(self._undo(space, inner))
@@ -257,14 +257,14 @@ class SecretKeeper:
         session = self.store.sessions.of(space)
         self.store.forget(space)
         if session is not None:
-            renewed = replace(session, inner=inner, generation=seat.generation, keys=newer)
+            renewed = replace(session, inner=inner, generation=slot.generation, keys=newer)
             self.store.sessions.begin(space, renewed)
         await self.store.erase_openings(space)
         await self.sweep(space)
 
     async def sweep(self, space: SpaceId, /) -> None:
         """Erase the plain bytes that a sealing or a change left in `space`, if it did not come to that."""
-        slot_entry = await self.store.seats.read(space)
+        slot_entry = await self.store.slots.read(space)
         if slot_entry is None or slot_entry[0].state is not SecretSlotState.SEALED or slot_entry[0].is_swept:
             return
         refs = [RECORD]
@@ -283,14 +283,14 @@ class SecretKeeper:
         if former := slot_entry[0].former:
             await self.store.erase_inner(SpaceId(former))
         with suppress(NotFound):
-            await self._update_slot(space, lambda seat: seat.model_copy(update={"is_swept": True, "former": ""}))
+            await self._update_slot(space, lambda slot: slot.model_copy(update={"is_swept": True, "former": ""}))
 
     async def look(self) -> list[SpaceId]:
         """Let go of the spaces whose time is over, or that another process locked, and return them."""
         spaces: list[SpaceId] = []
         for space in self.store.sessions:
             with suppress(SealError):
-                entry = await self.store.seats.read(space)
+                entry = await self.store.slots.read(space)
                 # One that is sealed again just now keeps its sessions.
                 if entry is not None and (entry[0].filled or not self.store.sessions.end_stale(space, entry[0])):
                     continue
@@ -310,45 +310,45 @@ class SecretKeeper:
         await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
 
     async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
-        entry = await self.store.seats.read(space)
+        entry = await self.store.slots.read(space)
         if entry is not None and entry[0].filled == inner:
             await self.store.abandon(space, entry[0], entry[1])
         elif entry is None or entry[0].inner != inner:
             await self.store.erase_inner(inner)
 
-    async def _data_keys(self, space: SpaceId, seat: SecretSlot, key: UserKey) -> dict[int, DataKey]:
+    async def _data_keys(self, space: SpaceId, slot: SecretSlot, key: UserKey) -> dict[int, DataKey]:
         """Return the data keys of `space`, which `key` opens. Raises SecretRefused."""
         wrapping = self._wrapping(space, key)
         try:
-            return {each.number: await wrapping.open(seat.inner, each) for each in seat.keys}
+            return {each.number: await wrapping.open(slot.inner, each) for each in slot.keys}
         except SealBroken:
             raise SecretRefused from None
 
     async def require_slot(self, space: SpaceId, /) -> SecretSlot:
-        """Return the seat of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
-        seat = await self.seat(space)
-        if seat is None:
+        """Return the slot of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
+        slot = await self.slot(space)
+        if slot is None:
             raise NotFound(what="sealed space", name=space, way_out="seal it first")
-        if seat.filled:
+        if slot.filled:
             raise incomplete_space(space)
-        return seat
+        return slot
 
-    async def _revision_of(self, space: SpaceId, seat: SecretSlot) -> int:
-        entry = await self.store.seats.read(space)
-        if entry is None or entry[0] != seat:
+    async def _revision_of(self, space: SpaceId, slot: SecretSlot) -> int:
+        entry = await self.store.slots.read(space)
+        if entry is None or entry[0] != slot:
             raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
         return entry[1]
 
     async def _update_slot(self, space: SpaceId, change: Callable[[SecretSlot], SecretSlot]) -> SecretSlot:
         for _ in range(_TRIES):
             await self.require_slot(space)
-            entry = await self.store.seats.read(space)
+            entry = await self.store.slots.read(space)
             if entry is None:
                 continue
             moved = change(entry[0])
-            seat_change = PutChange(SECRET_SLOT, moved.to_bytes(), entry[1])
+            slot_change = PutChange(SECRET_SLOT, moved.to_bytes(), entry[1])
             with suppress(Conflict):
-                await self._inner.commit(secret_batch(space, self._clock, seat_change, takes_back=True))
+                await self._inner.commit(secret_batch(space, self._clock, slot_change, takes_back=True))
                 return moved
         raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
 

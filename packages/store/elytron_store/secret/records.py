@@ -1,8 +1,8 @@
 """Documents of a space that is under its user's secret, in the plain space of its name.
 
-The seat names the inner space of the sealed documents, how the user's key is derived, and the data keys under it.
+The slot names the inner space of the sealed documents, how the user's key is derived, and the data keys under it.
 Beside it are the count of attempts, the grant and shared sessions. None of them holds content. The plain space holds
-nothing else, and no writer puts anything there: every batch of a plain space demands that it has no seat.
+nothing else, and no writer puts anything there: every batch of a plain space demands that it has no slot.
 """
 
 import os
@@ -132,11 +132,11 @@ class SecretSlot(_SecretRecord):
         return self.terms.kind
 
     def without_renewal(self) -> Self:
-        """Return the seat as it was before a renewal."""
+        """Return the slot as it was before a renewal."""
         return self.model_copy(update={"state": SecretSlotState.SEALED, "renewal": None, "until": Instant(0)})
 
     def renewed(self) -> Self:
-        """Return the seat with what was filled in the place of its inner space; sessions and grants of before end."""
+        """Return the slot with what was filled in the place of its inner space; sessions and grants of before end."""
         assert self.renewal is not None
         changes = {"inner": self.renewal.inner, "keys": self.renewal.keys, "former": self.inner, "is_swept": False}
         return self.without_renewal().model_copy(update={**changes, "generation": self.generation + 1})
@@ -210,15 +210,15 @@ def hold_space(inner: str, /) -> SpaceId:
 
 
 def read_secret_slot(document: Document, /) -> SecretSlot:
-    """Return the seat in `document`. Raises SealBroken."""
+    """Return the slot in `document`. Raises SealBroken."""
     try:
-        seat = SecretSlot.from_bytes(document.body)
+        slot = SecretSlot.from_bytes(document.body)
     except InvalidInput:
         raise SealBroken(what=SLOT_WHAT) from None
-    # A seat that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
-    if not all(inner.startswith(INNER_PREFIX) for inner in seat.inners):
+    # A slot that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
+    if not all(inner.startswith(INNER_PREFIX) for inner in slot.inners):
         raise SealBroken(what=SLOT_WHAT)
-    return seat
+    return slot
 
 
 def secret_batch(

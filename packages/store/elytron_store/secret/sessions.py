@@ -1,4 +1,4 @@
-"""Unlocked spaces of this process: data keys in memory, for a time and one caller, and the stored seats they belong to.
+"""Unlocked spaces of this process: data keys in memory, for a time and one caller, and the stored slots they belong to.
 
 The caller is a context variable, which tasks inherit. A transport sets it to the principal that its credential proved;
 code that forgets to do so runs as the process itself, for which a caller's session does not exist.
@@ -75,9 +75,9 @@ class SecretSession:
     user_key: bytes = field(default=b"", repr=False)
     """The key that wraps the data keys, by which the user's further spaces are sealed; empty in a grant's session."""
 
-    def fits(self, seat: SecretSlot, now: Instant, /) -> bool:
-        """Return whether it still opens the space of `seat`."""
-        return now < self.until and (self.inner, self.generation) == (seat.inner, seat.generation)
+    def fits(self, slot: SecretSlot, now: Instant, /) -> bool:
+        """Return whether it still opens the space of `slot`."""
+        return now < self.until and (self.inner, self.generation) == (slot.inner, slot.generation)
 
 
 class SecretSessions:
@@ -116,13 +116,13 @@ class SecretSessions:
         """Let go of all keys of `space`; return whether there were any."""
         return self._open.pop(space, None) is not None
 
-    def end_stale(self, space: SpaceId, seat: SecretSlot, /) -> bool:
+    def end_stale(self, space: SpaceId, slot: SecretSlot, /) -> bool:
         """Let go of the sessions that no longer open `space`; return whether none is left of some that there were."""
         sessions = self._open.get(space)
         if sessions is None:
             return False
         now = self._clock.now()
-        current = {principal: session for principal, session in sessions.items() if session.fits(seat, now)}
+        current = {principal: session for principal, session in sessions.items() if session.fits(slot, now)}
         if current:
             self._open[space] = current
             return False
@@ -143,28 +143,28 @@ class SecretSessions:
 
 
 class SecretSlots:
-    """Reads seats, and compares them with the sessions of this process."""
+    """Reads slots, and compares them with the sessions of this process."""
 
     def __init__(self, inner: Store, sessions: SecretSessions, /) -> None:
         self.inner = inner
         self._sessions = sessions
         self._owners: LruCache[SpaceId, SpaceId | None] = LruCache(_OWNERS_KEPT)
-        """Spaces by the inner spaces of the seats that were read."""
+        """Spaces by the inner spaces of the slots that were read."""
 
     async def document(self, space: SpaceId, /) -> Document | None:
-        """Return the stored seat of `space`, None if it is under no secret."""
+        """Return the stored slot of `space`, None if it is under no secret."""
         (document,) = await self.inner.get(space, (SECRET_SLOT,))
         return document
 
     async def read(self, space: SpaceId, /) -> tuple[SecretSlot, int] | None:
-        """Return the seat of `space` and its revision, None if it is under no secret. Raises SealBroken."""
+        """Return the slot of `space` and its revision, None if it is under no secret. Raises SealBroken."""
         document = await self.document(space)
         if document is None:
             return None
-        seat = read_secret_slot(document)
-        for inner in seat.inners:
+        slot = read_secret_slot(document)
+        for inner in slot.inners:
             self._owners[inner] = space
-        return seat, document.revision
+        return slot, document.revision
 
     async def owners(self, names: AsyncIterator[SpaceId], /) -> AsyncIterator[SpaceId]:
         """Yield `names`, each inner space as the space that has it; what a sealing left behind is passed over."""
@@ -177,20 +177,20 @@ class SecretSlots:
                 yield owner
 
     async def _read_all(self) -> None:
-        """Read all seats, which alone say whose an inner space is: for one that this process has not used."""
+        """Read all slots, which alone say whose an inner space is: for one that this process has not used."""
         async for space in scan_spaces(self.inner):
             if not space.startswith(INNER_PREFIX):
                 with suppress(SealBroken):
                     await self.read(space)
 
-    def require(self, space: SpaceId, seat: SecretSlot, /) -> SecretSession:
-        """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
-        if seat.filled:
+    def require(self, space: SpaceId, slot: SecretSlot, /) -> SecretSession:
+        """Return the session that opens the space of `slot`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
+        if slot.filled:
             raise incomplete_space(space)
-        if seat.state is SecretSlotState.DESTROYED:
+        if slot.state is SecretSlotState.DESTROYED:
             raise KeyDestroyed
         session = self._sessions.of(space)
-        if session is None or not session.fits(seat, Instant(0)):
+        if session is None or not session.fits(slot, Instant(0)):
             raise SpaceLocked(space=space)
         return session
 

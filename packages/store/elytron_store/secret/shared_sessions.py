@@ -44,21 +44,21 @@ class SharedSessions:
         with suppress(Conflict):  # the same caller unlocked it at another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, change))
 
-    async def adopt(self, space: SpaceId, seat: SecretSlot, /) -> bool:
+    async def adopt(self, space: SpaceId, slot: SecretSlot, /) -> bool:
         """Open `space` for the caller of this task if another process stored its session; return whether it did."""
         document = await self._stored(space)
-        if document is None or seat.terms is None:
+        if document is None or slot.terms is None:
             return False
         try:
             session = SharedSession.from_bytes(document.body)
-            context = _session_context(space, seat.inner, seat.generation, session.until)
+            context = _session_context(space, slot.inner, slot.generation, session.until)
             user_key = await self._keys.unwrap(session.sealed, key_id=_KEY_ID, context=context)
         except (InvalidInput, SealBroken):
             return False  # altered, or of before a lock
         if self._store.clock.now() >= session.until:
             await self._erase(space)
             return False
-        await self._keeper.begin(space, seat, UserKey(seat.terms, user_key), until=session.until)
+        await self._keeper.begin(space, slot, UserKey(slot.terms, user_key), until=session.until)
         return True
 
     async def _stored(self, space: SpaceId) -> Document | None:

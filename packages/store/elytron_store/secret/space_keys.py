@@ -1,4 +1,4 @@
-"""The keys of spaces under their users' secrets: found in the seat of a space, open while a session is."""
+"""The keys of spaces under their users' secrets: found in the slot of a space, open while a session is."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -24,7 +24,7 @@ class FixedKeyring:
     def tag(self, space: str, /) -> str:
         return f"{self._name}.{len(space)}"
 
-    async def seat(self, _space: str, /) -> Document | None:
+    async def slot(self, _space: str, /) -> Document | None:
         return Document(SECRET_SLOT, 1, self._name.encode())
 
     async def guard(self, inner: SpaceId, /) -> int:
@@ -35,7 +35,7 @@ class FixedKeyring:
 
     async def ensure(self, _space: str, /) -> SpaceKeys:
         guard = await self.guard(self._name)
-        return SpaceKeys(self._name, seat=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
+        return SpaceKeys(self._name, slot=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
 
     async def raise_guard(self, clock: Clock, /) -> None:
         """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
@@ -59,15 +59,15 @@ class FixedKeyring:
 
 
 class SecretKeyring:
-    """Keys by the stored seats and the sessions of this process."""
+    """Keys by the stored slots and the sessions of this process."""
 
-    def __init__(self, seats: SecretSlots, /) -> None:
-        self._secret_slots = seats
+    def __init__(self, slots: SecretSlots, /) -> None:
+        self._secret_slots = slots
 
     def tag(self, space: str, /) -> str:
         return f"{INNER_PREFIX}{len(space)}"
 
-    async def seat(self, space: str, /) -> Document | None:
+    async def slot(self, space: str, /) -> Document | None:
         """Return what names the inner space: a lock or another secret does not change it."""
         entry = await self._secret_slots.read(SpaceId(space))
         if entry is None or entry[0].state is not SecretSlotState.SEALED:
@@ -88,11 +88,11 @@ class SecretKeyring:
         session = self._secret_slots.require(SpaceId(space), entry[0])
         guard = await self.guard(session.inner)
         return SpaceKeys(
-            session.inner, seat=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
+            session.inner, slot=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
         )
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
-        raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its seat
+        raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its slot
 
     async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
         for none in ():

@@ -62,16 +62,16 @@ Adopter = Callable[[SpaceId, SecretSlot], Awaitable[None]]
 class SecretStore(PassingStore):
     """Passes the calls of plain spaces on, and seals those of spaces that are under a secret.
 
-    A space without a seat is plain, which is remembered. A batch of a plain space demands that there is still no seat,
+    A space without a slot is plain, which is remembered. A batch of a plain space demands that there is still no slot,
     and a read that finds nothing looks at it again, so no process writes plain text beside a secret. Each call of
-    a space under a secret reads its seat first, so that a lock in another process holds here at once.
+    a space under a secret reads its slot first, so that a lock in another process holds here at once.
     """
 
     def __init__(self, inner: Store, /, *, clock: Clock) -> None:
         super().__init__(inner)
         self.clock = clock
         self.sessions = SecretSessions(clock)
-        self.seats = SecretSlots(inner, self.sessions)
+        self.slots = SecretSlots(inner, self.sessions)
         self.listeners: list[Listener] = []
         self.sweeper: Sweeper | None = None
         self.adopter: Adopter | None = None
@@ -126,7 +126,7 @@ class SecretStore(PassingStore):
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         way = await self._way(space)
         entries = await way.journal(space, after=after, limit=limit)
-        # An entry that names the record may be of a seat.
+        # An entry that names the record may be of a slot.
         if way is self._inner and (not entries or any(entry.ref == RECORD for entry in entries)):
             if not await self._has_turned(space):
                 return entries
@@ -147,8 +147,8 @@ class SecretStore(PassingStore):
             after = page[-1]
 
     def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
-        """Yield the spaces by their own names; an inner space by that of the space whose seat names it."""
-        return self.seats.owners(queued_spaces(self._inner))
+        """Yield the spaces by their own names; an inner space by that of the space whose slot names it."""
+        return self.slots.owners(queued_spaces(self._inner))
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; what came late to a space that was sealed meanwhile is removed."""
@@ -175,7 +175,7 @@ class SecretStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is free last."""
-        if erasure.whole_space and (slot_document := await self.seats.document(erasure.space)) is not None:
+        if erasure.whole_space and (slot_document := await self.slots.document(erasure.space)) is not None:
             return await self._erase_secret(erasure, slot_document)
         way = await self._way(erasure.space)
         erased = await way.erase(erasure)
@@ -206,7 +206,7 @@ class SecretStore(PassingStore):
 
     async def is_sealed(self, space: SpaceId, /) -> bool:
         """Return whether `space` is under a secret, open or locked; one that is known to be plain is not looked at."""
-        return space not in self._plain and await self.seats.document(space) is not None
+        return space not in self._plain and await self.slots.document(space) is not None
 
     def is_plain(self, space: SpaceId, /) -> bool:
         """Return whether `space` is known to be under no secret."""
@@ -249,14 +249,14 @@ class SecretStore(PassingStore):
             return self._inner
         entry = await self.settle_slot(space)
         if entry is not None:
-            seat = entry[0]
+            slot = entry[0]
             try:
-                self.seats.require(space, seat)
+                self.slots.require(space, slot)
             except SpaceLocked:
                 # Another caller may still have it open, whose keys stay.
-                if self.sessions.end_stale(space, seat):
+                if self.sessions.end_stale(space, slot):
                     self.forget_content(space)
-                if not seat.is_swept and self.sweeper is not None:
+                if not slot.is_swept and self.sweeper is not None:
                     # Its sealing was cut short behind the commit: what was plain goes now. The next call tries again.
                     with suppress(ElytronError):
                         await self.sweeper(space)
@@ -271,22 +271,22 @@ class SecretStore(PassingStore):
             from elytron_store.sealed.spaces import SealedSpaces
             from elytron_store.secret.space_keys import SecretKeyring
 
-            self._sealed = SealedSpaces(self._inner, SecretKeyring(self.seats), clock=self.clock)
+            self._sealed = SealedSpaces(self._inner, SecretKeyring(self.slots), clock=self.clock)
         return self._sealed
 
     async def _has_turned(self, space: SpaceId) -> bool:
-        """Return whether `space`, which was plain, has a seat now."""
-        if is_reserved(space) or await self.seats.document(space) is None:
+        """Return whether `space`, which was plain, has a slot now."""
+        if is_reserved(space) or await self.slots.document(space) is None:
             return False
         self.forget_content(space)
         return True
 
     async def settle_slot(self, space: SpaceId, /) -> tuple[SecretSlot, int] | None:
-        """Return the seat of `space` and its revision, None if it is plain.
+        """Return the slot of `space` and its revision, None if it is plain.
 
         A sealing whose process is taken for dead is undone first. Raises SealBroken.
         """
-        while (entry := await self.seats.read(space)) is not None and entry[0].filled:
+        while (entry := await self.slots.read(space)) is not None and entry[0].filled:
             if self.clock.now() < await held_until(self._inner, entry[0]):
                 break
             await self.abandon(space, *entry)
@@ -302,16 +302,16 @@ class SecretStore(PassingStore):
         refs = {GRANT, *more, *(ref for ref in own if ref not in {SECRET_SLOT, ATTEMPTS})}
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), refs=tuple(refs)))
 
-    async def abandon(self, space: SpaceId, seat: SecretSlot, revision: int, /) -> None:
+    async def abandon(self, space: SpaceId, slot: SecretSlot, revision: int, /) -> None:
         """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
         change: DeleteChange | PutChange = DeleteChange(SECRET_SLOT, revision)
-        if seat.state is SecretSlotState.RENEWING:
-            change = PutChange(SECRET_SLOT, seat.without_renewal().to_bytes(), revision)
+        if slot.state is SecretSlotState.RENEWING:
+            change = PutChange(SECRET_SLOT, slot.without_renewal().to_bytes(), revision)
         try:
             await self._inner.commit(secret_batch(space, self.clock, change))
         except Conflict:
             return  # it came to its end, or another process undid it
-        await self.erase_inner(SpaceId(seat.filled))
+        await self.erase_inner(SpaceId(slot.filled))
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now()))
 
     async def erase_inner(self, inner: SpaceId, /) -> ErasureReceipt:
@@ -325,37 +325,37 @@ class SecretStore(PassingStore):
         space, at = erasure.space, erasure.at
         is_making = read_secret_slot(slot_document).state is SecretSlotState.MAKING
         self.forget(space)
-        seat = await self._destroy_slot(space, slot_document)
-        if seat is None:
+        slot = await self._destroy_slot(space, slot_document)
+        if slot is None:
             return await self.erase(erasure)
-        # The wrapped keys go with the remains of the seat as it was.
+        # The wrapped keys go with the remains of the slot as it was.
         await self.erase_openings(space, ATTEMPTS)
-        inner = SpaceId(seat.inner)
+        inner = SpaceId(slot.inner)
         ours = int(await guard_revision(self._inner, inner) > 0)
         erased = await self.erase_inner(inner)
-        for other in seat.inners[1:]:
+        for other in slot.inners[1:]:
             await self.erase_inner(other)
         plain = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
         self.forget(space)
-        if is_making:  # what it held was in the plain space still, beside the seat
+        if is_making:  # what it held was in the plain space still, beside the slot
             erased, ours = plain, 1
         return replace(erased, documents=max(erased.documents - ours, 0))
 
     async def _destroy_slot(self, space: SpaceId, slot_document: Document) -> SecretSlot | None:
-        """Return the seat of `space`, stored without keys; None if there is none any more."""
+        """Return the slot of `space`, stored without keys; None if there is none any more."""
         document: Document | None = slot_document
         while document is not None:
-            seat = read_secret_slot(document)
-            if seat.state is SecretSlotState.DESTROYED:
-                return seat
-            renewal = None if seat.renewal is None else seat.renewal.model_copy(update={"keys": ()})
+            slot = read_secret_slot(document)
+            if slot.state is SecretSlotState.DESTROYED:
+                return slot
+            renewal = None if slot.renewal is None else slot.renewal.model_copy(update={"keys": ()})
             state = SecretSlotState.DESTROYED
-            mark = seat.model_copy(update={"state": state, "terms": None, "keys": (), "renewal": renewal})
+            mark = slot.model_copy(update={"state": state, "terms": None, "keys": (), "renewal": renewal})
             change = PutChange(SECRET_SLOT, mark.to_bytes(), document.revision)
             try:
                 await self._inner.commit(secret_batch(space, self.clock, change, takes_back=True))
             except Conflict:
-                document = await self.seats.document(space)
+                document = await self.slots.document(space)
                 continue
             return mark
         return None

@@ -44,7 +44,7 @@ from elytron_agent.service.responses.response_items import (
     word_of,
     words_of_messages,
 )
-from elytron_agent.service.responses.response_shelf import (
+from elytron_agent.service.responses.response_repository import (
     ConversationRepository,
     KnownResponse,
     ResponseDocument,
@@ -269,21 +269,21 @@ class ResponseService:
 
     async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
         """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
-        main, shelf = await user.answering(), ResponseRepository(user)
+        main, repository = await user.answering(), ResponseRepository(user)
         config = config_of(main, user.settings)
         model = require_model(request.model, config.models, config.model)
         require_options(request, self._pool.model(user.settings.model_named(model)))
-        thread, after, calls = shelf.new_thread(), None, dict[str, str]()
+        thread, after, calls = repository.new_thread(), None, dict[str, str]()
         if (conversation := request.conversation_id) is not None:
             thread = (await ConversationRepository(user).read(conversation)).id
-            runs = (await shelf.head(thread)).window[-1:]
-            calls = await _open_calls(shelf, thread, runs)
+            runs = (await repository.head(thread)).window[-1:]
+            calls = await _open_calls(repository, thread, runs)
         elif request.previous_response_id is not None:
-            before = (await shelf.read(request.previous_response_id)).document
-            calls = await _open_calls(shelf, before.thread, (before.id,))
-            head = await shelf.head(before.thread)
+            before = (await repository.read(request.previous_response_id)).document
+            calls = await _open_calls(repository, before.thread, (before.id,))
+            head = await repository.head(before.thread)
             is_last = head.last == before.id and before.conversation is None
-            thread, after = (before.thread, before.id) if is_last else (await shelf.branch(before), None)
+            thread, after = (before.thread, before.id) if is_last else (await repository.branch(before), None)
         items = await self.read_items(user, request.items, calls)
         check_input(AgentSettings(enabled=True), items.text, items.images, opening=TurnOpening(items.before))
         require_room(request, items, config.max_context_tokens)
@@ -311,9 +311,9 @@ class ResponseService:
 
     async def begin(self, turn: ResponseTurn, /) -> OpenResponse:
         """Run a turn behind those that wait for its thread, and return its events. Raises ThreadBusy, LimitExceeded."""
-        document, shelf = turn.document, ResponseRepository(turn.user)
+        document, repository = turn.document, ResponseRepository(turn.user)
         if document.form.is_stored and not turn.is_resumed:
-            await shelf.put(document)
+            await repository.put(document)
         feed = TurnFeed[bytes]()
         opened = OpenResponse(feed, ResponseStream(document, feed))
         self._open[turn.user.space, document.id] = opened
@@ -323,7 +323,7 @@ class ResponseService:
         except ElytronError:
             self._open.pop((turn.user.space, document.id), None)
             if not turn.is_resumed:
-                await shelf.erase(KnownResponse(document=document))
+                await repository.erase(KnownResponse(document=document))
             raise
         self._lines.begin(place, partial(self._work, opened, turn, ticket), feed, name=document.id, ticket=ticket)
         return opened
@@ -332,23 +332,23 @@ class ResponseService:
         self, user: UserAgents, conversation: str, items: Sequence[InputItem], /
     ) -> list[dict[str, JsonValue]]:
         """Add items to a conversation, each as a turn without an answer, and return them. Raises ThreadBusy."""
-        main, shelf = await user.answering(), ResponseRepository(user)
-        runs = (await shelf.head(conversation)).window[-1:]
-        calls = await _open_calls(shelf, conversation, runs)
+        main, repository = await user.answering(), ResponseRepository(user)
+        runs = (await repository.head(conversation)).window[-1:]
+        calls = await _open_calls(repository, conversation, runs)
         added: list[dict[str, JsonValue]] = []
         for item in items:
             if item.type == "function_call":
                 calls[item.call_id or ""] = item.name or ""
             input_items = await self.read_items(user, (item,), calls, is_whole=True)
             document = ResponseDocument(
-                id=shelf.new_response(),
+                id=repository.new_response(),
                 thread=conversation,
                 conversation=conversation,
                 created_at=user.memory.context.clock.now(),
                 items=stored_items((item,)),
                 is_added=True,
             )
-            await shelf.put(document)
+            await repository.put(document)
             agent = self._agent(ResponseTurn(user, main, document, GivenInput()), AgentSettings(enabled=True))
             try:
                 if input_items.before:
@@ -389,10 +389,10 @@ class ResponseService:
         """End the turn of a response, also if another process runs it: that one ends it at its next step."""
         if response.is_over:
             return
-        document, shelf = response.document, ResponseRepository(user)
-        await shelf.put(document.model_copy(update={"is_cancelled": True}))
+        document, repository = response.document, ResponseRepository(user)
+        await repository.put(document.model_copy(update={"is_cancelled": True}))
         await self._lines.cancel((user.space, document.thread), name=document.id)
-        head = await shelf.head(document.thread)
+        head = await repository.head(document.thread)
         if head.open == document.id and not holds_thread(head.lease, user.memory.context.clock.now()):
             agent = self._agent(
                 ResponseTurn(user, await user.answering(), document, GivenInput()), AgentSettings(enabled=True)
@@ -401,7 +401,7 @@ class ResponseService:
             await agent.close()
 
     async def _work(self, opened: OpenResponse, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
-        stream, shelf, document = opened.stream, ResponseRepository(turn.user), turn.document
+        stream, repository, document = opened.stream, ResponseRepository(turn.user), turn.document
         try:
             try:
                 await self._run(stream, turn, ticket)
@@ -409,41 +409,43 @@ class ResponseService:
                 if turn.after is None:
                     raise
                 # The thread went on meanwhile: this response begins a branch of it.
-                turn = await self._branched(shelf, turn)
+                turn = await self._branched(repository, turn)
                 stream.document = turn.document
                 await self._run(stream, turn, ticket)
-            record = await shelf.journal(turn.document.thread).load(document.id) if document.form.is_stored else None
+            record = (
+                await repository.journal(turn.document.thread).load(document.id) if document.form.is_stored else None
+            )
             stream.finish(record)
         except ElytronError as error:
-            await self._failed(stream, shelf, turn, error.key, error.message)
+            await self._failed(stream, repository, turn, error.key, error.message)
         except Exception as error:
             logger.exception("a response failed (%s)", type(error).__name__)
-            await self._failed(stream, shelf, turn, "server_error", INTERNAL)
+            await self._failed(stream, repository, turn, "server_error", INTERNAL)
         finally:
             if not document.form.is_stored and turn.after is None and document.conversation is None:
-                await shelf.drop_thread(turn.document.thread)
+                await repository.drop_thread(turn.document.thread)
 
     async def _failed(
-        self, stream: ResponseStream, shelf: ResponseRepository, turn: ResponseTurn, key: str, text: str
+        self, stream: ResponseStream, repository: ResponseRepository, turn: ResponseTurn, key: str, text: str
     ) -> None:
         stream.fail(key, text)
         if turn.document.form.is_stored:
             problem = ResponseProblem(code=key, message=text)
-            await shelf.put(turn.document.model_copy(update={"problem": problem}))
+            await repository.put(turn.document.model_copy(update={"problem": problem}))
 
-    async def _branched(self, shelf: ResponseRepository, turn: ResponseTurn) -> ResponseTurn:
-        before = await shelf.find(turn.after or "")
-        moved = turn.document.model_copy(update={"thread": await shelf.branch(before.document)})
+    async def _branched(self, repository: ResponseRepository, turn: ResponseTurn) -> ResponseTurn:
+        before = await repository.find(turn.after or "")
+        moved = turn.document.model_copy(update={"thread": await repository.branch(before.document)})
         if moved.form.is_stored:
-            await shelf.erase(KnownResponse(document=turn.document))
-            await shelf.put(moved)
+            await repository.erase(KnownResponse(document=turn.document))
+            await repository.put(moved)
         return replace(turn, document=moved, after=None)
 
     async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
-        document, shelf = turn.document, ResponseRepository(turn.user)
+        document, repository = turn.document, ResponseRepository(turn.user)
         settings = self._pool.settings_of(turn.known, await turn.user.preferences())
         agent = self._agent(turn, changed_settings(settings, document.form))
-        record = await shelf.journal(document.thread).load(document.id) if turn.is_resumed else None
+        record = await repository.journal(document.thread).load(document.id) if turn.is_resumed else None
         stream.begin(record)
         if record is not None:
             runs = agent.resume()
@@ -468,17 +470,17 @@ class ResponseService:
                     if current != document.id:
                         continue
                     stream.take(event)
-                    if isinstance(event, StepTaken | ToolAnswered) and await self._is_cancelled(shelf, document):
+                    if isinstance(event, StepTaken | ToolAnswered) and await self._is_cancelled(repository, document):
                         break
-            if await self._is_cancelled(shelf, document):
+            if await self._is_cancelled(repository, document):
                 await agent.cancel()
         finally:
             await agent.close()
 
-    async def _is_cancelled(self, shelf: ResponseRepository, document: ResponseDocument) -> bool:
+    async def _is_cancelled(self, repository: ResponseRepository, document: ResponseDocument) -> bool:
         if not document.form.background:
             return False
-        return (await shelf.find(document.id)).document.is_cancelled
+        return (await repository.find(document.id)).document.is_cancelled
 
     def _agent(self, turn: ResponseTurn, settings: AgentSettings) -> "Agent":
         form, own = turn.document.form, turn.user.settings
@@ -487,11 +489,11 @@ class ResponseService:
         )
 
 
-async def _open_calls(shelf: ResponseRepository, thread: str, runs: Sequence[str]) -> dict[str, str]:
+async def _open_calls(repository: ResponseRepository, thread: str, runs: Sequence[str]) -> dict[str, str]:
     """Return the calls of the last turn that wait for the client: ids with names of tools."""
     if not runs:
         return {}
-    record = await shelf.journal(thread).load(runs[-1])
+    record = await repository.journal(thread).load(runs[-1])
     if record is None:
         return {}
     reply_items = (item for message in record.input.before if isinstance(message, ModelReply) for item in message.items)
@@ -508,16 +510,16 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
 
     Raises NotFound, InvalidInput for nothing to sum up, and for an unknown model.
     """
-    main, shelf, now = await user.answering(), ResponseRepository(user), user.memory.context.clock.now()
+    main, repository, now = await user.answering(), ResponseRepository(user), user.memory.context.clock.now()
     config = config_of(main, user.settings)
     model = require_model(request.model, config.models, config.model)
     turns: list[WindowTurn] = []
     if request.previous_response_id is not None:
-        document = (await shelf.read(request.previous_response_id)).document
-        runs = await shelf.runs(document.thread)
+        document = (await repository.read(request.previous_response_id)).document
+        runs = await repository.runs(document.thread)
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
-        before = await shelf.turns(document.thread, runs[: runs.index(document.id) + 1])
+        before = await repository.turns(document.thread, runs[: runs.index(document.id) + 1])
         turns += [each.record.turn for each in before if each.record is not None]
     items = ResponseRequest(input=request.input).items if request.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
@@ -531,7 +533,7 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
     text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)
     seal = SummarySeal(user)
     await seal.prepare()
-    name = shelf.new_response()
+    name = repository.new_response()
     item = CompactionItem(id=f"cmp_{word_of(name)}_0", encrypted_content=seal.seal(_HEAD + text))
     return CompactedBody(id=name, created_at=now // 1000, output=(item,))
 

@@ -34,7 +34,7 @@ from elytron_agent.service.agent_service import (
 from elytron_agent.service.chat_turn import TurnRequest
 from elytron_agent.service.companion import KnownAgent
 from elytron_agent.service.events import FeedEvent
-from elytron_agent.service.schedules.schedule_shelf import ScheduleRepository
+from elytron_agent.service.schedules.schedule_repository import ScheduleRepository
 from elytron_agent.service.wire import AgentEventKind, ItemReaction, ItemRole
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Value

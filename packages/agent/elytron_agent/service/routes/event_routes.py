@@ -21,7 +21,7 @@ from elytron_agent.service.agent_service import (
 from elytron_agent.service.companion import AgentPart, UserAgents
 from elytron_agent.service.events import FeedEvent, event_place
 from elytron_agent.service.push import PushRepository, PushRequest, StoredPush
-from elytron_agent.service.schedules.schedule_shelf import (
+from elytron_agent.service.schedules.schedule_repository import (
     KnownSchedule,
     ScheduleRepository,
     ScheduleRequest,
@@ -176,24 +176,26 @@ def push_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def list_pushes(call: AgentCall) -> Value:
     """Return the subscriptions."""
-    shelf = await _push_repository(call)
-    return PushList(data=tuple(map(_push_answer, await shelf.list())))
+    repository = await _push_repository(call)
+    return PushList(data=tuple(map(_push_answer, await repository.list())))
 
 
 async def make_push(call: AgentCall) -> Value:
     """Subscribe a device."""
-    shelf = await _push_repository(call)
-    push = await shelf.add(await call.body(PushRequest))
+    repository = await _push_repository(call)
+    push = await repository.add(await call.body(PushRequest))
     if push.type == "web_push":
         return _push_answer(push)
-    keys = {name: (await shelf.secret(push, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))}
+    keys = {
+        name: (await repository.secret(push, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))
+    }
     return _push_answer(push).model_copy(update=keys)
 
 
 async def get_push_key(call: AgentCall) -> Value:
     """Return the key that a browser subscribes with."""
-    shelf = await _push_repository(call)
-    return PushKeyAnswer(key=base64.urlsafe_b64encode(await shelf.vapid_point()).rstrip(b"=").decode())
+    repository = await _push_repository(call)
+    return PushKeyAnswer(key=base64.urlsafe_b64encode(await repository.vapid_point()).rstrip(b"=").decode())
 
 
 async def delete_push(call: AgentCall) -> Value:
@@ -275,16 +277,16 @@ def schedule_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def list_schedules(call: AgentCall) -> Value:
     """Return the schedules."""
-    shelf = await _schedule_repository(call)
-    return ScheduleList(data=tuple(map(_schedule_answer, await shelf.list())))
+    repository = await _schedule_repository(call)
+    return ScheduleList(data=tuple(map(_schedule_answer, await repository.list())))
 
 
 async def make_schedule(call: AgentCall) -> Value:
     """Make a schedule."""
-    shelf = await _schedule_repository(call)
+    repository = await _schedule_repository(call)
     request = await call.body(ScheduleRequest)
     agent = await call.user.agent(request.agent_id)
-    return _schedule_answer(await shelf.create(request, agent))
+    return _schedule_answer(await repository.create(request, agent))
 
 
 async def get_schedule(call: AgentCall) -> Value:

@@ -43,11 +43,11 @@ async def list_blocks(call: AgentCall) -> Value:
 async def get_block(call: AgentCall) -> Response:
     """Return a block with its version."""
     await call.user.enabled()
-    shelf, label = BlockShelf(call.user.memory), call.part("label")
+    repository, label = BlockShelf(call.user.memory), call.part("label")
     try:
-        return _block_response(await shelf.read(label))
+        return _block_response(await repository.read(label))
     except NotFound:
-        near = near_names(label, [block.label for block in await shelf.list()])
+        near = near_names(label, [block.label for block in await repository.list()])
         raise NotFound(what="block", name=label, way_out=f"the nearest are {near}") from None
 
 
@@ -55,15 +55,15 @@ async def put_block(call: AgentCall) -> Response:
     """Create or update a memory block."""
     await call.user.enabled()
     request = await call.body(wire.BlockChange)
-    label, shelf, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
+    label, repository, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
     try:
-        block = await shelf.change(label, **dict(request), expected_version=expected)
+        block = await repository.change(label, **dict(request), expected_version=expected)
     except NotFound:
         # A demanded version is that of a block that is there.
         if call.request.headers.get("if-match") is not None:
             raise PreconditionFailed from None
         fields = {name: value for name, value in request if value is not None}
-        block = await shelf.create(BlockDraft(label=label, **fields))
+        block = await repository.create(BlockDraft(label=label, **fields))
     return _block_response(block)
 
 

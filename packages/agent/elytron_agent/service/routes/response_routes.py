@@ -23,7 +23,7 @@ from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
 from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
 from elytron_agent.service.responses.response_items import listed_items
-from elytron_agent.service.responses.response_shelf import (
+from elytron_agent.service.responses.response_repository import (
     ConversationRepository,
     KnownResponse,
     ResponseRepository,
@@ -63,9 +63,9 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
-    desk, shelf = call.service.responses, ResponseRepository(call.user)
-    response = _response_of(call) or shelf.new_response()
-    stored_response = await _known_of(call, shelf, response)
+    desk, repository = call.service.responses, ResponseRepository(call.user)
+    response = _response_of(call) or repository.new_response()
+    stored_response = await _known_of(call, repository, response)
     if stored_response is None:
         opened = await desk.begin(await desk.plan(call.user, request, response))
     elif stored_response.document.form != request.form or stored_response.document.asked not in {"", request.digest}:
@@ -78,7 +78,7 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     async def answer() -> Value | Response:
         if opened is not None and not request.background:
             return body_response(await _whole_response(call, opened))
-        return body_response((await shelf.read(response)).body)
+        return body_response((await repository.read(response)).body)
 
     return LaterAnswer(answer)
 
@@ -87,8 +87,8 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Return a response, or the events of one that this process runs or ran."""
     require_responses(call)
     await call.user.answering()
-    desk, shelf = call.service.responses, ResponseRepository(call.user)
-    response = await shelf.read(call.part("response_id"))
+    desk, repository = call.service.responses, ResponseRepository(call.user)
+    response = await repository.read(call.part("response_id"))
     await desk.look(call.user, response)
     if call.flag("stream"):
         opened = desk.opened(call.user, response.document.id)
@@ -111,9 +111,9 @@ async def delete_response(call: AgentCall) -> Value:
     response = await _named_response(call)
     # Ended first, for a turn under way would write to what is erased.
     await call.service.responses.cancel(call.user, response)
-    shelf = ResponseRepository(call.user)
+    repository = ResponseRepository(call.user)
     # Read again, since its end has changed it.
-    await shelf.erase(await shelf.read(response.document.id))
+    await repository.erase(await repository.read(response.document.id))
     return wire.ResponseDeleted(id=response.document.id)
 
 
@@ -174,11 +174,11 @@ def _response_of(call: AgentCall) -> str | None:
     return f"{wire.RESPONSE_PREFIX}{hashlib.sha256(f'{call.user.space}/{key}'.encode()).hexdigest()[:32]}"
 
 
-async def _known_of(call: AgentCall, shelf: ResponseRepository, response: str) -> KnownResponse | None:
+async def _known_of(call: AgentCall, repository: ResponseRepository, response: str) -> KnownResponse | None:
     if call.idempotency_key is None:
         return None
     try:
-        return await shelf.find(response)
+        return await repository.find(response)
     except NotFound:
         return None
 
@@ -224,9 +224,9 @@ def conversation_routes(service: AgentService, /) -> Iterable[Surface]:
 
 async def create_conversation(call: AgentCall) -> Response:
     """Begin a conversation, perhaps with items."""
-    shelf = await _conversation_repository(call)
+    repository = await _conversation_repository(call)
     request = await call.body(wire.ConversationRequest)
-    conversation = await shelf.create(request.metadata or {})
+    conversation = await repository.create(request.metadata or {})
     if request.items:
         await call.service.responses.add_items(call.user, conversation.id, request.items)
     return body_response(conversation)
@@ -234,8 +234,8 @@ async def create_conversation(call: AgentCall) -> Response:
 
 async def list_conversations(call: AgentCall) -> Response:
     """Return a page of conversations, the latest first."""
-    shelf = await _conversation_repository(call)
-    conversations = await shelf.list()
+    repository = await _conversation_repository(call)
+    conversations = await repository.list()
     limit = call.number("limit", limits.CONVERSATIONS_PAGE, limits.CONVERSATIONS_PAGE_MAX)
     after = call.request.query_params.get("after")
     names = [each.id for each in conversations]
@@ -260,9 +260,9 @@ async def get_conversation(call: AgentCall) -> Response:
 
 async def change_conversation(call: AgentCall) -> Response:
     """Update a conversation's metadata."""
-    shelf = await _conversation_repository(call)
+    repository = await _conversation_repository(call)
     request = await call.body(wire.MetadataChange)
-    return body_response(await shelf.change(call.part("conversation_id"), request.metadata or {}))
+    return body_response(await repository.change(call.part("conversation_id"), request.metadata or {}))
 
 
 async def delete_conversation(call: AgentCall) -> Value:
@@ -274,21 +274,21 @@ async def delete_conversation(call: AgentCall) -> Value:
 
 async def delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations; threads of agents stay."""
-    shelf = await _conversation_repository(call)
-    conversations = await shelf.list()
+    repository = await _conversation_repository(call)
+    conversations = await repository.list()
     for each in conversations:
-        await _delete_thread(call, shelf, each.id)
+        await _delete_thread(call, repository, each.id)
     return wire.ConversationsDeleted(count=len(conversations))
 
 
 async def delete_several(call: AgentCall) -> Value:
     """Erase several conversations, and say of each whether it was there."""
-    shelf = await _conversation_repository(call)
+    repository = await _conversation_repository(call)
     request = await call.body(wire.BatchDeletion)
     outcomes: list[wire.BatchOutcome] = []
     for conversation in request.ids:
         try:
-            await _delete_thread(call, shelf, conversation)
+            await _delete_thread(call, repository, conversation)
             outcomes.append(wire.BatchOutcome(id=conversation, deleted=True))
         except NotFound:
             outcomes.append(wire.BatchOutcome(id=conversation, deleted=False, error="not_found"))
@@ -297,8 +297,8 @@ async def delete_several(call: AgentCall) -> Value:
 
 async def add_items(call: AgentCall) -> Response:
     """Add items to a conversation, without an answer."""
-    shelf = await _conversation_repository(call)
-    conversation = (await shelf.read(call.part("conversation_id"))).id
+    repository = await _conversation_repository(call)
+    conversation = (await repository.read(call.part("conversation_id"))).id
     request = await call.body(wire.ItemsRequest)
     responses = call.service.responses
     added: Sequence[dict[str, JsonValue]] = await responses.add_items(call.user, conversation, request.items)
@@ -307,9 +307,9 @@ async def add_items(call: AgentCall) -> Response:
 
 async def list_items(call: AgentCall) -> Response:
     """Return a page of a conversation's items."""
-    shelf = await _conversation_repository(call)
+    repository = await _conversation_repository(call)
     limit, after, order = item_query(call)
-    return body_response(await shelf.page(call.part("conversation_id"), limit=limit, after=after, order=order))
+    return body_response(await repository.page(call.part("conversation_id"), limit=limit, after=after, order=order))
 
 
 async def get_item(call: AgentCall) -> Response:
@@ -321,12 +321,12 @@ async def get_item(call: AgentCall) -> Response:
 
 async def delete_item(call: AgentCall) -> Response:
     """Erase the turn of an item, and return the conversation."""
-    shelf = await _conversation_repository(call)
+    repository = await _conversation_repository(call)
     conversation, item = call.part("conversation_id"), call.part("item_id")
     # Refuses what is no item of this conversation.
-    await shelf.item(conversation, item)
-    await ResponseRepository(call.user).erase(await shelf.turn_of_item(conversation, item))
-    return body_response(await shelf.read(conversation))
+    await repository.item(conversation, item)
+    await ResponseRepository(call.user).erase(await repository.turn_of_item(conversation, item))
+    return body_response(await repository.read(conversation))
 
 
 async def _conversation_repository(call: AgentCall) -> ConversationRepository:
@@ -335,11 +335,11 @@ async def _conversation_repository(call: AgentCall) -> ConversationRepository:
     return ConversationRepository(call.user)
 
 
-async def _delete_thread(call: AgentCall, shelf: ConversationRepository, conversation: str) -> None:
-    thread = (await shelf.read(conversation)).id
+async def _delete_thread(call: AgentCall, repository: ConversationRepository, conversation: str) -> None:
+    thread = (await repository.read(conversation)).id
     # Ended first, for a turn under way would write to what is erased.
     await call.service.lines.cancel((call.user.space, thread))
-    await shelf.delete(thread)
+    await repository.delete(thread)
 
 
 _QUERY: Final = ("limit", "after", "order", "include")

@@ -22,7 +22,7 @@ from elytron_agent.runs.journal import RunRecord
 from elytron_agent.service.chat_turn import TurnRequest, TurnService
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.events import FeedEvent
-from elytron_agent.service.schedules.schedule_shelf import (
+from elytron_agent.service.schedules.schedule_repository import (
     ClockTime,
     CronRule,
     DailyRule,
@@ -69,7 +69,7 @@ class DueRun(NamedTuple):
 
     user: UserAgents
     agent: KnownAgent
-    shelf: ScheduleRepository
+    repository: ScheduleRepository
     known: KnownSchedule
     due: DueTime
 
@@ -86,9 +86,9 @@ class ScheduleRunner:
         """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
         due_time = due_time_of(payload)
         user = self._user(scope.space)
-        shelf = ScheduleRepository(user)
+        repository = ScheduleRepository(user)
         try:
-            schedule = await shelf.read(due_time.schedule)
+            schedule = await repository.read(due_time.schedule)
             agent = await user.agent(schedule.stored.agent_id)
         except AgentDisabled:
             raise JobBlocked(Instant(self._context.clock.now() + limits.SCHEDULE_OFF_MS), _OFF) from None
@@ -100,11 +100,11 @@ class ScheduleRunner:
         # A time in a locked space has waited for its user, and is late only from then on.
         due_since = max(due_time.due, self._context.secrets.opened_at(scope.space))
         if schedule.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
-            await shelf.advance(
+            await repository.advance(
                 due_time.schedule, ScheduleRun(due_at=due_time.due, state=RunState.EXPIRED, ended_at=now)
             )
             return
-        await self._attempt(DueRun(user, agent, shelf, schedule, due_time), beat)
+        await self._attempt(DueRun(user, agent, repository, schedule, due_time), beat)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
         """Store how a time of a schedule ended whose job failed, or was taken too often and never ended."""
@@ -118,11 +118,11 @@ class ScheduleRunner:
 
     async def _give_up(self, space: SpaceId, due_time: DueTime) -> None:
         user = self._user(space)
-        shelf = ScheduleRepository(user)
+        repository = ScheduleRepository(user)
         with suppress(NotFound):
-            stored = await shelf.stored(due_time.schedule)
+            stored = await repository.stored(due_time.schedule)
             if stored.next_due == due_time.due:
-                await shelf.give_up(stored, due_time.due, is_done=await self._is_done(user, stored))
+                await repository.give_up(stored, due_time.due, is_done=await self._is_done(user, stored))
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
         """Return whether the turn of the last attempt gave an answer: its job may have ended before it.
@@ -138,8 +138,8 @@ class ScheduleRunner:
         return end is not None and end.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
-        shelf, due_time, words = work.shelf, work.due, work.known.words
-        stored = await shelf.change(due_time.schedule, lambda each: _begin_run(each, due_time))
+        repository, due_time, words = work.repository, work.due, work.known.words
+        stored = await repository.change(due_time.schedule, lambda each: _begin_run(each, due_time))
         run = stored.current
         assert run is not None
         text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
@@ -147,7 +147,7 @@ class ScheduleRunner:
         async def is_wanted() -> bool:
             # Another process may have given it up while it waited for its thread.
             try:
-                current = (await shelf.stored(due_time.schedule)).current
+                current = (await repository.stored(due_time.schedule)).current
             except NotFound:
                 return False
             return current is not None and current.run_id == run.run_id
@@ -162,17 +162,19 @@ class ScheduleRunner:
             is_done = record.end.reason in ANSWERS
         at = self._context.clock.now()
         if is_done:
-            await shelf.advance(due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
+            await repository.advance(
+                due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at})
+            )
             return
         code = (end.data.code if end is not None else None) or "internal"
         if code == SpaceLocked.key:
             raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
             failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
-            await shelf.change(due_time.schedule, lambda each: each.model_copy(update={"current": failed}))
+            await repository.change(due_time.schedule, lambda each: each.model_copy(update={"current": failed}))
             raise ModelUnavailable("the turn of a schedule failed: it will be retried")
         failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
-        await shelf.advance(due_time.schedule, failed)
+        await repository.advance(due_time.schedule, failed)
 
     @staticmethod
     async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
@@ -270,11 +272,11 @@ class CancelArguments(ToolArguments):
 
 def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     """Return the tools of an agent over the schedules of its user; with a memory of its own, over its own schedules."""
-    shelf = ScheduleRepository(user)
+    repository = ScheduleRepository(user)
     is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
     async def shown() -> list[KnownSchedule]:
-        return [each for each in await shelf.list() if is_shared or each.stored.agent_id == agent.id]
+        return [each for each in await repository.list() if is_shared or each.stored.agent_id == agent.id]
 
     async def make(arguments: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
         refusal = await _schedule_refusal(user, agent, key.run, arguments.task)
@@ -283,7 +285,7 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
         request = ScheduleRequest(
             name=arguments.name, task=arguments.task, rule=arguments.rule, timezone=arguments.timezone
         )
-        schedule = await shelf.create(request, agent, source_run=key.run)
+        schedule = await repository.create(request, agent, source_run=key.run)
         return ToolAnswer(text=f"Scheduled. {await _schedule_line(user, schedule)}")
 
     async def show(_given: NoArguments, _key: CallKey, /) -> str:
@@ -293,7 +295,7 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     async def end(arguments: CancelArguments, _key: CallKey, /) -> ToolAnswer:
         try:
             is_known = arguments.schedule_id in {each.stored.id for each in await shown()}
-            schedule = await shelf.cancel(arguments.schedule_id if is_known else "")
+            schedule = await repository.cancel(arguments.schedule_id if is_known else "")
         except NotFound:
             return ToolAnswer(text="There is no schedule with this id. `list_schedules` shows ids.", is_error=True)
         return ToolAnswer(text=f"Cancelled: {schedule.words.name or schedule.words.task}")

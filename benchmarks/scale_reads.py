@@ -1,6 +1,6 @@
 """What looking at a whole space costs as it grows: in a process of its own, so that memory is what the calls took.
 
-    python -m benchmarks.scale_reading sqlite:///memory.db ada
+    python -m benchmarks.scale_reads sqlite:///memory.db ada
 
 `inspect ms` is the processor time of an inspection, `page ms` that of a page of a hundred memories, from first to last.
 `check MB` and `export MB` are what a check and an export add to the memory of the process, its peak included.
@@ -25,7 +25,7 @@ _PAGE = 100
 
 def read_figures(url: str, space: str, /) -> dict[str, float]:
     """Return the figures of the store at `url`, measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.scale_reading", url, space]
+    command = [sys.executable, "-m", "benchmarks.scale_reads", url, space]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 

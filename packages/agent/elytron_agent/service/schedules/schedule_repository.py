@@ -1,4 +1,4 @@
-"""The shelf of schedules: what a user's agents are to do later, the rules of its times, and the job of the next.
+"""The repository of schedules: what a user's agents are to do later, the rules of its times, and the job of the next.
 
 Rules name times as clocks show them in a zone. A time that the zone skips is due at the end of the gap, and a time that
 it shows twice is due the first time alone. Times of one rule that fall together are due once.

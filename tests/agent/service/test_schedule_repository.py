@@ -1,4 +1,4 @@
-"""The shelf of schedules: its bounds, and what it makes of jobs that are no longer as it left them."""
+"""The repository of schedules: its bounds, and what it makes of jobs that are no longer as it left them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import elytron
 from elytron.jobs.queue import find_job, move_job
 from elytron_agent import limits
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import (
+from elytron_agent.service.schedules.schedule_repository import (
     KIND,
     IntervalRule,
     OneOffRule,
@@ -33,8 +33,8 @@ SPACE = SpaceId("ada")
 
 
 @asynccontextmanager
-async def shelf_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[ScheduleRepository, KnownAgent, UserAgents]]:
-    """Yield the shelf of a user with an agent."""
+async def repository_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[ScheduleRepository, KnownAgent, UserAgents]]:
+    """Yield the repository of a user with an agent."""
     async with elytron.open("memory:", space=None, clock=clock) as memory:
         user = UserAgents(memory.context, SPACE, ServiceSettings(models=("chat:m",)), caller="test")
         known = await user.init(InitRequest())
@@ -50,54 +50,54 @@ async def test_a_user_has_so_many_active_schedules_and_one_that_ends_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(core_limits, "JOBS_ACTIVE_OF_KIND", 3)
-    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
+    async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
         hourly = ScheduleRequest(task="Knit.", rule=IntervalRule(seconds=3_600))
-        made = [await shelf.create(hourly, known) for _ in range(core_limits.JOBS_ACTIVE_OF_KIND)]
+        made = [await repository.create(hourly, known) for _ in range(core_limits.JOBS_ACTIVE_OF_KIND)]
         with pytest.raises(LimitExceeded) as refused:
-            await shelf.create(hourly, known)
-        await shelf.cancel(made[0].stored.id)
-        await shelf.create(hourly, known)
+            await repository.create(hourly, known)
+        await repository.cancel(made[0].stored.id)
+        await repository.create(hourly, known)
     assert refused.value.limit == core_limits.JOBS_ACTIVE_OF_KIND
 
 
 async def test_of_those_that_are_over_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SCHEDULES_OVER", 6)
-    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
+    async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
         for at in range(7):
-            made = (await shelf.create(once(at + 1), known)).stored
+            made = (await repository.create(once(at + 1), known)).stored
             assert made.next_due is not None
             run = ScheduleRun(due_at=made.next_due, state=RunState.COMPLETED)
-            assert (await shelf.advance(made.id, run)).state is ScheduleState.OVER
-        left = await shelf.list()
+            assert (await repository.advance(made.id, run)).state is ScheduleState.OVER
+        left = await repository.list()
         assert [each.stored.runs[-1].due_at for each in left] == [AT + minutes * 60_000 for minutes in (4, 5, 6, 7)]
-        gone = await shelf.cancel(left[0].stored.id)
+        gone = await repository.cancel(left[0].stored.id)
         with pytest.raises(NotFound):
-            await shelf.read(gone.stored.id)
+            await repository.read(gone.stored.id)
 
 
 async def test_the_end_of_a_run_that_is_no_longer_due_or_of_no_schedule_changes_nothing() -> None:
-    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
-        made = (await shelf.create(once(5), known)).stored
-        await shelf.advance(made.id, ScheduleRun(due_at=AT, state=RunState.COMPLETED))
-        await shelf.give_up(made, AT, is_done=True)
-        assert (await shelf.read(made.id)).stored == made
+    async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
+        made = (await repository.create(once(5), known)).stored
+        await repository.advance(made.id, ScheduleRun(due_at=AT, state=RunState.COMPLETED))
+        await repository.give_up(made, AT, is_done=True)
+        assert (await repository.read(made.id)).stored == made
         with pytest.raises(NotFound):
-            await shelf.change("019e7044-8807-7000-970c-000000000000", lambda each: each)
+            await repository.change("019e7044-8807-7000-970c-000000000000", lambda each: each)
 
 
 async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_repair() -> None:
-    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, user):
-        made = (await shelf.create(once(5), known)).stored
-        over = (await shelf.create(once(3), known)).stored
-        await shelf.advance(over.id, ScheduleRun(due_at=over.next_due or AT, state=RunState.COMPLETED))
+    async with repository_of_ada(FrozenClock(AT)) as (repository, known, user):
+        made = (await repository.create(once(5), known)).stored
+        over = (await repository.create(once(3), known)).stored
+        await repository.advance(over.id, ScheduleRun(due_at=over.next_due or AT, state=RunState.COMPLETED))
         context = user.memory.context
         job = await find_job(context, SPACE, KIND, job_name(made.id, made.next_due or AT))
         assert job is not None
         await move_job(context, SPACE, job.id, lambda each: maintenance.cancel_job(each, at=AT))
-        (given_up,) = await shelf.repair()
-        await shelf.give_up(given_up, made.next_due or AT, is_done=False)
-        (failed, completed) = sorted((each.stored for each in await shelf.list()), key=lambda each: each.completed)
-        assert not await shelf.repair()
+        (given_up,) = await repository.repair()
+        await repository.give_up(given_up, made.next_due or AT, is_done=False)
+        (failed, completed) = sorted((each.stored for each in await repository.list()), key=lambda each: each.completed)
+        assert not await repository.repair()
     assert (failed.failed, failed.state, failed.runs[0].error) == (1, ScheduleState.OVER, maintenance.NEVER_ENDED)
     assert (completed.completed, completed.failed) == (1, 0)
 

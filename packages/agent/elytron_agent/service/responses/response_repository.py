@@ -1,4 +1,4 @@
-"""The shelf of responses and conversations: each response is a turn of an agent in a thread of its own kind.
+"""The repository of responses and conversations: each response is a turn of an agent in a thread of its own kind.
 
 The request is stored where an erasure of the turn takes it along. A response that continues another one is in the
 thread of that; if that thread went on meanwhile, in a branch: a thread whose window begins with turns of the other.
