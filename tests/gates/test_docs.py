@@ -188,3 +188,10 @@ def test_every_argument_of_open_has_its_place_in_the_docs() -> None:
 def test_every_collection_of_a_space_stands_in_the_architecture() -> None:
     stored = PAGES["ARCHITECTURE.md"].read_text().partition("## What is stored")[2].partition("\n## ")[0]
     assert [name for name in COLLECTIONS if f"`{name}`" not in stored] == []
+
+
+@pytest.mark.parametrize("folder", ["tutorials", "how-to", "explanation", "reference"])
+def test_every_written_page_stands_in_the_navigation(folder: str) -> None:
+    navigation = (ROOT / "website" / "navigation.toml").read_text("utf-8")
+    written = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs" / folder).glob("*.md")}
+    assert {page for page in written if f'"{page}"' not in navigation} == set()
