@@ -98,7 +98,7 @@ class WholeServer:
         word: str = "unknown",
     ) -> int:
         """Return the status of an answer, with `word` in the place of each id of the path."""
-        path = re.sub(r"\{[^}]*\}", quote(word, safe=""), surface.path)
+        path = re.sub(r"\{[^}]*\}", quote(word, safe=""), surface.route.path)
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         asked = self.client.build_request(method, path, headers=headers, params=query or {}, content=body)
         return await status_of(self.app, asked, body)
@@ -106,10 +106,9 @@ class WholeServer:
     def of(self, *access: SurfaceAccess) -> list[tuple[Surface, str]]:
         """Return the HTTP surfaces of a kind of access, by method."""
         return [
-            (surface, method)
+            (surface, surface.route.method)
             for surface in self.surfaces
-            if surface.kind is SurfaceProtocol.HTTP and surface.access in access
-            for method in surface.methods or ("GET",)
+            if surface.route.protocol is SurfaceProtocol.HTTP and surface.route.access in access
         ]
 
 
@@ -148,7 +147,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
 async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> None:
     closed = server.of(*MEMBERS, SurfaceAccess.OPERATOR)
     assert len(closed) > 50
-    answers = {(surface.path, method): await server.ask(surface, method) for surface, method in closed}
+    answers = {(surface.route.path, method): await server.ask(surface, method) for surface, method in closed}
     assert {place: status for place, status in answers.items() if status != 401} == {}
 
 
@@ -156,7 +155,8 @@ async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> 
 async def test_what_is_an_operators_is_closed_to_others(server: WholeServer, kind: PrincipalKind) -> None:
     own = server.of(SurfaceAccess.OPERATOR)
     answers = {
-        (surface.path, method): await server.ask(surface, method, key=server.keys[kind]) for surface, method in own
+        (surface.route.path, method): await server.ask(surface, method, key=server.keys[kind])
+        for surface, method in own
     }
     assert {place: status for place, status in answers.items() if status != 403} == {}
 
@@ -176,7 +176,7 @@ SECRETS = {
 
 async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
     own = server.of(SurfaceAccess.OWNER)
-    assert {(surface.path, method) for surface, method in own} == {
+    assert {(surface.route.path, method) for surface, method in own} == {
         ("/v1/agent", "DELETE"),
         ("/v1/conversations", "DELETE"),
         ("/v1/rag/embeddings", "DELETE"),
@@ -189,9 +189,9 @@ async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
     assert statuses[PrincipalKind.DEVICE] == {403}
     assert 403 not in statuses[PrincipalKind.USER]
     bulk = {
-        (surface.path, method)
+        (surface.route.path, method)
         for surface, method in server.of(SurfaceAccess.MEMBER)
-        if method == "DELETE" and not surface.path.endswith("}")
+        if method == "DELETE" and not surface.route.path.endswith("}")
     }
     # A reaction is one thing, and so is a session of one's own.
     assert {path for path, _ in bulk if not path.endswith(("/reaction", "/session"))} == set()
@@ -225,7 +225,7 @@ async def test_what_is_switched_off_is_off_on_every_path(server: WholeServer) ->
 @pytest.mark.parametrize("kind", [PrincipalKind.OPERATOR, PrincipalKind.USER, PrincipalKind.DEVICE])
 async def test_no_body_breaks_a_route(server: WholeServer, kind: PrincipalKind) -> None:
     broken = {
-        (surface.path, method, body): status
+        (surface.route.path, method, body): status
         for surface, method in server.of(*SurfaceAccess)
         for body in (SENT if method in {"POST", "PUT", "PATCH"} else (b"",))
         if (status := await server.ask(surface, method, key=server.keys[kind], body=body)) == 500
@@ -238,22 +238,21 @@ async def test_no_value_of_a_query_or_a_path_breaks_a_route(server: WholeServer,
     key = server.keys[PrincipalKind.OPERATOR]
     broken: list[tuple[str, str, str]] = []
     for surface, method in server.of(*SurfaceAccess):
-        names = surface.told.query if surface.told is not None else ()
-        for name in (*names, None):
+        for name in (*surface.route.query, None):
             query = {name: odd} if name is not None else {}
             word = "unknown" if name is not None else odd or "unknown"
             if await server.ask(surface, method, key=key, query=query, word=word, body=b"{}") == 500:
-                broken.append((surface.path, method, name or "in the path"))
+                broken.append((surface.route.path, method, name or "in the path"))
     assert broken == []
 
 
 async def test_an_empty_value_of_a_query_is_refused_by_the_console(server: WholeServer) -> None:
     key = server.keys[PrincipalKind.OPERATOR]
     answers = {
-        (surface.path, method, name): await server.ask(surface, method, key=key, query={name: ""}, body=b"{}")
+        (surface.route.path, method, name): await server.ask(surface, method, key=key, query={name: ""}, body=b"{}")
         for surface, method in server.of(*SurfaceAccess)
-        if surface.path.startswith(ROOT) and surface.told is not None
-        for name in surface.told.query
+        if surface.route.path.startswith(ROOT)
+        for name in surface.route.query
     }
     assert len(answers) > 3
     assert {place: status for place, status in answers.items() if status != 422} == {}
@@ -270,15 +269,15 @@ async def test_no_place_waits_for_a_body(server: WholeServer) -> None:
         async def receive(surface: Surface = surface, parts: Iterator[Message] = parts) -> Message:
             part = next(parts, None)
             if part is None:
-                waited.add(surface.path)
+                waited.add(surface.route.path)
                 if server.places.running:
-                    held[surface.path] = server.places.running
+                    held[surface.route.path] = server.places.running
             return part or {"type": "http.disconnect"}
 
         async def send(_message: Message) -> None:
             pass
 
-        path = re.sub(r"\{[^}]*\}", "unknown", surface.path)
+        path = re.sub(r"\{[^}]*\}", "unknown", surface.route.path)
         scope = {"type": "http", "method": method, "scheme": "http", "path": path, "raw_path": path.encode()}
         await server.app({**scope, "query_string": b"", "headers": heads, "state": {}}, receive, send)
     assert held == {}
@@ -306,7 +305,7 @@ async def test_a_credential_in_any_text_of_any_request_is_not_stored(server: Who
     headers = {"authorization": f"Bearer {key}"}
     assert (await server.client.post("/v1/agent/init", headers=headers)).status_code == 200
     for surface, method in server.of(*MEMBERS):
-        form = surface.told.taken if surface.told is not None else None
+        form = surface.route.request
         if not isinstance(form, type):
             continue
         schema = form.model_json_schema(mode="validation")
@@ -315,8 +314,8 @@ async def test_a_credential_in_any_text_of_any_request_is_not_stored(server: Who
             body = example(schema, schema.get("$defs", {})) | {name: f"note {canary}"}
             status = await server.ask(surface, method, key=key, body=json.dumps(body).encode())
             if status < 400:
-                taken.add((surface.path, name))
+                taken.add((surface.route.path, name))
             if canary.encode() in stored_bytes(tmp_path):
-                leaks.append((surface.path, name))
+                leaks.append((surface.route.path, name))
     assert leaks == []
     assert taken >= {("/v1/agent/chat", "input")}, taken

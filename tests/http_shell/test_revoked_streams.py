@@ -11,7 +11,7 @@ from tests.transports.listener import listening
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.surface import Surface, SurfaceAccess
+from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces, own_app
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
@@ -32,7 +32,8 @@ async def endless(_scope: Any, receive: Any, send: Any) -> None:
 def family(_entrance: CallerAdmission) -> Iterable[Surface]:
     """Return a stream for each access that keys open."""
     opened = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER, SurfaceAccess.OPERATOR)
-    return [Surface(f"/endless/{access}", endless, access, ("GET",)) for access in opened]
+    routes = [Route("GET", f"/endless/{access}", endless, access, "Never end.", access=access) for access in opened]
+    return build_surfaces(routes, own_app)
 
 
 async def test_a_revoked_key_ends_every_stream_that_it_opened_and_no_other() -> None:

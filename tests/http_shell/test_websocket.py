@@ -20,7 +20,7 @@ from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.events import ServerStreams, StreamBounds
-from elytron_http_shell.websocket import websocket_surface
+from elytron_http_shell.websocket import websocket_surfaces
 
 pytestmark = pytest.mark.anyio
 
@@ -350,7 +350,8 @@ async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
 
 
 def socket_of(live: Live) -> ASGIApp:
-    return websocket_surface(ServerStreams(live.entrance, bounds=StreamBounds(send_s=0.01))).app
+    (surface,) = websocket_surfaces(ServerStreams(live.entrance, bounds=StreamBounds(send_s=0.01)))
+    return surface.app
 
 
 def scope_of_ada(live: Live) -> dict[str, Any]:

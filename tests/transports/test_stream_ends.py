@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http import open_streams
-from elytron_adapter.surface import Surface, SurfaceAccess
+from elytron_adapter.surface import Route, Surface, build_surfaces, own_app
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_console import ConsoleHost
@@ -97,7 +97,7 @@ def family(_entrance: CallerAdmission) -> Iterable[Surface]:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    return [Surface("/endless", endless, SurfaceAccess.MEMBER, ("GET",))]
+    return build_surfaces((Route("GET", "/endless", endless, "endless", "Never end."),), own_app)
 
 
 @pytest.fixture

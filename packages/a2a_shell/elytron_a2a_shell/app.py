@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from elytron_a2a_shell.peers import PeerAnswer, PeerBridge, PeerMessage, PeerUploads
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
-from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, build_surfaces, own_app
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -90,17 +90,7 @@ def _late_app(build: Callable[[], "ASGIApp"]) -> "ASGIApp":
     return app
 
 
-_GROUP: Final = "protocols"
 _JSON: Final = "application/json"
-_CARD: Final = SurfaceDescription(
-    "agent_card", "Return the agent card.", headers=("If-None-Match",), answer="The agent card.", group=_GROUP
-)
-_RPC: Final = SurfaceDescription(
-    "a2a", "Send an A2A message over JSON-RPC.", _JSON, _JSON, answer="The protocol's response.", group=_GROUP
-)
-_MESSAGE: Final = SurfaceDescription(
-    "a2a_message", "Answer one message from a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",), group=_GROUP
-)
 
 
 def a2a_surfaces(address: str | None, /) -> Family:
@@ -108,11 +98,16 @@ def a2a_surfaces(address: str | None, /) -> Family:
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
         served = a2a_app(entrance, address=address)
-        surfaces = (
-            Surface(CARD_PATH, served.card, SurfaceAccess.PUBLIC, ("GET",), running=served.running, told=_CARD),
-            Surface(RPC_PATH, served.rpc, SurfaceAccess.MEMBER, ("POST",), told=_RPC),
-            Surface(MESSAGE_PATH, served.message, SurfaceAccess.MEMBER, ("POST",), told=_MESSAGE),
+        routes = (
+            Route("GET", CARD_PATH, served.card, "agent_card", "Return the agent card.", access=SurfaceAccess.PUBLIC,
+                  headers=("If-None-Match",), outcome="The agent card."),
+            Route("POST", RPC_PATH, served.rpc, "a2a", "Send an A2A message over JSON-RPC.", _JSON, _JSON,
+                  outcome="The protocol's response."),
+            Route("POST", MESSAGE_PATH, served.message, "a2a_message", "Answer one message from a peer.", PeerMessage,
+                  PeerAnswer, headers=("Idempotency-Key",)),
+        )  # fmt: skip
+        return build_surfaces(
+            routes, own_app, group="protocols", transport=CallTransport.A2A.value, running=served.running
         )
-        return tuple(replace(surface, transport=CallTransport.A2A.value) for surface in surfaces)
 
     return family

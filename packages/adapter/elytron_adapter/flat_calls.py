@@ -32,8 +32,8 @@ from elytron_core.planes import facts
 from elytron_core.scope import FutureClaims, Name, Scope, Space, Tags
 from elytron_core.time_kinds import TimeKind
 
-AskedT = TypeVar("AskedT", bound="FlatRequest")
-ToldT = TypeVar("ToldT", bound=Value)
+RequestT = TypeVar("RequestT", bound="FlatRequest")
+AnswerT = TypeVar("AnswerT", bound=Value)
 
 Moment = Annotated[Annotated[str, Field(max_length=limits.NAME_CHARS)] | float, TimeKind.CLAIM]
 """ISO 8601 text, or a number: epoch seconds below 100,000,000,000, else milliseconds."""
@@ -140,7 +140,7 @@ class ContextReport(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class FlatCall(Generic[AskedT, ToldT]):
+class FlatCall(Generic[RequestT, AnswerT]):
     """One operation with a flat request and a flat answer.
 
     `ask` makes the operation's request, over the caller's own scope if that is known; `tell` reads its report.
@@ -149,10 +149,10 @@ class FlatCall(Generic[AskedT, ToldT]):
     name: str
     summary: str
     operation: str
-    taken: type[AskedT]
-    given: type[ToldT]
-    ask: Callable[[AskedT, Scope | None], Value]
-    tell: Callable[[Value], ToldT]
+    request: type[RequestT]
+    answer: type[AnswerT]
+    ask: Callable[[RequestT, Scope | None], Value]
+    tell: Callable[[Value], AnswerT]
 
 
 def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:

@@ -1,23 +1,25 @@
-"""Surfaces: what a package shows of itself at a server's paths, who is let in, and which bodies it takes.
+"""Routes: how a package declares what it serves over HTTP, and the surfaces that a server makes of them.
 
 A surface names no web framework: its application speaks ASGI, and the server that mounts it brings the rest.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_core.model import Value
-from elytron_core.strict_json import Json
 
 Message = MutableMapping[str, Any]
 AsgiApp = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
 """An application of ASGI: it is given a scope, and calls to receive and send messages."""
+
+HandlerT = TypeVar("HandlerT")
+HandlerT_co = TypeVar("HandlerT_co", covariant=True)
 
 
 class SurfaceAccess(StrEnum):
@@ -37,33 +39,45 @@ class SurfaceAccess(StrEnum):
     """Operators, and the developer of a server in development mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class SurfaceDescription:
-    """OpenAPI description of a surface. `taken` and `given` are models, or media types of bytes.
-
-    `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
-    statuses that a protocol's own library answers in its own way.
-    """
-
-    name: str
-    summary: str
-    taken: type[Value] | str | None = None
-    given: type[Value] | str | None = None
-    headers: tuple[str, ...] = ()
-    query: tuple[str, ...] = ()
-    answer: str = "Done."
-    group: str = "server"
-    status: int = 200
-    beside: tuple[int, ...] = ()
-
-
 class SurfaceProtocol(StrEnum):
-    """Protocol of a surface."""
+    """Protocol of a route."""
 
     HTTP = "http"
     WEBSOCKET = "websocket"
     MOUNT = "mount"
     """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Generic[HandlerT_co]):
+    """One route of a server: how it is called, what answers it, and its OpenAPI description.
+
+    `request` and `answer` are models, or media types of bytes. What a `handler` takes is up to the package that
+    declares the route: it says how to answer by it when it builds the surfaces (`build_surfaces`).
+    """
+
+    method: str
+    path: str
+    handler: HandlerT_co
+    name: str
+    summary: str
+    request: type[Value] | str | None = None
+    answer: type[Value] | str | None = None
+    access: SurfaceAccess = SurfaceAccess.MEMBER
+    headers: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    outcome: str = "Done."
+    """Description of the answer to a request that succeeded."""
+    group: str = "server"
+    """Its tag, under which pages list it."""
+    status: int = 200
+    """Status of a request that succeeded."""
+    other_statuses: tuple[int, ...] = ()
+    """Statuses that a protocol's own library answers in its own way."""
+    is_repeatable: bool = False
+    """True if a second call changes nothing more: an idempotency key is harmless then."""
+    protocol: SurfaceProtocol = SurfaceProtocol.HTTP
+    """A socket or a mount describes itself: of its row only the path, the access and the handler count."""
 
 
 class SurfaceFigure(Protocol):
@@ -85,15 +99,8 @@ Figures = Callable[[], Iterable[SurfaceFigure]]
 """Gives the figures as they are now."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonBody:
-    """Bodies of strict JSON alone, whole, in time, within `limit` bytes, as `require` has them.
-
-    For protocols whose libraries bound none of that, or repeat what they could not read.
-    """
-
-    limit: int
-    require: Callable[[Json], None]
+CredentialFinder = Callable[[Mapping[str, str]], Awaitable[str | None]]
+"""Finds the caller's credential in a request's headers."""
 
 
 async def bearer_token(headers: Mapping[str, str], /) -> str | None:
@@ -103,25 +110,16 @@ async def bearer_token(headers: Mapping[str, str], /) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Something that the server shows: an ASGI application at a path, and who is let in to it.
+    """A route with the ASGI application that serves it, as the server shows it.
 
-    `running` is entered when the server starts and left when it ends. `credential`
-    finds the caller's credential: an `Authorization` header, or its replacement.
+    `running` is entered when the server starts and left when it ends. `credential` finds the caller's credential: an
+    `Authorization` header, or its replacement.
     """
 
-    path: str
+    route: Route[Any]
     app: AsgiApp
-    access: SurfaceAccess
-    methods: tuple[str, ...] = ()
-    kind: SurfaceProtocol = SurfaceProtocol.HTTP
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
-    credential: Callable[[Mapping[str, str]], Awaitable[str | None]] = bearer_token
-    told: SurfaceDescription | None = None
-    """OpenAPI description of an HTTP surface; sockets and mounts describe themselves."""
-    body: JsonBody | None = None
-    """Rule for bodies that the application gets; it reads them itself if there is none."""
-    is_repeatable: bool = False
-    """True if a second call changes nothing more: an idempotency key is harmless then."""
+    credential: CredentialFinder = bearer_token
     figures: Figures | None = None
     """Metrics of it at `/metrics`, beside the server's own."""
     transport: str | None = None
@@ -130,3 +128,36 @@ class Surface:
 
 Family = Callable[[CallerAdmission], Iterable[Surface]]
 """Gives the surfaces of one package for the server's way in."""
+
+
+def own_app(route: Route[AsgiApp], /) -> AsgiApp:
+    """Return the handler of a route whose handler is an ASGI application."""
+    return route.handler
+
+
+def build_surfaces(
+    routes: Iterable[Route[HandlerT]],
+    app_of: Callable[[Route[HandlerT]], AsgiApp],
+    /,
+    *,
+    group: str | None = None,
+    transport: str | None = None,
+    credential: CredentialFinder = bearer_token,
+    running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+    figures: Figures | None = None,
+) -> tuple[Surface, ...]:
+    """Return the surfaces of `routes`, each served by the application that `app_of` makes of its route.
+
+    `group` is the tag of all of them, in place of their own. `running` and `figures` belong to all of
+    them; the first surface brings them.
+    """
+    first, *others = (
+        Surface(
+            route if group is None else replace(route, group=group),
+            app_of(route),
+            credential=credential,
+            transport=transport,
+        )
+        for route in routes
+    )
+    return (replace(first, running=running, figures=figures), *others)

@@ -9,8 +9,7 @@ from elytron.jobs.queue import work_of
 from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
 from elytron.state.spaces import read_heads
-from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys, Principal
-from elytron_adapter.dispatch import CallerAdmission
+from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys
 from elytron_console import limits
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
@@ -24,7 +23,6 @@ from elytron_core.model import Value
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of
 from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import SpaceLoss
-from elytron_core.scope import Scope
 
 
 class SpaceContents(Value):
@@ -116,15 +114,10 @@ class TodayFigures(Value):
 class JournalReader:
     """Reads the journals of a server's store for its console."""
 
-    def __init__(self, entrance: CallerAdmission, keys: AccessKeys, /) -> None:
-        self._entrance = entrance
+    def __init__(self, context: OperationContext, keys: AccessKeys, /) -> None:
+        self._context = context
         self._keys = keys
-        context = entrance.dispatcher.runtime.context
         self._journals = StoreJournals(context.store, context.commits)
-
-    def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
-        """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
-        return self._entrance.space_of(principal, scope)
 
     async def page(
         self, space: SpaceId, /, *, before: int | None, limit: int, actions: Collection[str] = ()
@@ -161,7 +154,7 @@ class JournalReader:
 
         A trail is stored, and erased with what it is about. Who stored a memory is known until the server ends.
         """
-        context = self._entrance.dispatcher.runtime.context
+        context = self._context
         record = await context.spaces.find(space)
         trails = await audit_trails(context, space, record, {entry.ref for entry in entries})
         oldest = entries[-1].sequence if entries else 0
@@ -178,11 +171,11 @@ class JournalReader:
 
     async def contents(self, space: SpaceId, /) -> SpaceContents:
         """Return the contents of a space as figures."""
-        return await space_contents(self._entrance.dispatcher.runtime.context, space)
+        return await space_contents(self._context, space)
 
     async def conversations(self, space: SpaceId, /) -> ConversationPage:
         """Return the latest conversations, as their heads know them; no turn is read."""
-        store = self._entrance.dispatcher.runtime.context.store
+        store = self._context.store
         heads = [head async for head in read_heads(store, space)]
         latest = sorted(heads, key=lambda head: (-(head.last_at or 0), head.channel, head.conversation))
         return ConversationPage(

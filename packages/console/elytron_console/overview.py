@@ -9,6 +9,7 @@ from pathlib import Path
 
 from elytron.ops.inspection import catalog_of
 from elytron_adapter.access_keys import (
+    OPERATORS,
     AccessKeyList,
     AccessKeys,
     AccessListRequest,
@@ -18,13 +19,14 @@ from elytron_adapter.access_keys import (
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_console import limits
 from elytron_console.host import ConsoleHost, StorageReport
-from elytron_console.journal import JournalRow, TodayFigures
+from elytron_console.journal import JournalRow, TodayFigures, label_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import CapabilityState
 from elytron_core.errors import ElytronError
-from elytron_core.ids import is_reserved
+from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.policy.ranking.signals import SIGNAL_MEANINGS
 from elytron_core.profiles import StoreCapabilities
 from elytron_core.scope import Scope
 
@@ -182,7 +184,7 @@ class OverviewReport(Value):
 
 
 async def server_overview(
-    entrance: CallerAdmission, host: ConsoleHost, keys: AccessKeys, principal: Principal, space: SpaceReport | None, /
+    entrance: CallerAdmission, host: ConsoleHost, principal: Principal, space: SpaceReport | None, /
 ) -> OverviewReport:
     """Return the overview of the server. Raises ElytronError if its store does not answer."""
     context = entrance.dispatcher.runtime.context
@@ -193,7 +195,7 @@ async def server_overview(
         system=_system_report(context.clock.now()),
         storage=host.storage() if host.storage is not None else StorageReport(),
         calls=_calls_report(entrance),
-        keys=await _keys_report(keys),
+        keys=await _keys_report(entrance.keys),
         kernel=_kernel_report(entrance),
         promises=context.store.capabilities,
         session=CallerReport(principal=principal.id, kind=principal.kind, space=principal.space),
@@ -205,15 +207,51 @@ async def server_overview(
     )
 
 
+async def session_report(
+    entrance: CallerAdmission, principal: Principal, token: str, /, *, has_agents: bool
+) -> SessionReport:
+    """Return what a page needs to know of its caller."""
+    context = entrance.dispatcher.runtime.context
+    is_operator = principal.kind in OPERATORS
+    spaces: list[str] = [principal.space] if principal.space is not None else []
+    clipped = False
+    if is_operator:
+        space_names = await context.store.spaces(limit=limits.SPACES_COUNTED)
+        spaces = [name for name in space_names if not is_reserved(name)]
+        clipped = len(space_names) == limits.SPACES_COUNTED
+    scope = context.default_scope
+    usual = scope.space if scope is not None and is_operator else None
+    # The store lists the spaces that hold anything: where one alone does, it is the one to show.
+    if usual not in spaces and len(spaces) == 1:
+        usual = SpaceId(spaces[0])
+    return SessionReport(
+        principal=principal.id,
+        kind=principal.kind,
+        space=principal.space,
+        label=await _session_label(entrance.keys, principal),
+        operator=is_operator,
+        development=isinstance(entrance.authenticator, DevelopmentCallers),
+        default_space=principal.space or usual,
+        spaces=tuple(spaces),
+        spaces_clipped=clipped,
+        agents=has_agents,
+        token=token,
+        version=package_version(),
+        signals=dict(SIGNAL_MEANINGS),
+        now=context.clock.now(),
+    )
+
+
+async def _session_label(keys: AccessKeys, principal: Principal) -> str:
+    if principal.kind is PrincipalKind.DEVELOPER:
+        return "developer of this machine"
+    return await label_of(keys, principal.id)
+
+
 @cache
 def package_version() -> str:
     """Return the version of this distribution."""
     return version("elytron")
-
-
-def is_development(entrance: CallerAdmission, /) -> bool:
-    """Return whether the server asks for no key."""
-    return isinstance(entrance.authenticator, DevelopmentCallers)
 
 
 def _runtime_shape(entrance: CallerAdmission, host: ConsoleHost) -> RuntimeShape:

@@ -1,36 +1,27 @@
 """Sessions of the console, and the guard before everything that it changes."""
 
 import hmac
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import request_response
 from starlette.types import Scope
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
 from elytron_adapter.sessions import CookieSessions, SessionCookie
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
-from elytron_core.errors import InvalidInput, PermissionRefused, Unauthorized
-from elytron_core.model import Value
+from elytron_core.errors import PermissionRefused, Unauthorized
 
 ROOT: Final = "/console"
 COOKIE: Final = "elytron_console"
 TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
 """Header in which a page of the console repeats what its session gave it; a foreign page cannot read that."""
-GROUP: Final = "console"
 _REFUSED: Final = (
     "changes are accepted only from a page of this console: sign in again, and let no proxy change Origin or the token"
 )
 
-Handler = Callable[[Request], Awaitable[Response]]
 
-
-class ConsoleEndpoint:
-    """Makes the surfaces of a console: each takes a cookie with its session's token, and a change the origin too.
+class ConsoleGuard:
+    """Guards the routes of a console: each takes a cookie with its session's token, and a change the origin too.
 
     A cookie is sent to every port of its host, so that a program on another port may get it. The token is kept by pages
     of this origin alone. A caller with an `Authorization` header of its own is no page, and needs neither.
@@ -40,42 +31,11 @@ class ConsoleEndpoint:
         cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
         self.sessions = CookieSessions(entrance.dispatcher.runtime.context, cookie)
 
-    def surface(
-        self,
-        method: str,
-        path: str,
-        handler: Handler,
-        description: SurfaceDescription,
-        /,
-        *,
-        access: SurfaceAccess = SurfaceAccess.MEMBER,
-        is_repeatable: bool = False,
-    ) -> Surface:
-        """Return the surface at `path` below the console; no foreign change or empty value reaches `handler`."""
-
-        async def guarded(request: Request) -> Response:
-            await self._require_own(request.scope)
-            for name in description.query:
-                if request.query_params.get(name) == "":
-                    raise InvalidInput(field=name, problem="is empty: leave it out")
-            return await handler(request)
-
-        app = request_response(guarded)
-        return Surface(
-            f"{ROOT}{path}",
-            app,
-            access,
-            (method,),
-            credential=self.sessions.credential,
-            told=description,
-            is_repeatable=is_repeatable,
-        )
-
     async def token_of(self, scope: Scope, /) -> str:
         """Return the token of a request's session; without a session, that of the store's pages."""
         return await self.sessions.page_token(self.sessions.token(heads_of(scope)))
 
-    async def _require_own(self, scope: Scope) -> None:
+    async def require_own(self, scope: Scope) -> None:
         """Raise PermissionRefused for a change that another site may have made a browser ask for.
 
         Raises Unauthorized for a reader with a cookie alone. In development mode no session is open, and reading is
@@ -92,8 +52,3 @@ class ConsoleEndpoint:
             raise Unauthorized
         if not is_told or not is_own_page(scope, headers):
             raise PermissionRefused(_REFUSED)
-
-
-def value_response(value: Value, /) -> Response:
-    """Return `value` as JSON, under its fields' outer names."""
-    return Response(value.model_dump_json(exclude_none=True, by_alias=True), media_type="application/json")

@@ -1,7 +1,6 @@
 """The console as a family of surfaces: its page and parts, under a policy that lets nothing else in, and its routes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -15,22 +14,16 @@ from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
-from elytron_adapter.http.responses import shown_surface
-from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
+from elytron_adapter.http.responses import answered_by, request_app
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces, own_app
 from elytron_console.host import ConsoleHost
-from elytron_console.journal import JournalReader
-from elytron_console.routes.member_routes import (
-    agent_page_surfaces,
-    journal_surfaces,
-    operation_surfaces,
-    path_surfaces,
-    session_surfaces,
-    skill_surfaces,
-)
-from elytron_console.routes.memory_routes import ego_graph_surface, erasure_surface, transfer_surfaces
-from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces, spending_surfaces
-from elytron_console.sessions import ROOT, ConsoleEndpoint
+from elytron_console.routes.console_calls import ConsoleService
+from elytron_console.routes.member_routes import MEMBER_ROUTES, SKILL_ROUTES, agent_page_routes
+from elytron_console.routes.memory_routes import MEMORY_ROUTES
+from elytron_console.routes.operator_routes import OPERATOR_ROUTES
+from elytron_console.sessions import ROOT
 
+_TRANSPORT: Final = CallTransport.CONSOLE.value
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -55,17 +48,20 @@ _INDEX: Final = "index.html"
 
 def page_surfaces() -> tuple[Surface, ...]:
     """Return the page and its parts. They are public: what is stored is behind the routes that they ask."""
-    page = SurfaceDescription(
-        "console", "Serve the console.", given="text/html", headers=("If-None-Match",), answer="The page.",
-        group="pages",
+    public = SurfaceAccess.PUBLIC
+    pages = (
+        Route("GET", ROOT, _index_page, "console", "Serve the console.", None, "text/html", public,
+              headers=("If-None-Match",), outcome="The page."),
+        Route("GET", f"{ROOT}/", _slash_page, "console_home", "Redirect to the console.", access=public, status=307,
+              outcome="Redirects to the console."),
     )  # fmt: skip
-    home = SurfaceDescription(
-        "console_home", "Redirect to the console.", status=307, answer="Redirects to the console.", group="pages"
-    )
+    parts = Route(
+        "GET", f"{ROOT}/static", _static_app, "console_static", "Serve the parts of the console.", access=public,
+        protocol=SurfaceProtocol.MOUNT,
+    )  # fmt: skip
     return (
-        shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=page),
-        shown_surface(f"{ROOT}/", _slash_page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=home),
-        Surface(f"{ROOT}/static", _static_app, SurfaceAccess.PUBLIC, kind=SurfaceProtocol.MOUNT),
+        *build_surfaces(pages, request_app, group="pages", transport=_TRANSPORT),
+        *build_surfaces((parts,), own_app, transport=_TRANSPORT),
     )
 
 
@@ -122,25 +118,18 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     console_host = host or ConsoleHost()
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        keys = entrance.keys
-        door, journal = ConsoleEndpoint(entrance), JournalReader(entrance, keys)
         agents = tuple(console_host.agents(entrance)) if console_host.agents is not None else ()
-        surfaces = (
+        service = ConsoleService(entrance, console_host, has_agents=bool(agents))
+        routes = (*MEMBER_ROUTES, *MEMORY_ROUTES, *SKILL_ROUTES, *agent_page_routes(agents), *OPERATOR_ROUTES)
+        return (
             *page_surfaces(),
-            *session_surfaces(entrance, door, keys, has_agents=bool(agents)),
-            *path_surfaces(entrance, door),
-            *operation_surfaces(entrance, door),
-            *journal_surfaces(door, journal),
-            erasure_surface(entrance, door),
-            ego_graph_surface(entrance, door),
-            *transfer_surfaces(entrance, door, journal),
-            *skill_surfaces(entrance, door),
-            *agent_page_surfaces(door, journal, agents),
-            *spending_surfaces(entrance, door, journal),
-            *server_surfaces(entrance, door, console_host, keys, journal),
-            *smoke_surfaces(entrance, door, console_host),
-            *device_surfaces(door, keys),
+            *build_surfaces(
+                routes,
+                answered_by(service.answer),
+                group="console",
+                transport=_TRANSPORT,
+                credential=service.guard.sessions.credential,
+            ),
         )
-        return tuple(replace(surface, transport=CallTransport.CONSOLE.value) for surface in surfaces)
 
     return family

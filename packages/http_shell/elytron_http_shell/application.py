@@ -1,4 +1,4 @@
-"""The application, put together from surfaces, and their doors, which let callers in. Loaded by `create_app` alone."""
+"""The application, put together from surfaces, each behind the check of its caller. Loaded by `create_app` alone."""
 
 import asyncio
 import re
@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Mount, Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Match, Mount, Router, WebSocketRoute
+from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
@@ -40,7 +41,6 @@ from elytron_adapter.http.requests import (
     heads_of,
     is_host_allowed,
     is_own_page,
-    strict_json_app,
 )
 from elytron_adapter.http.responses import refused_response, request_id_of, turn_away
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
@@ -50,8 +50,8 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, R
 from elytron_core.ids import IdSource
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.description import describing_surfaces, watching_surfaces
-from elytron_http_shell.keys import access_routes, shutdown_route
-from elytron_http_shell.operations import flat_routes, operation_surfaces, seed_routes
+from elytron_http_shell.keys import access_surfaces, shutdown_surfaces
+from elytron_http_shell.operations import flat_surfaces, operation_surfaces, seed_surfaces
 from elytron_http_shell.telemetry import RequestSpans, RequestWatch, ServerMetrics
 from elytron_http_shell.webhooks import webhook_surfaces
 from elytron_http_shell.websocket import stream_surfaces
@@ -61,34 +61,31 @@ _LENGTH = b"content-length"
 
 
 def surface_route(surface: Surface, entrance: CallerAdmission, /) -> BaseRoute:
-    """Return the route to `surface`, with its door before it."""
-    door = SurfaceEndpoint(surface, entrance=entrance)
-    match surface.kind:
+    """Return the route to `surface`, with the check of its caller before it."""
+    route, endpoint = surface.route, SurfaceEndpoint(surface, entrance=entrance)
+    match route.protocol:
         case SurfaceProtocol.HTTP:
-            return Route(surface.path, door, methods=list(surface.methods))
+            return StarletteRoute(route.path, endpoint, methods=[route.method])
         case SurfaceProtocol.WEBSOCKET:
-            return WebSocketRoute(surface.path, door)
+            return WebSocketRoute(route.path, endpoint)
         case SurfaceProtocol.MOUNT:
-            return Mount(surface.path, door)
+            return Mount(route.path, endpoint)
 
 
 class SurfaceEndpoint:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
     def __init__(self, surface: Surface, /, *, entrance: CallerAdmission) -> None:
-        rules = surface.body
-        self._app = (
-            surface.app if rules is None else strict_json_app(surface.app, limit=rules.limit, require=rules.require)
-        )
+        route = surface.route
+        self._app = surface.app
         self._entrance = entrance
         self._credential = surface.credential
-        self._path = surface.path
-        self._query = surface.told.query if surface.told is not None else None
-        accepted_headers = surface.told.headers if surface.told is not None else ()
+        self._path = route.path
+        self._query = route.query if route.protocol is SurfaceProtocol.HTTP else None
         self._takes_keys = (
-            surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in accepted_headers
+            route.is_repeatable or route.protocol is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in route.headers
         )
-        self.access = surface.access
+        self.access = route.access
         self._transport = surface.transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -328,9 +325,9 @@ class DirectRouter:
 
     def __init__(self, app: ASGIApp, /, *, routes: Sequence[BaseRoute]) -> None:
         self._app = app
-        self._routes: dict[tuple[str, str], Route] = {}
+        self._routes: dict[tuple[str, str], StarletteRoute] = {}
         for place, each in enumerate(routes):
-            if isinstance(each, Route) and not each.param_convertors:
+            if isinstance(each, StarletteRoute) and not each.param_convertors:
                 for method in each.methods or ():
                     # The router would choose an earlier route that takes the same path.
                     if not any(_takes_path(earlier, method, each.path) for earlier in routes[:place]):
@@ -420,27 +417,29 @@ def build_application(
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
     metrics = ServerMetrics(entrance, figures=figures)
-    told_to = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
+    description_access = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
     memory_routes = (
         *operation_surfaces(entrance, body_bytes=body_bytes),
-        *flat_routes(entrance, body_bytes=body_bytes),
+        *flat_surfaces(entrance, body_bytes=body_bytes),
         *archive_surfaces(entrance),
-        *seed_routes(entrance, body_bytes=body_bytes),
+        *seed_surfaces(entrance, body_bytes=body_bytes),
         *webhook_surfaces(entrance, entrance.keys, body_bytes=body_bytes),
     )
     families = (surface for family in (*FAMILIES, *further) for surface in family(entrance))
     surfaces = [
         *(_switched_surface(surface) for surface in memory_routes),
         # Surfaces that end keys or the server, or watch it, always answer.
-        *access_routes(entrance.keys, body_bytes=body_bytes),
-        shutdown_route(entrance),
-        *watching_surfaces(entrance, metrics, told_to=told_to),
+        *access_surfaces(entrance.keys, body_bytes=body_bytes),
+        *shutdown_surfaces(entrance),
+        *watching_surfaces(entrance, metrics, access=description_access),
         *(_switched_surface(surface) for surface in families),
     ]
     for surface_figures in (surface.figures for surface in surfaces if surface.figures is not None):
         metrics.bring(surface_figures)
-    entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
-    surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
+    entrance.transports.show(
+        (surface.transport, surface.route.path) for surface in surfaces if surface.transport is not None
+    )
+    surfaces += describing_surfaces(tuple(surfaces), access=description_access)
     entrance.transports.served = _served_paths(surfaces)
 
     @asynccontextmanager
@@ -470,13 +469,11 @@ def _switched_surface(surface: Surface) -> Surface:
 
 def _served_paths(surfaces: Iterable[Surface]) -> tuple[ServedPath, ...]:
     """Return the paths that are described, for whom lists them."""
+    routes = (surface.route for surface in surfaces)
     return tuple(
-        ServedPath(
-            method, surface.path, description.group, description.summary, surface.access is SurfaceAccess.OPERATOR
-        )
-        for surface in surfaces
-        if surface.kind is SurfaceProtocol.HTTP and (description := surface.told) is not None
-        for method in surface.methods
+        ServedPath(route.method, route.path, route.group, route.summary, route.access is SurfaceAccess.OPERATOR)
+        for route in routes
+        if route.protocol is SurfaceProtocol.HTTP
     )
 
 
@@ -488,9 +485,9 @@ class WatchedApplication:
     ) -> None:
         metrics = ServerMetrics(entrance, figures=figures)
         surfaces = {
-            surface.path: surface
-            for surface in watching_surfaces(entrance, metrics, told_to=SurfaceAccess.MEMBER)
-            if surface.path in WATCHED
+            surface.route.path: surface
+            for surface in watching_surfaces(entrance, metrics, access=SurfaceAccess.MEMBER)
+            if surface.route.path in WATCHED
         }
         guard = _host_guard(entrance, hosts)
         routes = [surface_route(surface, entrance) for surface in surfaces.values()]

@@ -22,8 +22,8 @@ from elytron.memories.lookup import READS
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import FAILURES
-from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument, refused_response, request_id_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
+from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument, refused_response, request_app, request_id_of
+from elytron_adapter.surface import Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces
 from elytron_core import limits
 from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_http_shell.operations import path_of
@@ -34,7 +34,6 @@ _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
 )
-_PAGES_GROUP = "pages"
 _PAGES = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
@@ -44,9 +43,9 @@ _PAGES = {
 
 
 def watching_surfaces(
-    entrance: CallerAdmission, metrics: ServerMetrics, /, *, told_to: SurfaceAccess
+    entrance: CallerAdmission, metrics: ServerMetrics, /, *, access: SurfaceAccess
 ) -> tuple[Surface, ...]:
-    """Return the surfaces of the server's health; its abilities are shown to callers that `told_to` lets in."""
+    """Return the surfaces of the server's health; its abilities are shown to callers of this `access`."""
 
     async def ready(request: Request) -> Response:
         problem = await entrance.dispatcher.unready(request_id_of(request.scope))
@@ -55,33 +54,26 @@ def watching_surfaces(
     async def figures(_request: Request) -> Response:
         return await metrics.shown()
 
-    healthy = "Healthy."
-    return (
-        shown_surface("/livez", _live_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              description=SurfaceDescription("live", "Check that the process is running.", answer=healthy)),
-        shown_surface("/readyz", ready, access=SurfaceAccess.PUBLIC, methods=("GET",),
-              description=SurfaceDescription("ready", "Check whether the store answers.", answer=healthy)),
-        shown_surface("/metrics", figures, access=SurfaceAccess.OPERATOR, methods=("GET",),
-              description=SurfaceDescription("metrics", "Return metrics in the Prometheus format.", None, "text/plain",
-                        answer="The metrics.")),
-        shown_surface("/v1/operations", _operations_page, access=told_to, methods=("GET",),
-              description=SurfaceDescription("operations", "List the operations.", answer="The operations.")),
+    public, healthy = SurfaceAccess.PUBLIC, "Healthy."
+    routes = (
+        Route("GET", "/livez", _live_page, "live", "Check that the process is running.", access=public,
+              outcome=healthy),
+        Route("GET", "/readyz", ready, "ready", "Check whether the store answers.", access=public, outcome=healthy),
+        Route("GET", "/metrics", figures, "metrics", "Return metrics in the Prometheus format.", None, "text/plain",
+              SurfaceAccess.OPERATOR, outcome="The metrics."),
+        Route("GET", "/v1/operations", _operations_page, "operations", "List the operations.", access=access,
+              outcome="The operations."),
     )  # fmt: skip
+    return build_surfaces(routes, request_app)
 
 
-def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAccess) -> tuple[Surface, ...]:
+def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess) -> tuple[Surface, ...]:
     """Return the surfaces that describe `surfaces` and themselves; the page is public, its content is not."""
-    here = [
-        shown_surface(path, _static_page(name, media_type), access=SurfaceAccess.PUBLIC, methods=("GET",),
-              description=SurfaceDescription(name.replace(".", "_"), "Serve the page for browsing operations.", None,
-                        media_type.partition(";")[0], ("If-None-Match",), answer="The page.", group=_PAGES_GROUP))
-        for path, (name, media_type) in _PAGES.items()
-    ]  # fmt: skip
 
     @cache
     def body(make: Callable[[Iterable[Surface]], dict[str, Any]]) -> bytes:
         # Made when it is first asked for: it takes longer than everything else that a server does to start.
-        return json.dumps(make([*surfaces, *here, *own, home]), separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(make([*surfaces, *own]), separators=(",", ":"), ensure_ascii=False).encode()
 
     async def for_clients(request: Request) -> Response:
         return _unless_known(request, await asyncio.to_thread(body, client_document), "application/json")
@@ -89,22 +81,21 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, told_to: SurfaceAcces
     async def whole(request: Request) -> Response:
         return _unless_known(request, await asyncio.to_thread(body, openapi_document), "application/json")
 
-    own = (
-        shown_surface("/openapi.json", for_clients, access=told_to, methods=("GET",),
-              description=SurfaceDescription("openapi", "Return the OpenAPI document for client generators.",
-                                      headers=("If-None-Match",),
-                        answer="The document.", group=_PAGES_GROUP)),
-        shown_surface("/openapi/all.json", whole, access=told_to, methods=("GET",),
-              description=SurfaceDescription("openapi_all", "Return the OpenAPI document of every path.",
-                                      headers=("If-None-Match",),
-                        answer="The document.", group=_PAGES_GROUP)),
+    public, etag, document = SurfaceAccess.PUBLIC, ("If-None-Match",), "The document."
+    routes = (
+        *(Route("GET", path, _static_page(name, media_type), name.replace(".", "_"),
+                "Serve the page for browsing operations.", None, media_type.partition(";")[0], public, headers=etag,
+                outcome="The page.")
+          for path, (name, media_type) in _PAGES.items()),
+        Route("GET", "/openapi.json", for_clients, "openapi", "Return the OpenAPI document for client generators.",
+              access=access, headers=etag, outcome=document),
+        Route("GET", "/openapi/all.json", whole, "openapi_all", "Return the OpenAPI document of every path.",
+              access=access, headers=etag, outcome=document),
+        Route("GET", "/", _home_page, "home", "Redirect to the operations page.", access=public, status=307,
+              outcome="Redirects to the page."),
     )  # fmt: skip
-    home = shown_surface(
-        "/", _home_page, access=SurfaceAccess.PUBLIC, methods=("GET",),
-        description=SurfaceDescription("home", "Redirect to the operations page.", status=307,
-                                       answer="Redirects to the page.", group=_PAGES_GROUP),
-    )  # fmt: skip
-    return (*here, *own, home)
+    own = build_surfaces(routes, request_app, group="pages")
+    return own
 
 
 async def _home_page(_request: Request) -> Response:
@@ -184,7 +175,10 @@ _HEADERS: dict[str, Json] = {
     "Last-Event-ID": {"description": "The id of the last event received.", "schema": {"type": "string"}},
 }
 _ETAG = "ETag"
-_ETAG_TOLD: Json = {"description": "The version of the returned content, for `If-Match`.", "schema": {"type": "string"}}
+_ETAG_HEADER: Json = {
+    "description": "The version of the returned content, for `If-Match`.",
+    "schema": {"type": "string"},
+}
 _SECURITY: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An access key: `ely_<kind>_<id>_<secret>`."},
     "signature": {
@@ -209,34 +203,29 @@ _PROBLEM = "Problem"
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
     """Return the document that clients are generated from: operations of members, without those of operators."""
-    member_surfaces = (
-        surface
-        for surface in surfaces
-        if surface.access is not SurfaceAccess.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
+    return openapi_document(
+        (
+            surface
+            for surface in surfaces
+            if surface.route.access is not SurfaceAccess.OPERATOR and surface.route.group not in _BESIDE
+        ),
+        is_whole=False,
     )
-    return openapi_document(member_surfaces, is_whole=False)
 
 
 def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
     """Return the document of all the HTTP surfaces, with the bounds and words of requests if it `is_whole`."""
-    described = [
-        (surface, surface.told or _default_description(surface))
-        for surface in surfaces
-        if surface.kind is SurfaceProtocol.HTTP
-    ]
+    routes = [surface.route for surface in surfaces if surface.route.protocol is SurfaceProtocol.HTTP]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ProblemDocument, "serialization")]
-    for _, description in described:
-        if isinstance(description.taken, type):
-            models.append((description.taken, "validation"))
-        if isinstance(description.given, type):
-            models.append((description.given, "serialization"))
+    for route in routes:
+        if isinstance(route.request, type):
+            models.append((route.request, "validation"))
+        if isinstance(route.answer, type):
+            models.append((route.answer, "serialization"))
     refs, schemas = _model_schemas(tuple(dict.fromkeys(models)))
     paths: Json = {}
-    for surface, description in described:
-        for method in surface.methods:
-            paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described_surface(
-                surface, description, refs
-            )
+    for route in routes:
+        paths.setdefault(_IN_PATH.sub(r"{\1}", route.path), {})[route.method.lower()] = _described_route(route, refs)
     requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
     reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
     return {
@@ -257,7 +246,7 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
                 for name, description in _HEADERS.items()
             },
             "responses": {_PROBLEM: _problem_response(refs)},
-            "headers": {_ETAG: _ETAG_TOLD},
+            "headers": {_ETAG: _ETAG_HEADER},
             "securitySchemes": _SECURITY,
         },
     }
@@ -270,45 +259,36 @@ def _model_schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -
     return refs, schemas["$defs"]
 
 
-def _default_description(surface: Surface) -> SurfaceDescription:
-    """Return the description of a surface without one of its own."""
-    name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
-    return SurfaceDescription(name, f"Call {surface.path}, for {surface.access}.")
-
-
-def _described_surface(surface: Surface, description: SurfaceDescription, refs: Refs) -> Json:
+def _described_route(route: Route[Any], refs: Refs) -> Json:
     operation: Json = {
-        "operationId": description.name,
-        "summary": description.summary,
-        "tags": [description.group],
-        "responses": _surface_responses(description, refs),
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [route.group],
+        "responses": _route_responses(route, refs),
     }
-    if parameters := _path_parameters(surface.path, description):
+    if parameters := _route_parameters(route):
         operation["parameters"] = parameters
-    if surface.access is not SurfaceAccess.MEMBER:
-        operation["x-access"] = surface.access
-    if _NEEDS[surface.access] is not _BEARER:
-        operation["security"] = _NEEDS[surface.access]
-    match description.taken:
+    if route.access is not SurfaceAccess.MEMBER:
+        operation["x-access"] = route.access
+    if _NEEDS[route.access] is not _BEARER:
+        operation["security"] = _NEEDS[route.access]
+    match route.request:
         case None:
             pass
         case str():
-            operation["requestBody"] = {
-                "required": True,
-                "content": {description.taken: _bytes_schema(description.taken)},
-            }
+            operation["requestBody"] = {"required": True, "content": {route.request: _bytes_schema(route.request)}}
         case _:
-            content: Json = {"schema": refs[description.taken, "validation"]}
-            if (example := REQUESTS.get(description.taken.__name__)) is not None:
+            content: Json = {"schema": refs[route.request, "validation"]}
+            if (example := REQUESTS.get(route.request.__name__)) is not None:
                 content["example"] = example
             operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
 
 
-def _path_parameters(path: str, description: SurfaceDescription) -> list[Json]:
-    in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
-    in_query = [{"name": name, "in": "query", "schema": _ID} for name in description.query]
-    own = [name for name in description.headers if name not in _EVERYWHERE]
+def _route_parameters(route: Route[Any]) -> list[Json]:
+    in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(route.path)]
+    in_query = [{"name": name, "in": "query", "schema": _ID} for name in route.query]
+    own = [name for name in route.headers if name not in _EVERYWHERE]
     in_header = [{"$ref": f"#/components/parameters/{_header_reference(name)}"} for name in own]
     return [*in_path, *in_query, *in_header]
 
@@ -317,17 +297,17 @@ def _header_reference(header: str) -> str:
     return header.replace("-", "")
 
 
-def _answer_schema(description: SurfaceDescription, refs: Refs) -> Json:
-    if description.status in _NO_CONTENT:
-        return {"description": description.answer}
-    match description.given:
+def _answer_schema(route: Route[Any], refs: Refs) -> Json:
+    if route.status in _NO_CONTENT:
+        return {"description": route.outcome}
+    match route.answer:
         case None:
-            return _response_schema(description.answer, {"type": "object"})
+            return _response_schema(route.outcome, {"type": "object"})
         case str():
-            return {"description": description.answer, "content": {description.given: _bytes_schema(description.given)}}
+            return {"description": route.outcome, "content": {route.answer: _bytes_schema(route.answer)}}
         case _:
-            schema = _response_schema(description.answer, refs[description.given, "serialization"])
-            if (example := ANSWERS.get(description.given.__name__)) is not None:
+            schema = _response_schema(route.outcome, refs[route.answer, "serialization"])
+            if (example := ANSWERS.get(route.answer.__name__)) is not None:
                 schema["content"]["application/json"]["example"] = example
             return schema
 
@@ -343,20 +323,20 @@ def _bytes_schema(media_type: str) -> Json:
             return {"schema": {"type": "string", "format": "binary"}}
 
 
-def _surface_responses(description: SurfaceDescription, refs: Refs) -> Json:
+def _route_responses(route: Route[Any], refs: Refs) -> Json:
     responses: Json = {
-        str(description.status): _answer_schema(description, refs),
+        str(route.status): _answer_schema(route, refs),
         "default": {"$ref": f"#/components/responses/{_PROBLEM}"},
     }
-    if description.taken in READS or "If-None-Match" in description.headers:
-        responses[str(description.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
-    if "If-None-Match" in description.headers:
+    if route.request in READS or "If-None-Match" in route.headers:
+        responses[str(route.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
+    if "If-None-Match" in route.headers:
         responses["304"] = {"description": "Not modified: the caller's copy is current."}
-    if description.given in PUTTING_OFF:
+    if route.answer in PUTTING_OFF:
         responses["202"] = _response_schema(
-            "The work done so far, and the job that will do the rest.", refs[description.given, "serialization"]
+            "The work done so far, and the job that will do the rest.", refs[route.answer, "serialization"]
         )
-    for status in description.beside:
+    for status in route.other_statuses:
         responses[str(status)] = {"description": "The protocol's own response.", "content": {"application/json": {}}}
     return responses
 

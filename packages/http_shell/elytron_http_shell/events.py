@@ -30,9 +30,9 @@ from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
 from elytron_adapter.http.open_streams import guarded_items, take_guard
 from elytron_adapter.http.requests import query_scope
-from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
+from elytron_adapter.http.responses import principal_of, problem_document, request_app, request_id_of
 from elytron_adapter.sessions import CookieSessions, SessionCookie
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Route, Surface, build_surfaces, own_app
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, InvalidInput
@@ -174,20 +174,6 @@ COOKIE = "elytron_events"
 PATH = "/v1/events"
 # A proxy such as nginx would otherwise hold events back until a buffer is full.
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-_TOLD = SurfaceDescription(
-    name="events",
-    summary="Follow a space's journal as server-sent events.",
-    given="text/event-stream",
-    headers=("Last-Event-ID",),
-    query=("after", "space"),
-    answer="Events `entry`, `gap` and `error`, until the client disconnects.",
-)
-_SESSION_TOLD = SurfaceDescription(
-    name="events_session",
-    summary="Set the cookie that authorizes a page's EventSource.",
-    answer="The cookie, which is valid only for the event stream.",
-    status=204,
-)
 SESSION_COOKIE = SessionCookie(COOKIE, PATH, limits.EVENT_SESSION_S, limits.EVENT_SESSIONS, limits.EVENT_SESSIONS_EACH)
 _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
@@ -211,19 +197,18 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
             )
         return answer
 
+    stream = Route(
+        "GET", PATH, EventStream(streams), "events", "Follow a space's journal as server-sent events.", None,
+        "text/event-stream", headers=("Last-Event-ID",), query=("after", "space"),
+        outcome="Events `entry`, `gap` and `error`, until the client disconnects.",
+    )  # fmt: skip
+    cookie = Route(
+        "POST", f"{PATH}/session", session, "events_session", "Set the cookie that authorizes a page's EventSource.",
+        outcome="The cookie, which is valid only for the event stream.", status=204,
+    )  # fmt: skip
     return (
-        Surface(
-            PATH,
-            EventStream(streams),
-            SurfaceAccess.MEMBER,
-            ("GET",),
-            credential=sessions.credential,
-            told=_TOLD,
-            transport=CallTransport.HTTP.value,
-        ),
-        shown_surface(
-            f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), description=_SESSION_TOLD
-        ),
+        *build_surfaces((stream,), own_app, transport=CallTransport.HTTP.value, credential=sessions.credential),
+        *build_surfaces((cookie,), request_app),
     )
 
 

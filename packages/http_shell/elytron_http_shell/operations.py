@@ -2,8 +2,10 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
@@ -25,11 +27,12 @@ from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.flat_calls import FLAT_CALLS, FlatCall, own_scope
 from elytron_adapter.http.requests import AUDIT_ID, IDEMPOTENCY_KEY, heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import give_answer, principal_of, render_answer, request_id_of, sequence_of
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import AsgiApp, Route, Surface, SurfaceAccess, build_surfaces, own_app
 from elytron_core import limits, strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
+from elytron_core.scope import Scope as MemoryScope
 
 IF_MATCH = "If-Match"
 
@@ -44,38 +47,49 @@ def path_of(operation: AnyOperation, /) -> str:
 
 def operation_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each operation; what is an operator's is so before its body is read."""
-    return tuple(
-        operation_surface(entrance, operation, path_of(operation), body_bytes=body_bytes)
-        for operation in WIRE_OPERATIONS
+    calls = _OperationCalls(entrance, body_bytes)
+    return build_surfaces(
+        [_operation_route(operation, calls.typed, path_of(operation)) for operation in WIRE_OPERATIONS], own_app
     )
 
 
-def operation_surface(
-    entrance: CallerAdmission,
-    operation: AnyOperation,
-    path: str,
-    /,
-    *,
-    body_bytes: int,
-    name: str | None = None,
-    group: str | None = None,
-) -> Surface:
-    """Return the surface at `path` that performs `operation`."""
-    return Surface(
-        path,
-        PerformedOperation(entrance, operation, body_bytes=body_bytes),
-        access_of(operation),
-        ("POST",),
-        told=SurfaceDescription(
-            name or operation.name,
-            operation.summary,
-            operation.request,
-            operation.report,
-            headers_of(operation),
-            group=group or family_of(operation),
-        ),
+def flat_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return a surface for each flat call."""
+    calls = _OperationCalls(entrance, body_bytes)
+    routes = [
+        Route(
+            "POST", f"/v1/{call.name}", partial(calls.flat, call), call.name, call.summary, call.request, call.answer,
+            headers=headers_of(operation), is_repeatable=is_repeatable(operation),
+        )
+        for call in FLAT_CALLS
+        for operation in (by_name(call.operation),)
+    ]  # fmt: skip
+    return build_surfaces(routes, own_app, group="flat")
+
+
+def seed_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
+    """Return a surface for each path of an operation that the protocol's first hosts know."""
+    calls = _OperationCalls(entrance, body_bytes)
+    posted = [
+        replace(
+            _operation_route(by_name(name), calls.formed if name in _FORMS else calls.typed, f"/memory/{name}"),
+            name=f"memory_{name}",
+            # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
+            **({"access": SurfaceAccess.MEMBER} if name in _FORMS else {}),
+        )
+        for name in _POSTED
+    ]
+    return build_surfaces([*posted, *map(calls.named_route, NAMED)], own_app, group="paths that hosts know")
+
+
+def _operation_route(
+    operation: AnyOperation, call: Callable[[str, Scope, Receive, Send], Awaitable[None]], path: str
+) -> Route[AsgiApp]:
+    return Route(
+        "POST", path, partial(call, operation.name), operation.name, operation.summary, operation.request,
+        operation.report, access_of(operation), headers=headers_of(operation), group=family_of(operation),
         is_repeatable=is_repeatable(operation),
-    )
+    )  # fmt: skip
 
 
 def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
@@ -94,35 +108,6 @@ def access_of(operation: AnyOperation, /) -> SurfaceAccess:
     return SurfaceAccess.OPERATOR if operation.role is CallerRole.OPERATOR else SurfaceAccess.MEMBER
 
 
-class PerformedOperation:
-    """Performs its operation for a caller that was let in, with a JSON body as the request."""
-
-    def __init__(self, entrance: CallerAdmission, operation: AnyOperation, /, *, body_bytes: int) -> None:
-        self._entrance = entrance
-        self._name = operation.name
-        self._body_bytes = body_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        require_json(heads_of(scope))
-        body = await read_body(scope, receive, limit=self._body_bytes)
-        await give_answer(await _answer_of(self._entrance, scope, self._name, body), scope, receive, send)
-
-
-async def _answer_of(entrance: CallerAdmission, scope: Scope, operation: str, payload: bytes | Value, /) -> Answer:
-    """Return the answer to a call of `operation`, with what the request's headers say of it."""
-    headers = heads_of(scope)
-    return await entrance.call(
-        principal_of(scope),
-        transport=CallTransport.HTTP,
-        operation=operation,
-        request_id=request_id_of(scope),
-        payload=payload,
-        idempotency_key=idempotency_key(headers),
-        audit_id=headers.get(AUDIT_ID),
-        versions=demanded_versions(headers),
-    )
-
-
 def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
     """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the bound."""
     header = headers.get("if-match")
@@ -134,175 +119,114 @@ def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
     return tuple(versions[: limits.TAGS]) or ("",)
 
 
-_FLAT_GROUP = "flat"
-
-
-def flat_routes(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
-    """Return a surface for each flat call."""
-    return tuple(
-        Surface(
-            f"/v1/{call.name}",
-            _FlatRoute(entrance, call, body_bytes=body_bytes),
-            SurfaceAccess.MEMBER,
-            ("POST",),
-            told=SurfaceDescription(
-                call.name, call.summary, call.taken, call.given, _answer_headers(call), group=_FLAT_GROUP
-            ),
-            is_repeatable=is_repeatable(by_name(call.operation)),
-        )
-        for call in FLAT_CALLS
-    )
-
-
-def _answer_headers(call: FlatCall[Any, Any]) -> tuple[str, ...]:
-    is_repeatable = by_name(call.operation).repeat is not RepeatGuard.HARMLESS
-    return (AUDIT_ID, IDEMPOTENCY_KEY) if is_repeatable else (AUDIT_ID,)
-
-
-class _FlatRoute:
-    """Performs one flat call for its caller."""
-
-    def __init__(self, entrance: CallerAdmission, call: FlatCall[Any, Any], /, *, body_bytes: int) -> None:
-        self._entrance = entrance
-        self._call = call
-        self._body_bytes = body_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        require_json(heads_of(scope))
-        flat_request = envelope.decode_as(self._call.taken, await read_body(scope, receive, limit=self._body_bytes))
-        own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
-        answer = await _answer_of(self._entrance, scope, self._call.operation, self._call.ask(flat_request, own))
-        # The flat report has no sequence, so it is taken from that of the operation.
-        sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
-        await give_answer(self._flat(answer), scope, receive, send, sequence=sequence)
-
-    def _flat(self, answer: Answer) -> Answer:
-        if isinstance(answer, AcceptedAnswer | DuplicatedAnswer):
-            return answer.model_copy(update={"report": self._call.tell(answer.report)})
-        return answer
-
-
 IF_NONE_MATCH = "If-None-Match"
-_KNOWN_GROUP = "paths that hosts know"
 _FORMS = frozenset({"write", "export", "import"})
 _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "replay", "export", "import")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRoute:
-    """A method and path of an operation.
+class NamedCall(NamedTuple):
+    """An operation whose request is in the path, the query's `space`, and a body that becomes its field `wraps`."""
 
-    The path's names go into the request; a body becomes the request's field `wraps`.
-    """
-
-    method: str
-    path: str
     operation: str
+    path: str
+    method: str = "GET"
     wraps: str | None = None
 
 
+_REGISTRY = "/agent-tool-registries/{registry_id}"
 NAMED = (
-    NamedRoute("GET", "/memory/profile/capabilities", "capabilities"),
-    NamedRoute("GET", "/agent-tool-registries", "list_agent_tool_registries"),
-    NamedRoute("PUT", "/agent-tool-registries/{registry_id}", "upsert_agent_tool_registry", wraps="snapshot"),
-    NamedRoute("GET", "/agent-tool-registries/{registry_id}", "get_agent_tool_registry"),
-    NamedRoute("DELETE", "/agent-tool-registries/{registry_id}", "delete_agent_tool_registry"),
+    NamedCall("capabilities", "/memory/profile/capabilities"),
+    NamedCall("list_agent_tool_registries", "/agent-tool-registries"),
+    NamedCall("upsert_agent_tool_registry", _REGISTRY, "PUT", wraps="snapshot"),
+    NamedCall("get_agent_tool_registry", _REGISTRY),
+    NamedCall("delete_agent_tool_registry", _REGISTRY, "DELETE"),
 )
 
 
-def seed_routes(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
-    """Return a surface for each of the paths whose operation there is."""
-    operations = {operation.name: operation for operation in WIRE_OPERATIONS}
-    posted = [_posted_surface(entrance, operations[name], body_bytes) for name in _POSTED if name in operations]
-    named_surfaces = [
-        _named_surface(entrance, operations[route.operation], route, body_bytes)
-        for route in NAMED
-        if route.operation in operations
-    ]
-    return (*posted, *named_surfaces)
+class _OperationCalls:
+    """Performs operations for callers that were let in, with what the request's headers say of the call."""
 
-
-def _posted_surface(entrance: CallerAdmission, operation: AnyOperation, body_bytes: int) -> Surface:
-    path = f"/memory/{operation.name}"
-    surface = operation_surface(
-        entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_KNOWN_GROUP
-    )
-    if operation.name not in _FORMS:
-        return surface
-    # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
-    return replace(
-        surface, app=_FormedCall(entrance, operation.name, body_bytes=body_bytes), access=SurfaceAccess.MEMBER
-    )
-
-
-class _FormedCall:
-    """Performs what is asked for in the typed form or in that of the protocol's first hosts."""
-
-    def __init__(self, entrance: CallerAdmission, operation: str, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerAdmission, body_bytes: int, /) -> None:
         self._entrance = entrance
-        self._operation = operation
         self._body_bytes = body_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        require_json(heads_of(scope))
-        body = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+    async def typed(self, operation: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Perform `operation` with a JSON body as the request."""
+        await give_answer(await self._answer(scope, operation, await self._body(scope, receive)), scope, receive, send)
+
+    async def flat(self, call: FlatCall[Any, Any], scope: Scope, receive: Receive, send: Send) -> None:
+        """Perform one flat call."""
+        flat_request = envelope.decode_as(call.request, await self._body(scope, receive))
+        answer = await self._answer(scope, call.operation, call.ask(flat_request, self._own_scope(scope)))
+        # The flat report has no sequence, so it is taken from that of the operation.
+        sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
+        if isinstance(answer, AcceptedAnswer | DuplicatedAnswer):
+            answer = answer.model_copy(update={"report": call.tell(answer.report)})
+        await give_answer(answer, scope, receive, send, sequence=sequence)
+
+    async def formed(self, operation: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Perform what is asked for in the typed form or in that of the protocol's first hosts."""
+        body = strict_json.parse_json(await self._body(scope, receive), limit=self._body_bytes)
         if not isinstance(body, dict):
             raise InvalidInput(field="body", problem="is not a JSON object")
-        own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
-        form = asked_of(self._operation, cast("Json", body), space=own.space if own is not None else None)
-        payload = json.dumps(form.request).encode()
-        answer = await _answer_of(self._entrance, scope, form.operation, payload)
+        own = self._own_scope(scope)
+        form = asked_of(operation, cast("Json", body), space=own.space if own is not None else None)
+        answer = await self._answer(scope, form.operation, json.dumps(form.request).encode())
         await give_answer(answer, scope, receive, send)
 
-
-def _named_surface(entrance: CallerAdmission, operation: AnyOperation, route: NamedRoute, body_bytes: int) -> Surface:
-    wrapped_type = operation.request.model_fields[route.wraps].annotation if route.wraps is not None else None
-    description = SurfaceDescription(
-        f"named_{operation.name}",
-        operation.summary,
-        wrapped_type,
-        operation.report,
-        headers_of(operation) if route.method != "GET" or operation.request not in READS else (AUDIT_ID, IF_NONE_MATCH),
-        ("space",),
-        group=_KNOWN_GROUP,
-    )
-    app = _NamedCall(entrance, route, body_bytes=body_bytes)
-    repeatable = is_repeatable(operation)
-    return Surface(route.path, app, access_of(operation), (route.method,), told=description, is_repeatable=repeatable)
-
-
-class _NamedCall:
-    """Performs an operation whose request is in the path, the query's `space`, and a body if any."""
-
-    def __init__(self, entrance: CallerAdmission, route: NamedRoute, /, *, body_bytes: int) -> None:
-        self._entrance = entrance
-        self._named = route
-        self._body_bytes = body_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = heads_of(scope)
+    async def named(self, call: NamedCall, scope: Scope, receive: Receive, send: Send) -> None:
+        """Perform an operation whose request is in the address, and in a body if it has one."""
         fields: dict[str, Any] = {}
         space = QueryParams(scope["query_string"]).get("space")
         if space is not None:
             fields["scope"] = {"space": space}
-        if self._named.wraps is None:
+        if call.wraps is None:
             fields |= scope["path_params"]
         else:
-            fields[self._named.wraps] = await self._wrapped(scope, receive, headers)
-        answer = await _answer_of(self._entrance, scope, self._named.operation, json.dumps(fields).encode())
-        response = render_answer(_unless_refused(answer))
-        if (
-            scope["method"] == "GET"
-            and "etag" in response.headers
-            and headers.get(IF_NONE_MATCH) == response.headers["etag"]
-        ):
-            response = Response(status_code=304, headers={"ETag": response.headers["etag"]})
+            fields[call.wraps] = await self._wrapped(scope, receive)
+        response = render_answer(
+            _unless_refused(await self._answer(scope, call.operation, json.dumps(fields).encode()))
+        )
+        etag = response.headers.get("etag")
+        if scope["method"] == "GET" and etag is not None and heads_of(scope).get(IF_NONE_MATCH) == etag:
+            response = Response(status_code=304, headers={"ETag": etag})
         await response(scope, receive, send)
 
-    async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
+    def named_route(self, call: NamedCall) -> Route[AsgiApp]:
+        """Return the route of a call by its address."""
+        operation = by_name(call.operation)
+        is_read = call.method == "GET" and operation.request in READS
+        return Route(
+            call.method, call.path, partial(self.named, call), f"named_{call.operation}", operation.summary,
+            operation.request.model_fields[call.wraps].annotation if call.wraps is not None else None,
+            operation.report, access_of(operation),
+            headers=(AUDIT_ID, IF_NONE_MATCH) if is_read else headers_of(operation), query=("space",),
+            is_repeatable=is_repeatable(operation),
+        )  # fmt: skip
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        require_json(heads_of(scope))
+        return await read_body(scope, receive, limit=self._body_bytes)
+
+    def _own_scope(self, scope: Scope) -> MemoryScope | None:
+        return own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
+
+    async def _answer(self, scope: Scope, operation: str, payload: bytes | Value) -> Answer:
+        headers = heads_of(scope)
+        return await self._entrance.call(
+            principal_of(scope),
+            transport=CallTransport.HTTP,
+            operation=operation,
+            request_id=request_id_of(scope),
+            payload=payload,
+            idempotency_key=idempotency_key(headers),
+            audit_id=headers.get(AUDIT_ID),
+            versions=demanded_versions(headers),
+        )
+
+    async def _wrapped(self, scope: Scope, receive: Receive) -> object:
         """Return the body, which must name what the path names."""
-        require_json(headers)
-        body = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        body = strict_json.parse_json(await self._body(scope, receive), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
             if not isinstance(body, dict) or body.get(name) != value:
                 raise InvalidInput(field=name, problem="in the body differs from the one in the path")

@@ -14,25 +14,24 @@ from typing import Literal
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response as HttpResponse
 
 from elytron.registry import by_name
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
-    AcceptedAnswer,
     AuthKind,
     CallSource,
     CallTransport,
-    DuplicatedAnswer,
     QueuedAnswer,
     RejectedAnswer,
+    Response,
     SourceKind,
 )
 from elytron_adapter.http.requests import AUDIT_ID, read_body, require_json
-from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.http.responses import refused_response, request_app, request_id_of, value_response
+from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
@@ -43,6 +42,7 @@ KEY = "Webhook-Key"
 ID = "Webhook-Id"
 TIMESTAMP = "Webhook-Timestamp"
 SIGNATURE = "Webhook-Signature"
+_HEADERS = (KEY, ID, TIMESTAMP)
 _VERSION = "v1,"
 _WAY_OUT = f"sign `{ID}`, `{TIMESTAMP}` (now, in seconds) and the body with the key that `{KEY}` names"
 _REPORTS = frozenset({"transcript"})
@@ -62,13 +62,7 @@ def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_byt
     """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
     clock = entrance.dispatcher.runtime.context.clock
 
-    async def report(request: Request) -> Response:
-        return await _delivered(request, is_report=True)
-
-    async def candidate(request: Request) -> Response:
-        return await _delivered(request, is_report=False)
-
-    async def _delivered(request: Request, *, is_report: bool) -> Response:
+    async def deliver(request: Request, *, is_report: bool) -> HttpResponse:
         require_json(request.headers)
         try:
             require_recent(request.headers, clock=clock)
@@ -99,26 +93,21 @@ def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_byt
         )
         return _webhook_response(answer)
 
-    described = partial(
-        SurfaceDescription, taken=MemoryWriteRequest, given=WebhookAnswer, headers=(KEY, ID, TIMESTAMP),
-        answer="The outcome.", group="webhooks",
+    routes = (
+        Route("POST", "/webhook/report", partial(deliver, is_report=True), "webhook_report",
+              "Store messages that a host reports.", MemoryWriteRequest, WebhookAnswer, SurfaceAccess.SIGNED,
+              headers=_HEADERS, outcome="The outcome."),
+        Route("POST", "/webhook/write-candidate", partial(deliver, is_report=False), "webhook_write_candidate",
+              "Judge a host's proposals.", MemoryWriteRequest, WebhookAnswer, SurfaceAccess.SIGNED,
+              headers=_HEADERS, outcome="The outcome."),
     )  # fmt: skip
-    return tuple(
-        shown_surface(
-            path, handler, access=SurfaceAccess.SIGNED, methods=("POST",), description=described(name, summary)
-        )
-        for path, handler, name, summary in (
-            ("/webhook/report", report, "webhook_report", "Store messages that a host reports."),
-            ("/webhook/write-candidate", candidate, "webhook_write_candidate", "Judge a host's proposals."),
-        )
-    )
+    return build_surfaces(routes, request_app, group="webhooks")
 
 
-def _webhook_response(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer | RejectedAnswer) -> Response:
+def _webhook_response(answer: Response) -> HttpResponse:
     if isinstance(answer, RejectedAnswer):
         return refused_response(answer)
-    status = 202 if isinstance(answer, QueuedAnswer) else 200
-    return Response(envelope.encode_value(answer), status_code=status, media_type="application/json")
+    return value_response(answer, status=202 if isinstance(answer, QueuedAnswer) else 200)
 
 
 def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:

@@ -32,7 +32,7 @@ from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.open_streams import StreamGuard, require_caller, take_guard
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
+from elytron_adapter.surface import Route, Surface, SurfaceProtocol, build_surfaces, own_app
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.events import (
@@ -69,14 +69,18 @@ UNSUBSCRIBE = "unsubscribe"
 _ID: TypeAdapter[str] = TypeAdapter(FrameId)
 
 
-def websocket_surface(streams: ServerStreams, /) -> Surface:
-    """Return the WebSocket's place."""
+def websocket_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
+    """Return the surface of the WebSocket."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         with streams.place(principal_of(scope)):
             await SocketConnection(WebSocket(scope, receive, send), streams).run()
 
-    return Surface(PATH, serve, SurfaceAccess.MEMBER, kind=SurfaceProtocol.WEBSOCKET, transport=CallTransport.WSS.value)
+    route = Route(
+        "GET", PATH, serve, "websocket", "Open a WebSocket for commands and events.",
+        protocol=SurfaceProtocol.WEBSOCKET,
+    )  # fmt: skip
+    return build_surfaces((route,), own_app, transport=CallTransport.WSS.value)
 
 
 class SocketConnection:
@@ -451,4 +455,4 @@ def _report_frame(
 def stream_surfaces(entrance: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
     """Return the surfaces at `/v1/events` and `/v1/ws`."""
     shared = ServerStreams(entrance, bounds=bounds)
-    return (*event_surfaces(shared), websocket_surface(shared))
+    return (*event_surfaces(shared), *websocket_surfaces(shared))

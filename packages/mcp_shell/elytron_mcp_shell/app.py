@@ -22,7 +22,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers, Principal
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import AuthKind, CallTransport
-from elytron_adapter.surface import Family, JsonBody, Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Family, Route, Surface, build_surfaces, own_app
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, MissingExtra
 from elytron_core.planes.space import PrincipalKind
@@ -337,15 +337,6 @@ def _context_principal(context: Any) -> Principal:
 
 _PATH: Final = "/mcp"
 _JSON: Final = "application/json"
-_TOLD: Final = SurfaceDescription(
-    "mcp",
-    "Send an MCP message over streamable HTTP.",
-    _JSON,
-    _JSON,
-    answer="The protocol's response.",
-    group="protocols",
-    beside=(202, 400, 406),
-)
 
 
 class LateMcpApp:
@@ -403,20 +394,16 @@ def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
         if find_spec("mcp") is None:
             raise MissingExtra(extra="mcp", purpose="the MCP server")
+        from elytron_adapter.http.requests import strict_json_app  # Starlette comes with a server only
+
         served = LateMcpApp(lambda: mcp_app(entrance, sets=sets, is_private=is_private))
-        body = JsonBody(entrance.dispatcher.runtime.context.profile.budget.http_body_bytes, require_message)
+        limit = entrance.dispatcher.runtime.context.profile.budget.http_body_bytes
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
-        return (
-            Surface(
-                _PATH,
-                served,
-                SurfaceAccess.MEMBER,
-                ("POST",),
-                running=served.running,
-                told=_TOLD,
-                body=body,
-                transport=CallTransport.MCP.value,
-            ),
-        )
+        route = Route(
+            "POST", _PATH, strict_json_app(served, limit=limit, require=require_message), "mcp",
+            "Send an MCP message over streamable HTTP.", _JSON, _JSON, outcome="The protocol's response.",
+            group="protocols", other_statuses=(202, 400, 406),
+        )  # fmt: skip
+        return build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=served.running)
 
     return family

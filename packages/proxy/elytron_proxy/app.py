@@ -22,7 +22,7 @@ from elytron_adapter.http.requests import (
     is_plain_path,
     raw_path,
 )
-from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces, own_app
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.dialect import Fields, fields_of, json_text, object_fields, text_field
 from elytron_outbound.answers import read_beginning
@@ -438,17 +438,10 @@ def llm_surfaces(settings: ProxySettings, /) -> Family:
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
         app = ProxyApp(entrance, settings)
-        return (
-            Surface(
-                _PATH,
-                app,
-                SurfaceAccess.CREDENTIALS,
-                kind=SurfaceProtocol.MOUNT,
-                running=app.running,
-                is_repeatable=True,
-                figures=app.figures.shown,
-                transport=_TRANSPORT,
-            ),
-        )
+        route = Route(
+            "POST", _PATH, app, "llm", "Serve model APIs with memory.", access=SurfaceAccess.CREDENTIALS,
+            is_repeatable=True, protocol=SurfaceProtocol.MOUNT,
+        )  # fmt: skip
+        return build_surfaces((route,), own_app, transport=_TRANSPORT, running=app.running, figures=app.figures.shown)
 
     return family

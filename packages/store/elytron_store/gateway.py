@@ -130,25 +130,28 @@ class BlobAnswer(WireValue):
     size: int
 
 
-class PortRoute(Generic[AnswerT]):
-    """One method of the port as a route: its path, request type and answer type."""
+@dataclass(frozen=True, slots=True)
+class PortCall(Generic[AnswerT]):
+    """One method of the port on the wire: its name, request type and answer type."""
 
-    def __init__(self, name: str, request: type[WireValue], answer: type[AnswerT], /) -> None:
-        self.name = name
-        self.path = f"{PREFIX}/{name}"
-        self.taken = request
-        self.given = answer
+    name: str
+    request: type[WireValue]
+    answer: type[AnswerT]
+
+    @property
+    def path(self) -> str:
+        return f"{PREFIX}/{self.name}"
 
 
-COMMIT = PortRoute("commit", CommitCall, CommitAnswer)
-GET = PortRoute("get", GetCall, GetAnswer)
-SCAN = PortRoute("scan", ScanCall, ScanAnswer)
-JOURNAL = PortRoute("journal", JournalCall, JournalAnswer)
-COMPACT = PortRoute("compact", CompactCall, CompactAnswer)
-SPACES = PortRoute("spaces", SpacesCall, SpacesAnswer)
-ERASE = PortRoute("erase", EraseCall, EraseAnswer)
-CHECK = PortRoute("check", HealthCall, StoreHealthAnswer)
-REPAIR = PortRoute("repair", HealthCall, StoreHealthAnswer)
+COMMIT = PortCall("commit", CommitCall, CommitAnswer)
+GET = PortCall("get", GetCall, GetAnswer)
+SCAN = PortCall("scan", ScanCall, ScanAnswer)
+JOURNAL = PortCall("journal", JournalCall, JournalAnswer)
+COMPACT = PortCall("compact", CompactCall, CompactAnswer)
+SPACES = PortCall("spaces", SpacesCall, SpacesAnswer)
+ERASE = PortCall("erase", EraseCall, EraseAnswer)
+CHECK = PortCall("check", HealthCall, StoreHealthAnswer)
+REPAIR = PortCall("repair", HealthCall, StoreHealthAnswer)
 
 
 def encode_frame(kind: bytes, data: bytes = b"", /) -> bytes:
@@ -261,7 +264,7 @@ async def _serve_repair(store: Store, _wall: SpaceAccess, _call: HealthCall) -> 
     return StoreHealthAnswer(report=await store.repair())
 
 
-ANSWERS: tuple[tuple[PortRoute[Any], Handler], ...] = (
+ANSWERS: tuple[tuple[PortCall[Any], Handler], ...] = (
     (COMMIT, _serve_commit),
     (GET, _serve_get),
     (SCAN, _serve_scan),
@@ -271,7 +274,7 @@ ANSWERS: tuple[tuple[PortRoute[Any], Handler], ...] = (
     (ERASE, _serve_erase),
 )
 """The routes of a caller's own spaces."""
-HEALTH_ANSWERS: tuple[tuple[PortRoute[Any], Handler], ...] = ((CHECK, _serve_check), (REPAIR, _serve_repair))
+HEALTH_ANSWERS: tuple[tuple[PortCall[Any], Handler], ...] = ((CHECK, _serve_check), (REPAIR, _serve_repair))
 """The routes of the whole store, which are an operator's."""
 
 
@@ -370,10 +373,10 @@ class GatewayStore(Engine):
         await self._idle.wait()
         await self._client.aclose()
 
-    async def _call(self, route: PortRoute[AnswerT], call: WireValue) -> AnswerT:
+    async def _call(self, method: PortCall[AnswerT], call: WireValue) -> AnswerT:
         content = call.model_dump_json().encode()
-        response = await self._send("POST", route.path, content=content, headers={"Content-Type": "application/json"})
-        return self._answer(route.given, response)
+        response = await self._send("POST", method.path, content=content, headers={"Content-Type": "application/json"})
+        return self._answer(method.answer, response)
 
     async def _send(self, method: str, path: str, **options: Any) -> "httpx.Response":
         import httpx

@@ -17,9 +17,9 @@ from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.dispatch import CallerAdmission, word_of
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_scope, require_length
-from elytron_adapter.http.responses import principal_of, render_answer, request_id_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_flag, query_scope, require_length
+from elytron_adapter.http.responses import principal_of, render_answer, request_app, request_id_of
+from elytron_adapter.surface import Route, Surface, build_surfaces
 from elytron_core import limits
 from elytron_core.contracts.archive import (
     ImportMode,
@@ -60,7 +60,9 @@ class ArchiveHandlers:
         try:
             answer = await self._call(
                 request,
-                _export_request(request, Path(folder.name), include_private=query_flag(request, "include_private")),
+                _export_request(
+                    request, Path(folder.name), include_private=query_flag(request.query_params, "include_private")
+                ),
             )
             if not isinstance(answer, AcceptedAnswer):
                 folder.cleanup()
@@ -91,7 +93,7 @@ class ArchiveHandlers:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
-        mode, dry_run = _import_mode(request), query_flag(request, "dry_run")
+        mode, dry_run = _import_mode(request), query_flag(request.query_params, "dry_run")
         # Judged before the body is read, so that a refused caller sends no archive in vain.
         word = word_of(principal_of(request.scope).kind, mode)
         async with work_folder() as folder:
@@ -143,14 +145,6 @@ def _export_request(request: Request, folder: Path, *, include_private: bool) ->
     )
 
 
-def query_flag(request: Request, name: str, /) -> bool:
-    """Return a yes or no of the query, no if it is not there. Raises InvalidInput for another word."""
-    flag = request.query_params.get(name, "false")
-    if flag not in {"true", "false"}:
-        raise InvalidInput(field=name, problem="must be true or false")
-    return flag == "true"
-
-
 def _archive_etag(report: Value) -> str:
     assert isinstance(report, MemorySpaceExportReport)
     return f'"{report.state_fingerprint}"'
@@ -191,17 +185,18 @@ def archive_surfaces(
     entrance: CallerAdmission, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
 ) -> tuple[Surface, ...]:
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
-    keeper = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
-    fetch = SurfaceDescription(
-        "fetch_archive", "Download the non-private part of the space, or all of it, as an archive.", None, MEDIA_TYPE,
-        ("If-None-Match",), ("space", "include_private"),
-        answer=f"The archive. `ETag` identifies its contents; `{CONTENTS}` counts what it includes and leaves out.",
+    handlers = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
+    routes = (
+        Route(
+            "GET", PATH, handlers.fetch, "fetch_archive",
+            "Download the non-private part of the space, or all of it, as an archive.", None, MEDIA_TYPE,
+            headers=("If-None-Match",), query=("space", "include_private"),
+            outcome="The archive. `ETag` identifies its contents;"
+            f" `{CONTENTS}` counts what it includes and leaves out.",
+        ),
+        Route(
+            "PUT", PATH, handlers.send, "send_archive", "Import an archive file into the space.", MEDIA_TYPE,
+            MemoryImportReport, headers=("If-Match",), query=("space", "mode", "dry_run"),
+        ),
     )  # fmt: skip
-    send = SurfaceDescription(
-        "send_archive", "Import an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
-        ("If-Match",), ("space", "mode", "dry_run"),
-    )  # fmt: skip
-    return (
-        shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), description=fetch),
-        shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), description=send),
-    )
+    return build_surfaces(routes, request_app)

@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Final, TypeVar, overload
 from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import ValidationError
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elytron_adapter import envelope
 from elytron_adapter.idempotency import key_in
 from elytron_core import limits, strict_json
 from elytron_core import scope as elytron_scope
-from elytron_core.errors import PayloadTooLarge
-from elytron_core.model import invalid_input
+from elytron_core.errors import InvalidInput, PayloadTooLarge
+from elytron_core.model import Value, invalid_input
 from elytron_core.scope import SpaceId
 from elytron_core.strict_json import Json
 
@@ -26,6 +28,7 @@ ADMITTED: Final = "admitted"
 """Name in a request's state of the call that notes that a right credential came over its connection."""
 _KEPT = "elytron.headers"
 T = TypeVar("T")
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 class HeaderIndex(Headers):
@@ -180,6 +183,65 @@ def require_json(headers: Headers, /) -> None:
     """Raise HTTPException unless the body is said to be JSON."""
     if not is_json(headers):
         raise HTTPException(415, headers={"Accept": _JSON})
+
+
+async def json_body(request: Request, /, *, limit: int) -> bytes:
+    """Return the body of a request that says that it is JSON. Raises as `require_json` and `read_body` do."""
+    require_json(request.headers)
+    return await read_body(request.scope, request.receive, limit=limit)
+
+
+async def read_value(request: Request, model: type[ValueT], /, *, limit: int) -> ValueT:
+    """Return the `model` in the body. Raises as `json_body` does, and InvalidInput for another form."""
+    return envelope.decode_as(model, await json_body(request, limit=limit))
+
+
+def query_flag(query: QueryParams, name: str, /) -> bool:
+    """Return a yes or no of the query, no if it is not there. Raises InvalidInput for another word."""
+    flag = query.get(name, "false")
+    if flag not in {"true", "false"}:
+        raise InvalidInput(field=name, problem="must be true or false")
+    return flag == "true"
+
+
+def query_number(query: QueryParams, name: str, default: int, /, *, most: int) -> int:
+    """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
+    text = query.get(name, str(default))
+    # `int` would take digits of other scripts, and refuses very long numbers by an error of its own.
+    if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 1 <= int(text) <= most:
+        raise InvalidInput(field=name, problem=f"must be a number from 1 to {most}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteCall:
+    """One call of a route, by a caller that was let in. `raw_body` was read before the call was given its place."""
+
+    request: Request
+    raw_body: bytes
+
+    def part(self, name: str, /) -> str:
+        """Return a part of the path."""
+        return self.request.path_params[name]
+
+    async def body(self, model: type[ValueT], /) -> ValueT:
+        """Return the request in the body; an empty body is a request without a field."""
+        if self.raw_body:
+            require_json(heads_of(self.request.scope))
+        data = self.raw_body or b"{}"
+        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=len(data)))
+
+    def number(self, name: str, default: int, most: int, /) -> int:
+        """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
+        return query_number(self.request.query_params, name, default, most=most)
+
+    def flag(self, name: str, /) -> bool:
+        """Return a yes or no of the query. Raises InvalidInput for another word."""
+        return query_flag(self.request.query_params, name)
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return idempotency_key(heads_of(self.request.scope))
 
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -1,6 +1,7 @@
 """From the adapter's responses to HTTP's."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, QueuedAnswer, RejectedAnswer, failure_of
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import AsgiApp, HandlerT, Route
 from elytron_core.model import Value
 
 MEDIA_TYPE = "application/problem+json"
@@ -88,10 +89,7 @@ def sequence_of(report: Value, /) -> int:
 
 def _report_response(report: Value, headers: dict[str, str], *, status: int = 200) -> Response:
     sequence = sequence_of(report)
-    all_headers = headers | ({SEQUENCE: str(sequence)} if sequence else {})
-    return Response(
-        envelope.encode_value(report), status_code=status, media_type="application/json", headers=all_headers
-    )
+    return value_response(report, status=status, headers=headers | ({SEQUENCE: str(sequence)} if sequence else {}))
 
 
 async def give_answer(
@@ -144,17 +142,34 @@ async def turn_away(rejected: RejectedAnswer, scope: Scope, receive: Receive, se
     await answer({**scope, "type": "http"}, receive, as_handshake)
 
 
-def shown_surface(
-    path: str,
-    handler: Callable[[Request], Awaitable[Response]],
-    /,
-    *,
-    access: SurfaceAccess,
-    methods: tuple[str, ...],
-    description: SurfaceDescription | None = None,
-) -> Surface:
-    """Return the surface at `path` that answers as the Starlette `handler` does."""
-    return Surface(path, request_response(handler), access, methods, told=description)
+RequestHandler = Callable[[Request], Awaitable[Value | Response]]
+"""The handler of a route that takes the request itself."""
+
+
+def answered_by(
+    answer: Callable[[Route[HandlerT], Request], Awaitable[Value | Response]], /
+) -> Callable[[Route[HandlerT]], AsgiApp]:
+    """Return what makes the application of a route, for `build_surfaces`; a value is answered as JSON."""
+
+    async def respond(route: Route[HandlerT], request: Request) -> Response:
+        value = await answer(route, request)
+        return value if isinstance(value, Response) else value_response(value, status=route.status)
+
+    return lambda route: request_response(partial(respond, route))
+
+
+def value_response(value: Value, /, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer whose body is `value` as JSON."""
+    body = envelope.encode_value(value)
+    return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+async def _answer_request(route: Route[RequestHandler], request: Request) -> Value | Response:
+    return await route.handler(request)
+
+
+request_app = answered_by(_answer_request)
+"""Makes the application of a route whose handler takes the request itself."""
 
 
 def principal_of(scope: Scope, /) -> Principal:

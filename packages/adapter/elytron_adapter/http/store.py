@@ -6,11 +6,10 @@ passed the rules of the runtime that wrote it, not those of this one.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -20,17 +19,18 @@ from starlette.responses import Response, StreamingResponse
 from elytron.erasure.dependants import every_copy
 from elytron_adapter.access_keys import OPERATORS, Principal
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.envelope import encode_value, reject_error
-from elytron_adapter.http.requests import body_pieces, read_body, require_json
-from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
-from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.envelope import reject_error
+from elytron_adapter.http.requests import body_pieces, json_body
+from elytron_adapter.http.responses import answered_by, principal_of, problem_document, request_app, request_id_of
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, build_surfaces
 from elytron_core import limits
 from elytron_core.contracts.inspection import ServerNodes
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PermissionRefused, Unsupported
 from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.model import Value
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.ports.store import DocumentRef, Store
+from elytron_core.ports.store import Store
 from elytron_store.engine import innermost_store
 from elytron_store.gateway import (
     ANSWERS,
@@ -42,7 +42,6 @@ from elytron_store.gateway import (
     PROBLEM,
     BlobAnswer,
     Handler,
-    PortRoute,
     SpaceAccess,
     WireValue,
     encode_frame,
@@ -61,6 +60,17 @@ def store_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
     context = entrance.dispatcher.runtime.context
     store, removable = context.store, partial(every_copy, context)
 
+    async def answer_call(route: Route[Handler], request: Request) -> Response:
+        body = await json_body(request, limit=limits.HTTP_STORE_BODY_BYTES)
+        assert isinstance(route.request, type)
+        try:
+            call = route.request.model_validate_json(body)
+        except ValidationError:
+            raise InvalidJson(problem="is not a call of the store port") from None
+        principal = principal_of(request.scope)
+        wall = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
+        return _json_response(await route.handler(store, wall, call))
+
     async def put_blob(request: Request) -> Response:
         space, key = _named_blob(request)
         pieces = body_pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
@@ -74,47 +84,25 @@ def store_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
             _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
         )
 
-    octets = "application/octet-stream"
-    surfaces = (
-        *(_route_surface(store, *row, SurfaceAccess.MEMBER, removable) for row in ANSWERS),
-        *(_route_surface(store, *row, SurfaceAccess.OPERATOR, removable) for row in HEALTH_ANSWERS),
-        shown_surface(
-            BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
-            description=SurfaceDescription("store_write_blob", "Replace a blob.", octets, BlobAnswer,
-                                   query=("space", "key"),
-                      group=_GROUP),
-        ),
-        shown_surface(
-            BLOBS, get_blob, access=SurfaceAccess.MEMBER, methods=("GET",),
-            description=SurfaceDescription("store_read_blob", "Read a blob.", None, FRAMES, query=("space", "key"),
-                      group=_GROUP),
-        ),
-    )  # fmt: skip
-    return tuple(replace(surface, transport=_TRANSPORT) for surface in surfaces)
-
-
-def _route_surface(
-    store: Store,
-    route: PortRoute[Any],
-    handler: Handler,
-    access: SurfaceAccess,
-    removable: Callable[[SpaceId], Awaitable[tuple[DocumentRef, ...]]],
-) -> Surface:
-    async def answered(request: Request) -> Response:
-        require_json(request.headers)
-        body = await read_body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
-        try:
-            call = route.taken.model_validate_json(body)
-        except ValidationError:
-            raise InvalidJson(problem="is not a call of the store port") from None
-        principal = principal_of(request.scope)
-        wall = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
-        return _json_response(await handler(store, wall, call))
-
-    description = SurfaceDescription(
-        f"store_{route.name}", f"Call {route.name} of the store port.", route.taken, route.given, group=_GROUP
+    named, octets = ("space", "key"), "application/octet-stream"
+    blobs = (
+        Route("PUT", BLOBS, put_blob, "store_write_blob", "Replace a blob.", octets, BlobAnswer, query=named),
+        Route("GET", BLOBS, get_blob, "store_read_blob", "Read a blob.", None, FRAMES, query=named),
     )
-    return shown_surface(route.path, answered, access=access, methods=("POST",), description=description)
+    return (
+        *build_surfaces(_CALLS, answered_by(answer_call), group=_GROUP, transport=_TRANSPORT),
+        *build_surfaces(blobs, request_app, group=_GROUP, transport=_TRANSPORT),
+    )
+
+
+_CALLS = tuple(
+    Route(
+        "POST", call.path, handler, f"store_{call.name}", f"Call {call.name} of the store port.", call.request,
+        call.answer, access,
+    )
+    for handlers, access in ((ANSWERS, SurfaceAccess.MEMBER), (HEALTH_ANSWERS, SurfaceAccess.OPERATOR))
+    for call, handler in handlers
+)  # fmt: skip
 
 
 def _own_space(principal: Principal, space: str) -> SpaceId:
@@ -210,18 +198,11 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
 def node_surfaces(leases: NodeLeases, url: str, /) -> Family:
     """Return the family of the list, in which the server is under `url` while it serves."""
 
-    async def listed(_request: Request) -> Response:
-        nodes = ServerNodes(nodes=tuple(await leases.list_nodes()))
-        return Response(encode_value(nodes), media_type="application/json")
+    async def list_nodes(_request: Request) -> Value:
+        return ServerNodes(nodes=tuple(await leases.list_nodes()))
 
-    description = SurfaceDescription(
-        "nodes", "List the servers of the store.", None, ServerNodes, answer="Their addresses."
-    )
-
-    def family(_entrance: CallerAdmission) -> tuple[Surface, ...]:
-        surface = shown_surface(
-            "/v1/nodes", listed, access=SurfaceAccess.MEMBER, methods=("GET",), description=description
-        )
-        return (replace(surface, running=lambda: lease_kept(leases, url)),)
-
-    return family
+    route = Route(
+        "GET", "/v1/nodes", list_nodes, "nodes", "List the servers of the store.", None, ServerNodes,
+        outcome="Their addresses.",
+    )  # fmt: skip
+    return lambda _: build_surfaces((route,), request_app, running=lambda: lease_kept(leases, url))

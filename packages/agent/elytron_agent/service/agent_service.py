@@ -1,46 +1,33 @@
-"""The service: what its routes and its work in the background share, how a route is answered, and the desk of jobs."""
+"""The service: what its routes and its work in the background share, and the runner of jobs."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
-
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Send
-from starlette.types import Scope as HttpScope
+from typing import Any, Final, NamedTuple, Protocol
 
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
 from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, visit_queues
-from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.http.open_streams import take_guard
-from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
-from elytron_adapter.http.responses import principal_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnLines, TurnService
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
-from elytron_agent.service.events import EventLog, EventWriter, FeedEvent
+from elytron_agent.service.events import EventLog, FeedEvent
 from elytron_agent.service.push import KIND as PUSH
 from elytron_agent.service.push import PushRunner
 from elytron_agent.service.responses.response_desk import ResponseService
 from elytron_agent.service.schedules import schedule_repository
 from elytron_agent.service.schedules.schedule_repository import ScheduleRepository
 from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, schedule_tools
-from elytron_agent.service.thread_items import ItemOrder
-from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
-from elytron_core.errors import ElytronError, InvalidInput, ScopeMissing
+from elytron_agent.service.wire import AgentEventKind, ModelHealth
+from elytron_core.errors import ElytronError, ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_core.model import Value
 from elytron_core.planes.jobs import JobQueue, JobState
 from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
@@ -163,8 +150,6 @@ class JobService:
 
 
 ROOT: Final = "/v1/agent"
-GROUP: Final = "agent"
-ValueT = TypeVar("ValueT", bound=Value)
 
 
 class AgentFigure(NamedTuple):
@@ -277,148 +262,3 @@ class AgentService:
     def figures(self) -> Iterable[AgentFigure]:
         """Return how many turns run or wait now."""
         yield AgentFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentCall:
-    """One call of a route, by a user who was let in."""
-
-    service: AgentService
-    user: UserAgents
-    request: Request
-    sent: bytes = b""
-    """Body, as it was read before the call was given its place."""
-
-    def part(self, name: str, /) -> str:
-        """Return a part of the path."""
-        return self.request.path_params[name]
-
-    async def body(self, model: type[ValueT], /) -> ValueT:
-        """Return the request in the body; an empty body is a request without a field."""
-        if self.sent:
-            require_json(heads_of(self.request.scope))
-        data = self.sent or b"{}"
-        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=len(data)))
-
-    def number(self, name: str, usual: int, most: int, /) -> int:
-        """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
-        text = self.request.query_params.get(name)
-        if text is None:
-            return usual
-        if not text.isascii() or not text.isdecimal() or len(text) > 6 or not 1 <= int(text) <= most:
-            raise InvalidInput(field=name, problem=f"must be a number from 1 to {most}")
-        return int(text)
-
-    def flag(self, name: str, /) -> bool:
-        """Return a yes or no of the query. Raises InvalidInput for another word."""
-        text = self.request.query_params.get(name, "false")
-        if text not in {"true", "false"}:
-            raise InvalidInput(field=name, problem="must be true or false")
-        return text == "true"
-
-    @property
-    def idempotency_key(self) -> str | None:
-        return idempotency_key(heads_of(self.request.scope))
-
-
-Handler = Callable[[AgentCall], Awaitable[Value | Response]]
-
-
-class AgentRoute(NamedTuple):
-    """A route that is answered by one value."""
-
-    method: str
-    path: str
-    handler: Handler
-    told: SurfaceDescription
-    access: SurfaceAccess = SurfaceAccess.MEMBER
-
-
-def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
-    """Return the surface of a route."""
-
-    async def answered(request: Request) -> Response:
-        service.settings.require_on()
-        principal = principal_of(request.scope)
-        user = service.user(principal)
-        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.told.taken else b""
-        async with service.entrance.admitted(principal, body=body, space=user.space):
-            answer = await route.handler(AgentCall(service, user, request, body))
-        if isinstance(answer, Response):
-            return answer
-        return Response(envelope.encode_value(answer), media_type="application/json", status_code=route.told.status)
-
-    description = replace(route.told, group=GROUP)
-    return shown_surface(route.path, answered, access=route.access, methods=(route.method,), description=description)
-
-
-class AgentStream(NamedTuple):
-    """The events, or their frames, of a route that answers with a stream. `written` is called behind each event."""
-
-    events: AsyncGenerator[FeedEvent | bytes]
-    opening: bytes = b""
-    written: Callable[[FeedEvent], Awaitable[None]] | None = None
-    silence_s: float | None = None
-    """Silence after which a comment is sent; None: that of a chat."""
-
-
-class LaterAnswer(NamedTuple):
-    """An answer that is waited for outside the places of short calls."""
-
-    answer: Callable[[], Awaitable[Value | Response]]
-
-
-StreamHandler = Callable[[AgentCall], Awaitable[AgentStream | LaterAnswer]]
-
-
-class StreamRoute:
-    """Answers with the events that a handler returns; what the handler raises is answered as a problem."""
-
-    def __init__(self, service: AgentService, handler: StreamHandler, /, *, takes_body: bool) -> None:
-        self._service = service
-        self._handler = handler
-        self._takes_body = takes_body
-
-    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
-        service, request = self._service, Request(scope, receive)
-        service.settings.require_on()
-        principal = principal_of(scope)
-        user = service.user(principal)
-        with service.streams.place(principal):
-            body = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
-            async with service.entrance.admitted(principal, body=body, space=user.space):
-                stream = await self._handler(AgentCall(service, user, request, body))
-            if isinstance(stream, LaterAnswer):
-                answer = await stream.answer()
-                if not isinstance(answer, Response):
-                    answer = Response(envelope.encode_value(answer), media_type="application/json")
-                await answer(scope, receive, send)
-                return
-            silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
-            guard = take_guard(scope)
-            guard.space = user.space
-            writer = EventWriter(guard, receive, send, silence_s=silence_s)
-            await writer.write(
-                stream.events,
-                opening=stream.opening,
-                delivery_callback=stream.written,
-            )
-
-
-def stream_surface(
-    service: AgentService, method: str, path: str, handler: StreamHandler, description: SurfaceDescription, /
-) -> Surface:
-    """Return the surface of a route that answers with events."""
-    route = StreamRoute(service, handler, takes_body=description.taken is not None)
-    return Surface(path, route, SurfaceAccess.MEMBER, (method,), told=replace(description, group=GROUP))
-
-
-async def item_page(call: AgentCall, agent: KnownAgent, /) -> ItemList:
-    """Return the page of an agent's items that the query asks for."""
-    query = call.request.query_params
-    try:
-        order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
-    except ValueError:
-        raise InvalidInput(field="order", problem="must be asc or desc") from None
-    limit = call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX)
-    return await call.user.items(agent).page(limit=limit, after=query.get("after"), order=order)

@@ -1,10 +1,9 @@
 """The agent's routes as surfaces of a server."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.surface import Family, Surface
+from elytron_adapter.surface import Family, Surface, build_surfaces
 from elytron_agent.service.companion import ServiceSettings
 
 
@@ -13,17 +12,18 @@ def agent_surfaces(settings: ServiceSettings, /) -> Family:
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService
-        from elytron_agent.service.routes.agent_routes import agent_routes, page_routes
-        from elytron_agent.service.routes.event_routes import event_routes, push_routes, schedule_routes
-        from elytron_agent.service.routes.memory_routes import memory_routes
-        from elytron_agent.service.routes.response_routes import conversation_routes, response_routes
+        from elytron_agent.service.routes.agent_calls import agent_app
+        from elytron_agent.service.routes.agent_routes import AGENT_ROUTES, page_surfaces
+        from elytron_agent.service.routes.event_routes import EVENT_ROUTES
+        from elytron_agent.service.routes.memory_routes import MEMORY_ROUTES
+        from elytron_agent.service.routes.response_routes import RESPONSE_ROUTES
 
         service = AgentService(entrance, settings)
-        families = (
-            *(agent_routes, memory_routes, event_routes, schedule_routes, push_routes, page_routes),
-            *(response_routes, conversation_routes),
+        app_of, routes = agent_app(service), (*AGENT_ROUTES, *MEMORY_ROUTES, *EVENT_ROUTES)
+        return (
+            *build_surfaces(routes, app_of, group="agent", running=service.running, figures=service.figures),
+            *page_surfaces(service),
+            *build_surfaces(RESPONSE_ROUTES, app_of, group="agent"),
         )
-        first, *others = [surface for family in families for surface in family(service)]
-        return (replace(first, running=service.running, figures=service.figures), *others)
 
     return family

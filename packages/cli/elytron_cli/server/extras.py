@@ -276,19 +276,24 @@ def _missing_families() -> "tuple[Family, ...]":
 def _missing_family(path: str, extra: str, purpose: str) -> "Family":
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import request_response
 
     from elytron_adapter.envelope import RejectedAnswer
-    from elytron_adapter.http.responses import refused_response, request_id_of
-    from elytron_adapter.surface import Surface, SurfaceAccess
+    from elytron_adapter.http.responses import refused_response, request_app, request_id_of
+    from elytron_adapter.surface import Route, SurfaceAccess, build_surfaces
 
-    async def refused(request: Request) -> Response:
+    async def refuse(request: Request) -> Response:
         reason = MissingExtra(extra=extra, purpose=purpose).message
         answer = RejectedAnswer(request_id=request_id_of(request.scope), error_key=NotFound.key, reason=reason)
         return refused_response(answer)
 
-    app = request_response(refused)
-    return lambda _: (Surface(path, app, SurfaceAccess.PUBLIC, ("GET", "POST", "DELETE")),)
+    routes = [
+        Route(
+            method, path, refuse, f"{extra}_missing_{method.lower()}", f"Say that the extra {extra} is not installed.",
+            access=SurfaceAccess.PUBLIC, group="protocols",
+        )
+        for method in ("GET", "POST", "DELETE")
+    ]  # fmt: skip
+    return lambda _: build_surfaces(routes, request_app)
 
 
 _START: Final = "from elytron_cli.main import run_command_line; run_command_line()"

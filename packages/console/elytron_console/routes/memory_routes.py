@@ -1,7 +1,6 @@
 """Routes of a space's memories: the surroundings of one, erasure by count, and export and import by files."""
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Final, TypeVar
 
@@ -11,17 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
-from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
-from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.archives import MEDIA_TYPE, ArchiveHandlers, query_flag, receive_file, work_folder
-from elytron_adapter.http.requests import AUDIT_ID, query_scope, read_body, require_json
-from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
-from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.http.archives import MEDIA_TYPE, receive_file, work_folder
+from elytron_adapter.http.requests import AUDIT_ID, query_flag
+from elytron_adapter.http.responses import render_answer
+from elytron_adapter.surface import Route
 from elytron_console import limits
-from elytron_console.journal import JournalReader
-from elytron_console.sessions import GROUP, ROOT, ConsoleEndpoint, value_response
+from elytron_console.routes.console_calls import ConsoleCall, ConsoleRoute
+from elytron_console.sessions import ROOT
 from elytron_core import limits as core_limits
 from elytron_core.contracts.archive import MemoryImportReport
 from elytron_core.contracts.control import (
@@ -64,34 +60,24 @@ class EgoGraph(Value):
     clipped: bool = False
 
 
-def ego_graph_surface(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Surface:
-    """Return the surface of a memory's surroundings."""
-
-    async def shown(request: Request) -> Response:
-        reading = _EgoReading(entrance, request, query_scope(request.query_params))
-        graph = await reading.graph(request.query_params.get("id", ""))
-        return render_answer(graph) if isinstance(graph, RejectedAnswer) else value_response(graph)
-
-    description = SurfaceDescription(
-        "console_around", "Show a memory's sources and versions, and the memories derived from it.", None, EgoGraph, (),
-        ("space", "id"), group=GROUP,
-    )  # fmt: skip
-    return door.surface("GET", "/around", shown, description)
+async def show_surroundings(call: ConsoleCall) -> Value | Response:
+    """Show what a memory rests on, its versions, and what rests on it."""
+    graph = await _EgoReading(call).graph(call.request.query_params.get("id", ""))
+    return render_answer(graph) if isinstance(graph, RejectedAnswer) else graph
 
 
 class _EgoReading:
     """Reads the surroundings by operations, each a call of the principal who asks."""
 
-    def __init__(self, entrance: CallerAdmission, request: Request, scope: Scope | None, /) -> None:
-        self._entrance = entrance
-        self._request = request
-        self._scope = scope
+    def __init__(self, call: ConsoleCall, /) -> None:
+        self._call = call
+        self._scope = call.scope()
         self._left = limits.EGO_NODES
 
     async def graph(self, name: str) -> EgoGraph | RejectedAnswer:
         """Return the surroundings of the memory `name`, or why it cannot be read."""
         scope = self._scope
-        own = await self._call("get", MemoryGetRequest(id=name, include_private=True, scope=scope))
+        own = await self._call.perform("get", MemoryGetRequest(id=name, include_private=True, scope=scope))
         detail = await self._fact(name)
         if isinstance(own, RejectedAnswer) and detail is None:
             return own
@@ -132,18 +118,9 @@ class _EgoReading:
         return await self._report("get_fact", detail, FactDetailReport)
 
     async def _report(self, operation: str, request: ScopedRequest, kind: type[ReportT]) -> ReportT | None:
-        answer = await self._call(operation, request)
+        answer = await self._call.perform(operation, request)
         report = None if isinstance(answer, RejectedAnswer) else answer.report
         return report if isinstance(report, kind) else None
-
-    async def _call(self, operation: str, request: ScopedRequest) -> Answer:
-        return await self._entrance.call(
-            principal_of(self._request.scope),
-            transport=CallTransport.CONSOLE,
-            operation=operation,
-            request_id=request_id_of(self._request.scope),
-            payload=request,
-        )
 
 
 def _ego_node(name: str, text: str) -> EgoNode:
@@ -171,53 +148,24 @@ class CountedReceipt(Value):
     report: MemoryControlReport
 
 
-def erasure_surface(entrance: CallerAdmission, door: ConsoleEndpoint, /) -> Surface:
-    """Return the surface that counts an erasure, and erases what was counted."""
-
-    async def erased(request: Request) -> Response:
-        require_json(request.headers)
-        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
-        erasure = envelope.decode_as(CountedErasure, body)
-        previewed = await _erase_memories(entrance, request, erasure, dry_run=True)
-        if isinstance(previewed, RejectedAnswer):
-            return render_answer(previewed)
-        preview = _counted_report(previewed)
-        if erasure.count is None:
-            return value_response(preview)
-        if erasure.count != preview.count:
-            raise InvalidInput(field="count", problem=f"is now {preview.count}: review the preview again")
-        receipt = await _erase_memories(entrance, request, erasure, dry_run=False)
-        return (
-            render_answer(receipt) if isinstance(receipt, RejectedAnswer) else value_response(_counted_report(receipt))
-        )
-
-    description = SurfaceDescription(
-        "console_erasure",
-        "Preview an erasure, or run a previewed one.",
-        CountedErasure,
-        CountedReceipt,
-        group=GROUP,
-    )
-    return door.surface("POST", "/erasures", erased, description)
+async def erase_counted(call: ConsoleCall) -> Value | Response:
+    """Count an erasure, or erase what was counted."""
+    erasure = await call.body(CountedErasure)
+    preview = await _erase_memories(call, erasure, dry_run=True)
+    if erasure.count is None or isinstance(preview, Response):
+        return preview
+    if erasure.count != preview.count:
+        raise InvalidInput(field="count", problem=f"is now {preview.count}: review the preview again")
+    return await _erase_memories(call, erasure, dry_run=False)
 
 
-async def _erase_memories(
-    entrance: CallerAdmission, request: Request, counted: CountedErasure, *, dry_run: bool
-) -> Answer:
+async def _erase_memories(call: ConsoleCall, counted: CountedErasure, *, dry_run: bool) -> CountedReceipt | Response:
     erasure = MemoryEraseRequest(
         scope=counted.scope, ids=counted.ids, whole_space=counted.whole_space, reason=counted.reason, dry_run=dry_run
     )
-    return await entrance.call(
-        principal_of(request.scope),
-        transport=CallTransport.CONSOLE,
-        operation="erase",
-        request_id=request_id_of(request.scope),
-        payload=erasure,
-        audit_id=request.headers.get(AUDIT_ID),
-    )
-
-
-def _counted_report(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer) -> CountedReceipt:
+    answer = await call.perform("erase", erasure, audit_id=call.request.headers.get(AUDIT_ID))
+    if isinstance(answer, RejectedAnswer):
+        return render_answer(answer)
     report = answer.report
     assert isinstance(report, MemoryControlReport)
     return CountedReceipt(count=sum(report.removed.values()), report=report)
@@ -240,64 +188,44 @@ class WriteRefused(Exception):
 class CallerWrites:
     """The writes of an import, each a call of the principal who sent the file."""
 
-    def __init__(self, entrance: CallerAdmission, request: Request, scope: Scope, /) -> None:
-        self._entrance = entrance
-        self._request = request
+    def __init__(self, call: ConsoleCall, scope: Scope, /) -> None:
+        self._call = call
         self.scope = scope
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
         """Commit `request`. Raises WriteRefused."""
-        answer = await self._entrance.call(
-            principal_of(self._request.scope),
-            transport=CallTransport.CONSOLE,
-            operation="write",
-            request_id=request_id_of(self._request.scope),
-            payload=request,
-        )
+        answer = await self._call.perform("write", request)
         if isinstance(answer, RejectedAnswer):
             raise WriteRefused(answer)
         assert isinstance(answer.report, MemoryWriteReport)
         return answer.report
 
 
-def transfer_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, journal: JournalReader, /) -> Iterable[Surface]:
-    """Return the surfaces that export and import a space."""
-    archives = ArchiveHandlers(entrance, CallTransport.CONSOLE)
-    places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)
+async def fetch_archive(call: ConsoleCall) -> Response:
+    """Download the archive of a space."""
+    return await call.console.archives.fetch(call.request)
 
-    async def sent(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE_TYPE:
-            raise HTTPException(415, headers={"Accept": _FILE_TYPE})
-        name, dry_run = _file_name(request), query_flag(request, "dry_run")
-        order = request.query_params.get("date_order")
-        scope = Scope(space=journal.space_of(principal_of(request.scope), query_scope(request.query_params)))
-        async with places, work_folder() as folder:
-            path = folder / name
-            await receive_file(request, path, limit=limits.TRANSCRIPT_BYTES)
-            writes = CallerWrites(entrance, request, scope)
-            try:
-                report = await import_transcript(writes, path, dry_run=dry_run, place=name, date_order=order)
-            except WriteRefused as refused:
-                return render_answer(refused.answer)
-        return value_response(report)
 
-    fetch = SurfaceDescription(
-        "console_fetch_archive", "Download the non-private part of the space, or all of it, as an archive.", None,
-        MEDIA_TYPE, ("If-None-Match",), ("space", "include_private"), group=GROUP, answer="The archive.",
-    )  # fmt: skip
-    send = SurfaceDescription(
-        "console_send_archive", "Import an archive file into the space, or preview the import.", MEDIA_TYPE,
-        MemoryImportReport, ("If-Match",), ("space", "mode", "dry_run"), group=GROUP,
-    )  # fmt: skip
-    messages = SurfaceDescription(
-        "console_send_transcript", "Import messages exported by another program, or preview the import.",
-        _FILE_TYPE, TranscriptImportReport, (), ("space", "name", "dry_run", "date_order"), group=GROUP,
-    )  # fmt: skip
-    return (
-        door.surface("GET", "/archive", archives.fetch, fetch),
-        door.surface("PUT", "/archive", archives.send, send, is_repeatable=True),
-        door.surface("PUT", "/transcripts", sent, messages, is_repeatable=True),
-    )
+async def send_archive(call: ConsoleCall) -> Response:
+    """Import an archive."""
+    return await call.console.archives.send(call.request)
+
+
+async def send_transcript(call: ConsoleCall) -> Value | Response:
+    """Import messages that another program exported."""
+    request = call.request
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE_TYPE:
+        raise HTTPException(415, headers={"Accept": _FILE_TYPE})
+    name, dry_run = _file_name(request), query_flag(request.query_params, "dry_run")
+    order = request.query_params.get("date_order")
+    writes = CallerWrites(call, Scope(space=call.space()))
+    async with call.console.transcript_places, work_folder() as folder:
+        path = folder / name
+        await receive_file(request, path, limit=limits.TRANSCRIPT_BYTES)
+        try:
+            return await import_transcript(writes, path, dry_run=dry_run, place=name, date_order=order)
+        except WriteRefused as refused:
+            return render_answer(refused.answer)
 
 
 def _file_name(request: Request) -> str:
@@ -307,3 +235,21 @@ def _file_name(request: Request) -> str:
     if not is_one or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:
         raise InvalidInput(field="name", problem=f"must be a file name of at most {_NAME_BYTES} bytes")
     return name
+
+
+MEMORY_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
+    Route("POST", f"{ROOT}/erasures", erase_counted, "console_erasure",
+          "Preview an erasure, or run a previewed one.", CountedErasure, CountedReceipt),
+    Route("GET", f"{ROOT}/around", show_surroundings, "console_around",
+          "Show a memory's sources and versions, and the memories derived from it.", None, EgoGraph,
+          query=("space", "id")),
+    Route("GET", ARCHIVE, fetch_archive, "console_fetch_archive",
+          "Download the non-private part of the space, or all of it, as an archive.", None, MEDIA_TYPE,
+          headers=("If-None-Match",), query=("space", "include_private"), outcome="The archive."),
+    Route("PUT", ARCHIVE, send_archive, "console_send_archive",
+          "Import an archive file into the space, or preview the import.", MEDIA_TYPE, MemoryImportReport,
+          headers=("If-Match",), query=("space", "mode", "dry_run"), is_repeatable=True),
+    Route("PUT", TRANSCRIPTS, send_transcript, "console_send_transcript",
+          "Import messages exported by another program, or preview the import.", _FILE_TYPE, TranscriptImportReport,
+          query=("space", "name", "dry_run", "date_order"), is_repeatable=True),
+)  # fmt: skip

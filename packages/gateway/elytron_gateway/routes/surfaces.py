@@ -5,10 +5,10 @@ before more of a body is read than the first bytes with the credentials.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,9 +17,9 @@ from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_adapter.envelope import RejectedAnswer
-from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
-from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, read_value, require_json
+from elytron_adapter.http.responses import answered_by, refused_response, request_id_of
+from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value
@@ -45,19 +45,14 @@ _NO_USER = "invalid user credentials"
 _NO_OPERATOR = "invalid provisioning credential: this requires an operator's key"
 
 PlacedT = TypeVar("PlacedT", bound=wire.CallerCredentials)
-Handler = Callable[[Request], Awaitable[Value]]
-Call = Callable[[MemoryGateway, Any], Awaitable[Value]]
-"""A request of the gateway's API, for a caller that was let in."""
 
 
 def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerAdmission], Iterable[Surface]]:
     """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        gateway = shared_gateway or MemoryGateway(entrance.dispatcher.runtime)
-        places = CallPlaces(gateway, entrance)
-        surfaces = (*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places))
-        return [replace(surface, transport=TRANSPORT) for surface in surfaces]
+        places = CallPlaces(shared_gateway or MemoryGateway(entrance.dispatcher.runtime), entrance)
+        return build_surfaces(_ROUTES, answered_by(places.answer), group="gateway", transport=TRANSPORT)
 
     return family
 
@@ -66,8 +61,22 @@ class CallPlaces:
     """Gives each request its place under its caller's limits, as every other transport does."""
 
     def __init__(self, gateway: MemoryGateway, entrance: CallerAdmission, /) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._entrance = entrance
+
+    async def answer(self, route: "GatewayRoute", request: Request) -> Value | Response:
+        """Answer a request for `route`; unknown callers get one answer, whatever the reason."""
+        try:
+            async with self.of_operator(request) if route.access is SurfaceAccess.OPERATOR else nullcontext():
+                return await route.handler(self, request)
+        except Unauthorized as error:
+            unknown = _NO_OPERATOR if route.handler is create_user else _NO_USER
+            reason = error.message if isinstance(error, UnnamedCaller) else unknown
+            refusal = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
+            return refused_response(refusal, headers=CUT if is_long(request.headers) else None)
+        except InvalidJson as error:
+            # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
+            raise InvalidInput(field=error.field, problem=error.problem) from None
 
     @asynccontextmanager
     async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["GatewayCaller"]:
@@ -76,13 +85,13 @@ class CallPlaces:
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
         claim, again = await claimed_request(request, has_body=has_body)
-        users = self._gateway.users
+        users = self.gateway.users
         proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
         user = await proven
         client = request.client
         async with self._entrance.shedding.place(principal_of(user)):
             with acting_as(principal_of(user), address=client.host if client is not None else ""):
-                yield GatewayCaller(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
+                yield GatewayCaller(self.gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -123,215 +132,139 @@ class GatewayCaller:
         return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 
 
-def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface]:
-    """Yield the routes whose requests are JSON bodies."""
+GatewayHandler = Callable[[CallPlaces, Request], Awaitable[Value]]
+GatewayRoute = Route[GatewayHandler]
 
-    async def health(_request: Request) -> Value:
-        return await gateway.health()
 
-    async def users(request: Request) -> Value:
-        async with places.of_operator(request):
-            require_json(request.headers)
-            body = await read_body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
-            return await gateway.create_user(envelope.decode_as(wire.UserRequest, body))
+async def check_health(places: CallPlaces, _request: Request) -> Value:
+    """Check whether the gateway answers."""
+    return await places.gateway.health()
 
-    async def add(request: Request) -> Value:
-        require_json(request.headers)
-        async with places.of_user(request) as guest:
-            body = await guest.decoded(wire.GatewayAddRequest)
-            return await guest.gateway.add(body, idempotency_key=idempotency_key(request.headers))
 
-    async def add_multipart(request: Request) -> Value:
-        return await _add_form(request, places)
-
-    description = SurfaceDescription("gateway_health", "Check whether the gateway answers.", given=wire.HealthAnswer)
-    yield _route_surface("GET", "/health", health, description)
-    description = SurfaceDescription("create_user", "Create a user.", wire.UserRequest, wire.UserAnswer)
-    yield _route_surface("POST", "/users", users, description, unknown=_NO_OPERATOR)
-    keyed = (IDEMPOTENCY_KEY,)
-    description = SurfaceDescription("add_memories", "Add messages.", wire.GatewayAddRequest, wire.AddAnswer, keyed)
-    yield _route_surface("POST", "/memories/add", add, description)
-    description = SurfaceDescription("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
-    yield _route_surface("POST", "/memories/add/multipart", add_multipart, description)
-    rows: tuple[tuple[str, type[wire.PlacedRequest], type[Value], Call, str, str], ...] = (
-        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, MemoryGateway.flush, "flush_memories",
-         "Extract memories from a session."),
-        ("/memories/search", wire.GatewaySearchRequest, wire.SearchAnswer, MemoryGateway.search, "search_memories",
-         "Search a user's memories."),
-        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, MemoryGateway.override, "override_memory",
-         "Override a memory's text."),
-        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, MemoryGateway.delete, "delete_memory",
-         "Hide or erase a memory."),
-        ("/memories/edits", wire.PlacedRequest, wire.EditsAnswer, MemoryGateway.edits, "list_edits", "List edits."),
-        ("/memories/undo", wire.EditRequest, wire.EditAnswer, MemoryGateway.undo, "undo_edit", "Undo a memory's edit."),
-        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, MemoryGateway.register, "register_resource",
-         "Register a resource by its address."),
-    )  # fmt: skip
-    for path, accepts, answer, call, name, summary in rows:
-        yield _route_surface(
-            "POST", path, _body_handler(call, accepts, places), SurfaceDescription(name, summary, accepts, answer)
+async def create_user(places: CallPlaces, request: Request) -> Value:
+    """Create a user, for an operator."""
+    async with places.of_operator(request):
+        return await places.gateway.create_user(
+            await read_value(request, wire.UserRequest, limit=limits.HTTP_BODY_BYTES)
         )
 
 
-def _resource_routes(places: CallPlaces) -> Iterable[Surface]:
-    """Yield the routes of uploaded resources."""
-
-    async def upload(request: Request) -> Value:
-        return await _read_upload(request, places)
-
-    async def listed(request: Request) -> Value:
-        async with places.of_user(request, has_body=False) as guest:
-            return await guest.gateway.resources(guest.placed())
-
-    async def one(request: Request) -> Value:
-        async with places.of_user(request, has_body=False) as guest:
-            return await guest.gateway.resource(guest.placed(), request.path_params["resource_id"])
-
-    async def retry(request: Request) -> Value:
-        require_json(request.headers)
-        async with places.of_user(request) as guest:
-            placed = await guest.decoded(wire.PlacedRequest)
-            return await guest.gateway.retry_resource(placed, request.path_params["resource_id"])
-
-    async def delete(request: Request) -> Value:
-        # A client may send its credentials in a body here too, as everywhere else.
-        has_body = request.headers.get("content-length", "0") != "0"
-        if has_body:
-            require_json(request.headers)
-        async with places.of_user(request, has_body=has_body) as guest:
-            placed = await guest.decoded(wire.PlacedRequest) if has_body else guest.placed()
-            return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
-
-    place = "/resources/{resource_id}"
-    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
-        ("POST", "/resources", upload,
-         SurfaceDescription("upload_resource", "Upload a file.", FORM, wire.ResourceAnswer)),
-        ("GET", "/resources", listed,
-         SurfaceDescription("list_resources", "List resources.", given=wire.ResourcesAnswer)),
-        ("GET", place, one, SurfaceDescription("get_resource", "Retrieve a resource.", given=wire.ResourcesAnswer)),
-        ("DELETE", place, delete,
-         SurfaceDescription("delete_resource", "Delete a resource.", given=wire.DeletedAnswer)),
-        ("POST", f"{place}/retry", retry,
-         SurfaceDescription("retry_resource", "Retry reading a resource.", wire.PlacedRequest, wire.ResourceAnswer)),
-    )  # fmt: skip
-    for row in rows:
-        yield _route_surface(*row)
+async def add_memories(places: CallPlaces, request: Request) -> Value:
+    """Add messages."""
+    require_json(request.headers)
+    async with places.of_user(request) as caller:
+        body = await caller.decoded(wire.GatewayAddRequest)
+        return await caller.gateway.add(body, idempotency_key=idempotency_key(request.headers))
 
 
-def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface]:
-    """Yield the routes of the server's operator."""
-
-    async def usage(request: Request) -> Value:
-        return await gateway.usage(request.path_params["user_id"])
-
-    async def listed(_request: Request) -> Value:
-        return wire.UsersAnswer(users=tuple([user.user_id async for user in gateway.users.all()]))
-
-    async def rotate(request: Request) -> Value:
-        user_id = request.path_params["user_id"]
-        return wire.UserAnswer(user_id=user_id, user_key=await gateway.users.rotate(user_id))
-
-    async def revoke(request: Request) -> Value:
-        await gateway.users.revoke(request.path_params["user_id"])
-        return await gateway.usage(request.path_params["user_id"])
-
-    async def erase(request: Request) -> Value:
-        return await gateway.erase_user(request.path_params["user_id"])
-
-    async def drain(_request: Request) -> Value:
-        return await gateway.drain()
-
-    place = "/users/{user_id}"
-    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
-        ("GET", "/users", listed, SurfaceDescription("list_users", "List users.", given=wire.UsersAnswer)),
-        ("GET", place, usage, SurfaceDescription("user_usage", "Report a user's usage.", given=wire.UsageAnswer)),
-        ("DELETE", place, erase, SurfaceDescription("erase_user", "Permanently erase a user.", given=SignedReport)),
-        ("POST", f"{place}/rotate", rotate,
-         SurfaceDescription("rotate_user_key", "Rotate a user's key.", given=wire.UserAnswer)),
-        ("POST", f"{place}/revoke", revoke,
-         SurfaceDescription("revoke_user_key", "Revoke a user's key.", given=wire.UsageAnswer)),
-        ("POST", "/backlog/drain", drain,
-         SurfaceDescription("drain_backlog", "Send queued additions to the upstream.", given=wire.DrainAnswer)),
-    )  # fmt: skip
-    for method, path, handler, description in rows:
-        yield _route_surface(method, path, _placed_handler(handler, places), description, access=SurfaceAccess.OPERATOR)
-
-
-def _route_surface(
-    method: str,
-    path: str,
-    handler: Handler,
-    description: SurfaceDescription,
-    *,
-    access: SurfaceAccess = SurfaceAccess.CREDENTIALS,
-    unknown: str = _NO_USER,
-) -> Surface:
-    """Return the surface of a route; an unknown caller gets `unknown`, alike for every reason."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return Response(envelope.encode_value(await handler(request)), media_type="application/json")
-        except Unauthorized as error:
-            reason = error.message if isinstance(error, UnnamedCaller) else unknown
-            description = RejectedAnswer(
-                request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason
-            )
-            return refused_response(description, headers=CUT if is_long(request.headers) else None)
-        except InvalidJson as error:
-            # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
-            raise InvalidInput(field=error.field, problem=error.problem) from None
-
-    return shown_surface(
-        path, answered, access=access, methods=(method,), description=replace(description, group="gateway")
-    )
-
-
-def _body_handler(call: Call, accepts: type[wire.PlacedRequest], places: CallPlaces) -> Handler:
-    async def handler(request: Request) -> Value:
-        require_json(request.headers)
-        async with places.of_user(request) as guest:
-            return await call(guest.gateway, await guest.decoded(accepts))
-
-    return handler
-
-
-def _placed_handler(call: Handler, places: CallPlaces) -> Handler:
-    async def handler(request: Request) -> Value:
-        async with places.of_operator(request):
-            return await call(request)
-
-    return handler
-
-
-async def _read_upload(request: Request, places: CallPlaces) -> Value:
+async def add_form(places: CallPlaces, request: Request) -> Value:
+    """Add the messages of a form, with its files."""
     form_kind(request.headers)
-    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
+    async with places.of_user(request) as caller, UploadForm(caller.request) as form:
+        fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
+        add_request = await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields))
+        return await caller.gateway.add(
+            caller.signed(add_request),
+            uploads=await form.uploads(),
+            idempotency_key=idempotency_key(request.headers),
+        )
+
+
+async def answer_body(
+    call: Callable[[MemoryGateway, PlacedT], Awaitable[Value]],
+    model: type[PlacedT],
+    places: CallPlaces,
+    request: Request,
+) -> Value:
+    """Answer a request whose JSON body is all that `call` takes."""
+    require_json(request.headers)
+    async with places.of_user(request) as caller:
+        return await call(caller.gateway, await caller.decoded(model))
+
+
+async def upload_resource(places: CallPlaces, request: Request) -> Value:
+    """Upload the file of a form."""
+    form_kind(request.headers)
+    async with places.of_user(request) as caller, UploadForm(caller.request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
-        titles = {name: fields.pop(name, "") for name in ("title", "description")}
+        title, description = (fields.pop(name, "") for name in ("title", "description"))
         upload = GivenFile(
             await file.read(),
             file_name=_base_name(file.filename or ""),
             declared=file.content_type or "",
-            title=titles["title"][: limits.TOPIC_CHARS],
-            description=titles["description"][: limits.FACT_CHARS],
+            title=title[: limits.TOPIC_CHARS],
+            description=description[: limits.FACT_CHARS],
         )
-        return await guest.gateway.upload(guest.signed(wire.PlacedRequest(**fields)), upload)
+        return await caller.gateway.upload(caller.signed(wire.PlacedRequest(**fields)), upload)
+
+
+async def list_resources(places: CallPlaces, request: Request) -> Value:
+    """List the resources of a user."""
+    async with places.of_user(request, has_body=False) as caller:
+        return await caller.gateway.resources(caller.placed())
+
+
+async def get_resource(places: CallPlaces, request: Request) -> Value:
+    """Return a resource."""
+    async with places.of_user(request, has_body=False) as caller:
+        return await caller.gateway.resource(caller.placed(), request.path_params["resource_id"])
+
+
+async def delete_resource(places: CallPlaces, request: Request) -> Value:
+    """Delete a resource."""
+    # A client may send its credentials in a body here too, as everywhere else.
+    has_body = request.headers.get("content-length", "0") != "0"
+    if has_body:
+        require_json(request.headers)
+    async with places.of_user(request, has_body=has_body) as caller:
+        placed = await caller.decoded(wire.PlacedRequest) if has_body else caller.placed()
+        return await caller.gateway.delete_resource(placed, request.path_params["resource_id"])
+
+
+async def retry_resource(places: CallPlaces, request: Request) -> Value:
+    """Read a resource again."""
+    require_json(request.headers)
+    async with places.of_user(request) as caller:
+        placed = await caller.decoded(wire.PlacedRequest)
+        return await caller.gateway.retry_resource(placed, request.path_params["resource_id"])
+
+
+async def list_users(places: CallPlaces, _request: Request) -> Value:
+    """List the users."""
+    return wire.UsersAnswer(users=tuple([user.user_id async for user in places.gateway.users.all()]))
+
+
+async def report_usage(places: CallPlaces, request: Request) -> Value:
+    """Report a user's usage."""
+    return await places.gateway.usage(request.path_params["user_id"])
+
+
+async def erase_user(places: CallPlaces, request: Request) -> Value:
+    """Erase a user with all that is stored for it."""
+    return await places.gateway.erase_user(request.path_params["user_id"])
+
+
+async def rotate_key(places: CallPlaces, request: Request) -> Value:
+    """Replace a user's key."""
+    user_id = request.path_params["user_id"]
+    return wire.UserAnswer(user_id=user_id, user_key=await places.gateway.users.rotate(user_id))
+
+
+async def revoke_key(places: CallPlaces, request: Request) -> Value:
+    """Revoke a user's key."""
+    await places.gateway.users.revoke(request.path_params["user_id"])
+    return await report_usage(places, request)
+
+
+async def drain_backlog(places: CallPlaces, _request: Request) -> Value:
+    """Send what is queued for the upstream."""
+    return await places.gateway.drain()
 
 
 def _base_name(name: str) -> str:
     """Return a file's name without any folder that its sender put before it."""
     return name.replace("\\", "/").rpartition("/")[2]
-
-
-async def _add_form(request: Request, places: CallPlaces) -> Value:
-    form_kind(request.headers)
-    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
-        fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        add_request = guest.signed(await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields)))
-        return await guest.gateway.add(
-            add_request, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
-        )
 
 
 def _add_of(fields: dict[str, str]) -> wire.GatewayAddRequest:
@@ -347,3 +280,49 @@ def _json_of(name: str, text: str) -> Json:
         return parse_json(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
     except InvalidJson as error:
         raise InvalidInput(field=name, problem=f"is not JSON: it {error.problem}") from None
+
+
+_USER, _OPERATOR = SurfaceAccess.CREDENTIALS, SurfaceAccess.OPERATOR
+_RESOURCE, _OWN_USER = "/resources/{resource_id}", "/users/{user_id}"
+_ROUTES: Final[tuple[GatewayRoute, ...]] = (
+    Route("GET", "/health", check_health, "gateway_health", "Check whether the gateway answers.", None,
+          wire.HealthAnswer, _USER),
+    Route("POST", "/users", create_user, "create_user", "Create a user.", wire.UserRequest, wire.UserAnswer, _USER),
+    Route("POST", "/memories/add", add_memories, "add_memories", "Add messages.", wire.GatewayAddRequest,
+          wire.AddAnswer, _USER, headers=(IDEMPOTENCY_KEY,)),
+    Route("POST", "/memories/add/multipart", add_form, "add_memories_with_files", "Add messages with files.", FORM,
+          wire.AddAnswer, _USER, headers=(IDEMPOTENCY_KEY,)),
+    Route("POST", "/memories/flush", partial(answer_body, MemoryGateway.flush, wire.FlushRequest), "flush_memories",
+          "Extract memories from a session.", wire.FlushRequest, wire.FlushAnswer, _USER),
+    Route("POST", "/memories/search", partial(answer_body, MemoryGateway.search, wire.GatewaySearchRequest),
+          "search_memories", "Search a user's memories.", wire.GatewaySearchRequest, wire.SearchAnswer, _USER),
+    Route("POST", "/memories/override", partial(answer_body, MemoryGateway.override, wire.OverrideRequest),
+          "override_memory", "Override a memory's text.", wire.OverrideRequest, wire.EditAnswer, _USER),
+    Route("POST", "/memories/delete", partial(answer_body, MemoryGateway.delete, wire.DeleteRequest), "delete_memory",
+          "Hide or erase a memory.", wire.DeleteRequest, wire.EditAnswer, _USER),
+    Route("POST", "/memories/edits", partial(answer_body, MemoryGateway.edits, wire.PlacedRequest), "list_edits",
+          "List edits.", wire.PlacedRequest, wire.EditsAnswer, _USER),
+    Route("POST", "/memories/undo", partial(answer_body, MemoryGateway.undo, wire.EditRequest), "undo_edit",
+          "Undo a memory's edit.", wire.EditRequest, wire.EditAnswer, _USER),
+    Route("POST", "/resources/external", partial(answer_body, MemoryGateway.register, wire.ExternalRequest),
+          "register_resource", "Register a resource by its address.", wire.ExternalRequest, wire.ResourceAnswer,
+          _USER),
+    Route("POST", "/resources", upload_resource, "upload_resource", "Upload a file.", FORM, wire.ResourceAnswer,
+          _USER),
+    Route("GET", "/resources", list_resources, "list_resources", "List resources.", None, wire.ResourcesAnswer,
+          _USER),
+    Route("GET", _RESOURCE, get_resource, "get_resource", "Retrieve a resource.", None, wire.ResourcesAnswer, _USER),
+    Route("DELETE", _RESOURCE, delete_resource, "delete_resource", "Delete a resource.", None, wire.DeletedAnswer,
+          _USER),
+    Route("POST", f"{_RESOURCE}/retry", retry_resource, "retry_resource", "Retry reading a resource.",
+          wire.PlacedRequest, wire.ResourceAnswer, _USER),
+    Route("GET", "/users", list_users, "list_users", "List users.", None, wire.UsersAnswer, _OPERATOR),
+    Route("GET", _OWN_USER, report_usage, "user_usage", "Report a user's usage.", None, wire.UsageAnswer, _OPERATOR),
+    Route("DELETE", _OWN_USER, erase_user, "erase_user", "Permanently erase a user.", None, SignedReport, _OPERATOR),
+    Route("POST", f"{_OWN_USER}/rotate", rotate_key, "rotate_user_key", "Rotate a user's key.", None,
+          wire.UserAnswer, _OPERATOR),
+    Route("POST", f"{_OWN_USER}/revoke", revoke_key, "revoke_user_key", "Revoke a user's key.", None,
+          wire.UsageAnswer, _OPERATOR),
+    Route("POST", "/backlog/drain", drain_backlog, "drain_backlog", "Send queued additions to the upstream.", None,
+          wire.DrainAnswer, _OPERATOR),
+)  # fmt: skip

@@ -14,26 +14,17 @@ from starlette.responses import Response
 
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
-from elytron_adapter.http.responses import shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.http.responses import request_app
+from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools import SubagentCreator
 from elytron_agent.runs.settings import AgentSettings, UserPreferences
 from elytron_agent.service import wire
-from elytron_agent.service.agent_service import (
-    ROOT,
-    AgentCall,
-    AgentRoute,
-    AgentService,
-    AgentStream,
-    Handler,
-    item_page,
-    route_surface,
-    stream_surface,
-)
+from elytron_agent.service.agent_service import ROOT, AgentService
 from elytron_agent.service.chat_turn import TurnRequest
 from elytron_agent.service.companion import KnownAgent
 from elytron_agent.service.events import FeedEvent
+from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, StreamHandler
 from elytron_agent.service.schedules.schedule_repository import ScheduleRepository
 from elytron_agent.service.wire import AgentEventKind, ItemReaction, ItemRole
 from elytron_core.errors import ElytronError, InvalidInput
@@ -41,15 +32,9 @@ from elytron_core.model import Value
 
 _SUB: Final = "/subagents/{agent_id}"
 _PAGE: Final = ("limit", "after", "order")
-_EVENTS: Final = "text/event-stream"
-
-
-def agent_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of the main agent and of its subagents."""
-    for route in (*_OF_MAIN, *_OF_SUBAGENTS):
-        yield route_surface(service, route)
-    for path, name in ((ROOT, ""), (f"{ROOT}{_SUB}", "_subagent")):
-        yield from _thread_surfaces(service, path, name)
+_CHAT_EVENTS: Final = (
+    "Events `agent.typing`, `agent.message`, `agent.reaction`, and finally `agent.done` or `agent.error`."
+)
 
 
 async def init_agent(call: AgentCall) -> Value:
@@ -125,67 +110,6 @@ async def delete_subagent(call: AgentCall) -> Value:
     return await _delete_agent(call, await call.user.subagent(call.part("agent_id")))
 
 
-_OF_MAIN: Final = (
-    AgentRoute("POST", f"{ROOT}/init", init_agent,
-               SurfaceDescription("init_agent", "Create the user's agent, or return an existing one.", wire.InitRequest,
-                                  wire.AgentAnswer)),
-    AgentRoute("GET", ROOT, get_agent, SurfaceDescription("get_agent", "Retrieve the agent.", None, wire.AgentAnswer)),
-    AgentRoute("DELETE", ROOT, delete_main,
-               SurfaceDescription("delete_agent", "Erase the agent and all of its data.", None, wire.DeletionAnswer,
-                                  query=("dry_run",)), SurfaceAccess.OWNER),
-    AgentRoute("GET", f"{ROOT}/config", get_config,
-               SurfaceDescription("get_agent_config", "Retrieve the agent's settings.", None, wire.AgentConfig)),
-    AgentRoute("PUT", f"{ROOT}/config", put_config,
-               SurfaceDescription("put_agent_config", "Update the agent's settings.", wire.ConfigChange,
-                                  wire.AgentConfig)),
-    AgentRoute("GET", f"{ROOT}/preferences", get_preferences,
-               SurfaceDescription("get_agent_preferences", "Retrieve the preferences.", None, UserPreferences)),
-    AgentRoute("PATCH", f"{ROOT}/preferences", change_preferences,
-               SurfaceDescription("change_agent_preferences", "Update the preferences.",
-                                  wire.PreferencesChange, UserPreferences)),
-)  # fmt: skip
-_OF_SUBAGENTS: Final = (
-    AgentRoute("GET", f"{ROOT}/subagents", list_subagents,
-               SurfaceDescription("list_subagents", "List the subagents.", None, wire.SubagentList,
-                                  query=("created_by",))),
-    AgentRoute("POST", f"{ROOT}/subagents", make_subagent,
-               SurfaceDescription("make_subagent", "Create a subagent.", wire.SubagentRequest, wire.AgentAnswer)),
-    AgentRoute("GET", f"{ROOT}{_SUB}", get_subagent,
-               SurfaceDescription("get_subagent", "Retrieve a subagent.", None, wire.AgentAnswer)),
-    AgentRoute("DELETE", f"{ROOT}{_SUB}", delete_subagent,
-               SurfaceDescription("delete_subagent", "Erase a subagent and its thread.", None, wire.DeletionAnswer,
-                                  query=("dry_run",))),
-)  # fmt: skip
-
-
-def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Surface]:
-    """Yield the routes of a thread: of the main agent, or of the subagent that the path names."""
-    one = f"{path}/items/{{item_id}}"
-    item = wire.ThreadItem
-    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
-        ("GET", f"{path}/items", list_items,
-         SurfaceDescription(f"list{name}_items", "List the thread's messages.", None, wire.ItemList, query=_PAGE)),
-        ("GET", one, get_item, SurfaceDescription(f"get{name}_item", "Retrieve a message.", None, item)),
-        ("POST", f"{one}/delivered", deliver_item,
-         SurfaceDescription(f"deliver{name}_item", "Mark a message as delivered to a device.", None, item)),
-        ("POST", f"{one}/reaction", set_reaction,
-         SurfaceDescription(f"react_to{name}_item", "React to a message.", wire.ReactionRequest, item)),
-        ("DELETE", f"{one}/reaction", drop_reaction,
-         SurfaceDescription(f"drop{name}_reaction", "Remove a reaction.", None, item)),
-    )  # fmt: skip
-    for method, where, handler, description in rows:
-        yield route_surface(service, AgentRoute(method, where, handler, description))
-    description = SurfaceDescription(
-        f"chat{name}",
-        "Send a message to the agent and stream its turn.",
-        wire.ChatRequest,
-        _EVENTS,
-        (IDEMPOTENCY_KEY,),
-        answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and finally `agent.done` or `agent.error`.",
-    )
-    yield stream_surface(service, "POST", f"{path}/chat", chat_stream, description)
-
-
 async def chat_stream(call: AgentCall) -> AgentStream:
     """Begin a turn and return its events. The turn goes on if the client leaves."""
     agent = await _agent_of(call)
@@ -217,7 +141,7 @@ async def list_items(call: AgentCall) -> Value:
     """Return a page of items."""
     agent = await _agent_of(call)
     await call.service.look(call.user, agent)
-    return await item_page(call, agent)
+    return await call.items_page(agent)
 
 
 async def get_item(call: AgentCall) -> Value:
@@ -277,21 +201,57 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
     )
 
 
+def _thread_routes(path: str, name: str) -> Iterable[AgentRoute]:
+    """Yield the routes of a thread: of the main agent, or of the subagent that the path names."""
+    one = f"{path}/items/{{item_id}}"
+    item = wire.ThreadItem
+    return (
+        Route("GET", f"{path}/items", list_items, f"list{name}_items", "List the thread's messages.", None,
+              wire.ItemList, query=_PAGE),
+        Route("GET", one, get_item, f"get{name}_item", "Retrieve a message.", None, item),
+        Route("POST", f"{one}/delivered", deliver_item, f"deliver{name}_item",
+              "Mark a message as delivered to a device.", None, item),
+        Route("POST", f"{one}/reaction", set_reaction, f"react_to{name}_item", "React to a message.",
+              wire.ReactionRequest, item),
+        Route("DELETE", f"{one}/reaction", drop_reaction, f"drop{name}_reaction", "Remove a reaction.", None, item),
+        Route("POST", f"{path}/chat", StreamHandler(chat_stream), f"chat{name}",
+              "Send a message to the agent and stream its turn.", wire.ChatRequest, "text/event-stream",
+              headers=(IDEMPOTENCY_KEY,), outcome=_CHAT_EVENTS),
+    )  # fmt: skip
+
+
+AGENT_ROUTES: Final[tuple[AgentRoute, ...]] = (
+    Route("POST", f"{ROOT}/init", init_agent, "init_agent", "Create the user's agent, or return an existing one.",
+          wire.InitRequest, wire.AgentAnswer),
+    Route("GET", ROOT, get_agent, "get_agent", "Retrieve the agent.", None, wire.AgentAnswer),
+    Route("DELETE", ROOT, delete_main, "delete_agent", "Erase the agent and all of its data.", None,
+          wire.DeletionAnswer, SurfaceAccess.OWNER, query=("dry_run",)),
+    Route("GET", f"{ROOT}/config", get_config, "get_agent_config", "Retrieve the agent's settings.", None,
+          wire.AgentConfig),
+    Route("PUT", f"{ROOT}/config", put_config, "put_agent_config", "Update the agent's settings.", wire.ConfigChange,
+          wire.AgentConfig),
+    Route("GET", f"{ROOT}/preferences", get_preferences, "get_agent_preferences", "Retrieve the preferences.", None,
+          UserPreferences),
+    Route("PATCH", f"{ROOT}/preferences", change_preferences, "change_agent_preferences", "Update the preferences.",
+          wire.PreferencesChange, UserPreferences),
+    Route("GET", f"{ROOT}/subagents", list_subagents, "list_subagents", "List the subagents.", None, wire.SubagentList,
+          query=("created_by",)),
+    Route("POST", f"{ROOT}/subagents", make_subagent, "make_subagent", "Create a subagent.", wire.SubagentRequest,
+          wire.AgentAnswer),
+    Route("GET", f"{ROOT}{_SUB}", get_subagent, "get_subagent", "Retrieve a subagent.", None, wire.AgentAnswer),
+    Route("DELETE", f"{ROOT}{_SUB}", delete_subagent, "delete_subagent", "Erase a subagent and its thread.", None,
+          wire.DeletionAnswer, query=("dry_run",)),
+    *_thread_routes(ROOT, ""),
+    *_thread_routes(f"{ROOT}{_SUB}", "_subagent"),
+)  # fmt: skip
+
+
 _PATH: Final = "/agent"
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
-_DESCRIPTION: Final = SurfaceDescription(
-    "agent_page",
-    "Serve the chat page of the agent.",
-    None,
-    "text/html",
-    ("If-None-Match",),
-    answer="The page.",
-    group="pages",
-)
 
 
-def page_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the page. It is public, and what it shows is not."""
+def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
+    """Return the surface of the page. It is public, and what it shows is not."""
     is_open = isinstance(service.entrance.authenticator, DevelopmentCallers)
     body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
     etag, policy = f'"{hashlib.sha256(body).hexdigest()[:32]}"', page_policy(body)
@@ -308,7 +268,11 @@ def page_routes(service: AgentService, /) -> Iterable[Surface]:
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="text/html; charset=utf-8", headers=headers)
 
-    yield shown_surface(_PATH, page, access=SurfaceAccess.PUBLIC, methods=("GET",), description=_DESCRIPTION)
+    route = Route(
+        "GET", _PATH, page, "agent_page", "Serve the chat page of the agent.", None, "text/html",
+        SurfaceAccess.PUBLIC, headers=("If-None-Match",), outcome="The page.",
+    )  # fmt: skip
+    return build_surfaces((route,), request_app, group="pages")
 
 
 @cache

@@ -2,25 +2,18 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_adapter.surface import Route
 from elytron_agent import limits
-from elytron_agent.service.agent_service import (
-    ROOT,
-    AgentCall,
-    AgentRoute,
-    AgentService,
-    AgentStream,
-    route_surface,
-    stream_surface,
-)
+from elytron_agent.service.agent_service import ROOT, AgentService
 from elytron_agent.service.companion import AgentPart, UserAgents
 from elytron_agent.service.events import FeedEvent, event_place
 from elytron_agent.service.push import PushRepository, PushRequest, StoredPush
+from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, StreamHandler
 from elytron_agent.service.schedules.schedule_repository import (
     KnownSchedule,
     ScheduleRepository,
@@ -34,23 +27,6 @@ from elytron_agent.service.wire import AgentEventData, AgentEventKind, AgentUsag
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
-
-_DESCRIPTION: Final = SurfaceDescription(
-    "agent_events",
-    "Stream the events of the user's agents.",
-    None,
-    "text/event-stream",
-    ("Last-Event-ID",),
-    ("after",),
-    answer="Chat events from every device, and `agent.gap`.",
-)
-
-
-def event_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the route of the channel, and that of the usage by the ends of turns in it."""
-    yield stream_surface(service, "GET", f"{ROOT}/events", event_stream, _DESCRIPTION)
-    description = SurfaceDescription("agent_usage", "Report the turns and tokens of the last day.", None, AgentUsage)
-    yield route_surface(service, AgentRoute("GET", f"{ROOT}/usage", agent_usage, description))
 
 
 async def agent_usage(call: AgentCall) -> Value:
@@ -168,12 +144,6 @@ class PushDeleted(Value):
     deleted: bool = True
 
 
-def push_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of push subscriptions."""
-    for route in _PUSH_ROUTES:
-        yield route_surface(service, route)
-
-
 async def list_pushes(call: AgentCall) -> Value:
     """Return the subscriptions."""
     repository = await _push_repository(call)
@@ -215,19 +185,6 @@ def _push_answer(push: StoredPush) -> PushAnswer:
     return PushAnswer(id=push.id, type=push.type, host=urlsplit(push.url).hostname or "", created_at=push.created_at)
 
 
-_PUSH_ROUTES: Final = (
-    AgentRoute("GET", _PUSH, list_pushes,
-               SurfaceDescription("list_agent_pushes", "List the push subscriptions.", None, PushList)),
-    AgentRoute("POST", _PUSH, make_push,
-               SurfaceDescription("make_agent_push", "Create a push subscription.", PushRequest, PushAnswer)),
-    AgentRoute("GET", f"{_PUSH}/key", get_push_key,
-               SurfaceDescription("get_agent_push_key", "Retrieve the public key for browser subscriptions.", None,
-                                  PushKeyAnswer)),
-    AgentRoute("DELETE", f"{_PUSH}/{{push_id}}", delete_push,
-               SurfaceDescription("delete_agent_push", "Delete a push subscription.", None, PushDeleted)),
-)  # fmt: skip
-
-
 _SCHEDULES: Final = f"{ROOT}/schedules"
 _SCHEDULE: Final = f"{_SCHEDULES}/{{schedule_id}}"
 
@@ -267,12 +224,6 @@ class ScheduleDeleted(Value):
     id: str
     object: Literal["agent.schedule.deleted"] = "agent.schedule.deleted"
     deleted: bool = True
-
-
-def schedule_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of schedules."""
-    for route in _SCHEDULE_ROUTES:
-        yield route_surface(service, route)
 
 
 async def list_schedules(call: AgentCall) -> Value:
@@ -327,14 +278,22 @@ def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:
     )
 
 
-_SCHEDULE_ROUTES: Final = (
-    AgentRoute("GET", _SCHEDULES, list_schedules,
-               SurfaceDescription("list_agent_schedules", "List the schedules.", None, ScheduleList)),
-    AgentRoute("POST", _SCHEDULES, make_schedule,
-               SurfaceDescription("make_agent_schedule", "Schedule a task for the agent, once or repeatedly.",
-                                  ScheduleRequest, ScheduleAnswer)),
-    AgentRoute("GET", _SCHEDULE, get_schedule,
-               SurfaceDescription("get_agent_schedule", "Retrieve a schedule and its runs.", None, ScheduleAnswer)),
-    AgentRoute("DELETE", _SCHEDULE, delete_schedule,
-               SurfaceDescription("delete_agent_schedule", "Cancel a schedule.", None, ScheduleDeleted)),
+EVENT_ROUTES: Final[tuple[AgentRoute, ...]] = (
+    Route("GET", f"{ROOT}/events", StreamHandler(event_stream), "agent_events",
+          "Stream the events of the user's agents.", None, "text/event-stream", headers=("Last-Event-ID",),
+          query=("after",), outcome="Chat events from every device, and `agent.gap`."),
+    Route("GET", f"{ROOT}/usage", agent_usage, "agent_usage", "Report the turns and tokens of the last day.", None,
+          AgentUsage),
+    Route("GET", _SCHEDULES, list_schedules, "list_agent_schedules", "List the schedules.", None, ScheduleList),
+    Route("POST", _SCHEDULES, make_schedule, "make_agent_schedule",
+          "Schedule a task for the agent, once or repeatedly.", ScheduleRequest, ScheduleAnswer),
+    Route("GET", _SCHEDULE, get_schedule, "get_agent_schedule", "Retrieve a schedule and its runs.", None,
+          ScheduleAnswer),
+    Route("DELETE", _SCHEDULE, delete_schedule, "delete_agent_schedule", "Cancel a schedule.", None, ScheduleDeleted),
+    Route("GET", _PUSH, list_pushes, "list_agent_pushes", "List the push subscriptions.", None, PushList),
+    Route("POST", _PUSH, make_push, "make_agent_push", "Create a push subscription.", PushRequest, PushAnswer),
+    Route("GET", f"{_PUSH}/key", get_push_key, "get_agent_push_key",
+          "Retrieve the public key for browser subscriptions.", None, PushKeyAnswer),
+    Route("DELETE", f"{_PUSH}/{{push_id}}", delete_push, "delete_agent_push", "Delete a push subscription.", None,
+          PushDeleted),
 )  # fmt: skip

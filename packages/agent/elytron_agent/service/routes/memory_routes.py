@@ -1,19 +1,20 @@
 """Routes of an agent's memory: its blocks, its archival memory, a search over both, and its threads."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
 
-from elytron_adapter import envelope
-from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_adapter.http.responses import value_response
+from elytron_adapter.surface import Route
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
 from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.rag.rows import token_count_of
 from elytron_agent.service import wire
-from elytron_agent.service.agent_service import ROOT, AgentCall, AgentRoute, AgentService, item_page, route_surface
+from elytron_agent.service.agent_service import ROOT
 from elytron_agent.service.companion import KnownAgent
+from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute
 from elytron_agent.service.wire import SearchHit, SearchSource
 from elytron_core.contracts.control import MemoryEraseRequest, MemoryGetRequest
 from elytron_core.contracts.recall import RecallHit
@@ -26,12 +27,6 @@ _BLOCKS: Final = f"{ROOT}/memory/blocks"
 _BLOCK: Final = f"{_BLOCKS}/{{label:path}}"
 _THREAD: Final = f"{ROOT}/conversations/{{conversation_id}}"
 _VERSION: Final = re.compile(r'"([0-9]{1,18})"')
-
-
-def memory_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of an agent's memory."""
-    for route in _ROUTES:
-        yield route_surface(service, route)
 
 
 async def list_blocks(call: AgentCall) -> Value:
@@ -68,8 +63,7 @@ async def put_block(call: AgentCall) -> Response:
 
 
 def _block_response(block: MemoryBlock) -> Response:
-    body, etag = envelope.encode_value(block), f'"{block.version}"'
-    return Response(body, media_type="application/json", headers={"ETag": etag})
+    return value_response(block, headers={"ETag": f'"{block.version}"'})
 
 
 def _expected_version(call: AgentCall) -> int | None:
@@ -142,7 +136,7 @@ async def list_threads(call: AgentCall) -> Value:
 
 async def list_thread_items(call: AgentCall) -> Value:
     """Return a page of a thread's items."""
-    return await item_page(call, await _named_thread(call))
+    return await call.items_page(await _named_thread(call))
 
 
 async def delete_thread(call: AgentCall) -> Value:
@@ -170,29 +164,21 @@ def _thread_answer(agent: KnownAgent) -> wire.AgentConversation:
     return wire.AgentConversation(id=agent.id, agent_id=agent.id, name=name, created_at=agent.stored.created_at)
 
 
-_ROUTES: Final = (
-    AgentRoute("GET", _BLOCKS, list_blocks,
-               SurfaceDescription("list_agent_blocks", "List the memory blocks.", None, wire.BlockList)),
-    AgentRoute("GET", _BLOCK, get_block,
-               SurfaceDescription("get_agent_block", "Retrieve a memory block.", None, MemoryBlock)),
-    AgentRoute("PUT", _BLOCK, put_block,
-               SurfaceDescription("put_agent_block", "Create or update a memory block.", wire.BlockChange, MemoryBlock,
-                                  ("If-Match",))),
-    AgentRoute("POST", f"{ROOT}/memory/archival", insert_archival,
-               SurfaceDescription("insert_archival", "Store an archival memory.", wire.ArchivalRequest,
-                                  wire.ArchivalAnswer)),
-    AgentRoute("DELETE", f"{ROOT}/memory/archival/{{id:path}}", delete_archival,
-               SurfaceDescription("delete_archival", "Erase an archival memory.", None, wire.ArchivalDeleted)),
-    AgentRoute("POST", f"{ROOT}/memory/search", search_memory,
-               SurfaceDescription("search_agent_memory", "Search archival memory and past messages.",
-                                  wire.AgentSearchRequest, wire.SearchHits)),
-    AgentRoute("GET", f"{ROOT}/conversations", list_threads,
-               SurfaceDescription("list_agent_conversations", "List the agents' threads.", None,
-                                  wire.AgentConversations)),
-    AgentRoute("GET", f"{_THREAD}/items", list_thread_items,
-               SurfaceDescription("list_agent_conversation_items", "List a thread's messages.", None, wire.ItemList,
-                                  query=("limit", "after", "order"))),
-    AgentRoute("DELETE", _THREAD, delete_thread,
-               SurfaceDescription("delete_agent_conversation", "Erase the messages of a thread.", None,
-                                  wire.ThreadDeleted)),
+MEMORY_ROUTES: Final[tuple[AgentRoute, ...]] = (
+    Route("GET", _BLOCKS, list_blocks, "list_agent_blocks", "List the memory blocks.", None, wire.BlockList),
+    Route("GET", _BLOCK, get_block, "get_agent_block", "Retrieve a memory block.", None, MemoryBlock),
+    Route("PUT", _BLOCK, put_block, "put_agent_block", "Create or update a memory block.", wire.BlockChange,
+          MemoryBlock, headers=("If-Match",)),
+    Route("POST", f"{ROOT}/memory/archival", insert_archival, "insert_archival", "Store an archival memory.",
+          wire.ArchivalRequest, wire.ArchivalAnswer),
+    Route("DELETE", f"{ROOT}/memory/archival/{{id:path}}", delete_archival, "delete_archival",
+          "Erase an archival memory.", None, wire.ArchivalDeleted),
+    Route("POST", f"{ROOT}/memory/search", search_memory, "search_agent_memory",
+          "Search archival memory and past messages.", wire.AgentSearchRequest, wire.SearchHits),
+    Route("GET", f"{ROOT}/conversations", list_threads, "list_agent_conversations", "List the agents' threads.", None,
+          wire.AgentConversations),
+    Route("GET", f"{_THREAD}/items", list_thread_items, "list_agent_conversation_items", "List a thread's messages.",
+          None, wire.ItemList, query=("limit", "after", "order")),
+    Route("DELETE", _THREAD, delete_thread, "delete_agent_conversation", "Erase the messages of a thread.", None,
+          wire.ThreadDeleted),
 )  # fmt: skip

@@ -1,24 +1,15 @@
 """Routes of responses and conversations: made, followed, shown, ended; their items; and inputs that are summed up."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import JsonValue
 from starlette.responses import JSONResponse, Response
 
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Route, SurfaceAccess
 from elytron_agent import limits
-from elytron_agent.service.agent_service import (
-    AgentCall,
-    AgentRoute,
-    AgentService,
-    AgentStream,
-    LaterAnswer,
-    route_surface,
-    stream_surface,
-)
 from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
 from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
@@ -29,29 +20,13 @@ from elytron_agent.service.responses.response_repository import (
     ResponseRepository,
     item_page,
 )
+from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, LaterAnswer, StreamHandler
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
 
 _RESPONSES: Final = "/v1/responses"
 _RESPONSE: Final = f"{_RESPONSES}/{{response_id}}"
-
-
-def response_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of responses."""
-    yield stream_surface(
-        service, "POST", _RESPONSES, create_response,
-        SurfaceDescription("create_response", "Create a response in its own thread.", wire.ResponseRequest,
-                           wire.ResponseBody, (IDEMPOTENCY_KEY,),
-                           answer="The response, or its events if `stream` is set."),
-    )  # fmt: skip
-    yield stream_surface(
-        service, "GET", _RESPONSE, get_response,
-        SurfaceDescription("get_response", "Retrieve a response, or stream its events.", None,
-                           wire.ResponseBody, query=("stream", "starting_after")),
-    )  # fmt: skip
-    for route in _RESPONSE_ROUTES:
-        yield route_surface(service, route)
 
 
 def body_response(value: Value, /) -> Response:
@@ -130,7 +105,7 @@ async def list_input_items(call: AgentCall) -> Response:
     """Return a page of the items that a response answers."""
     response = await _named_response(call)
     items = listed_items(response.document.id, response.document.items)
-    limit, after, order = item_query(call)
+    limit, after, order = call.page()
     page: list[dict[str, JsonValue]] = items[::-1] if order is ItemOrder.DESCENDING else items
     names = [item["id"] for item in page]
     if after is not None and after not in names:
@@ -148,16 +123,6 @@ async def compact_input(call: AgentCall) -> Response:
 def require_responses(call: AgentCall, /) -> None:
     """Raise AgentDisabled if the operator has responses off."""
     call.service.settings.require_on(AgentPart.RESPONSES)
-
-
-def item_query(call: AgentCall, /) -> tuple[int, str | None, ItemOrder]:
-    """Return what a query says of a page of items. Raises InvalidInput."""
-    query = call.request.query_params
-    try:
-        order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
-    except ValueError:
-        raise InvalidInput(field="order", problem="must be asc or desc") from None
-    return call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX), query.get("after"), order
 
 
 async def _named_response(call: AgentCall) -> KnownResponse:
@@ -195,31 +160,10 @@ async def _whole_response(call: AgentCall, opened: OpenResponse) -> wire.Respons
         raise Overloaded from None
 
 
-_RESPONSE_ROUTES: Final = (
-    AgentRoute("DELETE", _RESPONSE, delete_response,
-               SurfaceDescription("delete_response", "Erase a response and its messages.", None,
-                                  wire.ResponseDeleted)),
-    AgentRoute("POST", f"{_RESPONSE}/cancel", cancel_response,
-               SurfaceDescription("cancel_response", "Cancel a background response.", None, wire.ResponseBody)),
-    AgentRoute("GET", f"{_RESPONSE}/input_items", list_input_items,
-               SurfaceDescription("list_input_items", "List the input items of a response.", None, wire.ItemPage,
-                                  query=("limit", "after", "order", "include"))),
-    AgentRoute("POST", f"{_RESPONSES}/compact", compact_input,
-               SurfaceDescription("compact_response", "Compact an input or the history of a response.",
-                                  wire.CompactRequest, wire.CompactedBody)),
-)  # fmt: skip
-
-
 _CONVERSATIONS: Final = "/v1/conversations"
 _CONVERSATION: Final = f"{_CONVERSATIONS}/{{conversation_id}}"
 _ITEMS: Final = f"{_CONVERSATION}/items"
 _ITEM: Final = f"{_ITEMS}/{{item_id}}"
-
-
-def conversation_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the routes of conversations."""
-    for route in _CONVERSATION_ROUTES:
-        yield route_surface(service, route)
 
 
 async def create_conversation(call: AgentCall) -> Response:
@@ -308,7 +252,7 @@ async def add_items(call: AgentCall) -> Response:
 async def list_items(call: AgentCall) -> Response:
     """Return a page of a conversation's items."""
     repository = await _conversation_repository(call)
-    limit, after, order = item_query(call)
+    limit, after, order = call.page()
     return body_response(await repository.page(call.part("conversation_id"), limit=limit, after=after, order=order))
 
 
@@ -343,36 +287,40 @@ async def _delete_thread(call: AgentCall, repository: ConversationRepository, co
 
 
 _QUERY: Final = ("limit", "after", "order", "include")
-_CONVERSATION_ROUTES: Final = (
-    AgentRoute("POST", _CONVERSATIONS, create_conversation,
-               SurfaceDescription("create_conversation", "Create a conversation.", wire.ConversationRequest,
-                                  wire.ConversationBody)),
-    AgentRoute("GET", _CONVERSATIONS, list_conversations,
-               SurfaceDescription("list_conversations", "List the conversations.", None, wire.ConversationList,
-                                  query=("limit", "after"))),
-    AgentRoute("DELETE", _CONVERSATIONS, delete_conversations,
-               SurfaceDescription("delete_conversations", "Erase all conversations.", None,
-                                  wire.ConversationsDeleted), SurfaceAccess.OWNER),
-    AgentRoute("POST", f"{_CONVERSATIONS}/batch-delete", delete_several,
-               SurfaceDescription("delete_several_conversations", "Erase several conversations.", wire.BatchDeletion,
-                                  wire.BatchDeleted)),
-    AgentRoute("GET", _CONVERSATION, get_conversation,
-               SurfaceDescription("get_conversation", "Retrieve a conversation.", None, wire.ConversationBody)),
-    AgentRoute("POST", _CONVERSATION, change_conversation,
-               SurfaceDescription("change_conversation", "Update a conversation's metadata.", wire.MetadataChange,
-                                  wire.ConversationBody)),
-    AgentRoute("DELETE", _CONVERSATION, delete_conversation,
-               SurfaceDescription("delete_conversation", "Erase a conversation.", None, wire.ConversationDeleted)),
-    AgentRoute("POST", _ITEMS, add_items,
-               SurfaceDescription("add_conversation_items", "Add items without a response.", wire.ItemsRequest,
-                                  wire.ItemPage, query=("include",))),
-    AgentRoute("GET", _ITEMS, list_items,
-               SurfaceDescription("list_conversation_items", "List a conversation's items.", None, wire.ItemPage,
-                                  query=_QUERY)),
-    AgentRoute("GET", _ITEM, get_item,
-               SurfaceDescription("get_conversation_item", "Retrieve an item.", None, "application/json",
-                                  query=("include",))),
-    AgentRoute("DELETE", _ITEM, delete_item,
-               SurfaceDescription("delete_conversation_item", "Erase an item and the rest of its turn.", None,
-                                  wire.ConversationBody)),
+RESPONSE_ROUTES: Final[tuple[AgentRoute, ...]] = (
+    Route("POST", _RESPONSES, StreamHandler(create_response), "create_response",
+          "Create a response in its own thread.", wire.ResponseRequest, wire.ResponseBody,
+          headers=(IDEMPOTENCY_KEY,), outcome="The response, or its events if `stream` is set."),
+    Route("GET", _RESPONSE, StreamHandler(get_response), "get_response", "Retrieve a response, or stream its events.",
+          None, wire.ResponseBody, query=("stream", "starting_after")),
+    Route("DELETE", _RESPONSE, delete_response, "delete_response", "Erase a response and its messages.", None,
+          wire.ResponseDeleted),
+    Route("POST", f"{_RESPONSE}/cancel", cancel_response, "cancel_response", "Cancel a background response.", None,
+          wire.ResponseBody),
+    Route("GET", f"{_RESPONSE}/input_items", list_input_items, "list_input_items",
+          "List the input items of a response.", None, wire.ItemPage, query=("limit", "after", "order", "include")),
+    Route("POST", f"{_RESPONSES}/compact", compact_input, "compact_response",
+          "Compact an input or the history of a response.", wire.CompactRequest, wire.CompactedBody),
+    Route("POST", _CONVERSATIONS, create_conversation, "create_conversation", "Create a conversation.",
+          wire.ConversationRequest, wire.ConversationBody),
+    Route("GET", _CONVERSATIONS, list_conversations, "list_conversations", "List the conversations.", None,
+          wire.ConversationList, query=("limit", "after")),
+    Route("DELETE", _CONVERSATIONS, delete_conversations, "delete_conversations", "Erase all conversations.", None,
+          wire.ConversationsDeleted, SurfaceAccess.OWNER),
+    Route("POST", f"{_CONVERSATIONS}/batch-delete", delete_several, "delete_several_conversations",
+          "Erase several conversations.", wire.BatchDeletion, wire.BatchDeleted),
+    Route("GET", _CONVERSATION, get_conversation, "get_conversation", "Retrieve a conversation.", None,
+          wire.ConversationBody),
+    Route("POST", _CONVERSATION, change_conversation, "change_conversation", "Update a conversation's metadata.",
+          wire.MetadataChange, wire.ConversationBody),
+    Route("DELETE", _CONVERSATION, delete_conversation, "delete_conversation", "Erase a conversation.", None,
+          wire.ConversationDeleted),
+    Route("POST", _ITEMS, add_items, "add_conversation_items", "Add items without a response.", wire.ItemsRequest,
+          wire.ItemPage, query=("include",)),
+    Route("GET", _ITEMS, list_items, "list_conversation_items", "List a conversation's items.", None, wire.ItemPage,
+          query=_QUERY),
+    Route("GET", _ITEM, get_item, "get_conversation_item", "Retrieve an item.", None, "application/json",
+          query=("include",)),
+    Route("DELETE", _ITEM, delete_item, "delete_conversation_item", "Erase an item and the rest of its turn.", None,
+          wire.ConversationBody),
 )  # fmt: skip
