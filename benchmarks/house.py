@@ -42,6 +42,7 @@ AIMS = {
     "one-word classes, %": "at most 12",
     "names that recur, %": "at most 12",
     "functions with a bare participle, %": "at most 2",
+    "ways of declaring a route": "one",
 }
 PARTS = {
     "  tools for developers": ("replay", "agent/elytron_agent/hooks/evaluation.py", "sdk/elytron/models"),
@@ -67,6 +68,13 @@ PARTICIPLES = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads as one
 )
 """Words that say nothing of the value in a variable."""
+
+
+ROUTE_METHODS = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
+ROUTE_BUILDERS = {ROOT / "adapter/elytron_adapter/surface.py", ROOT / "http_shell/elytron_http_shell/application.py"}
+"""What makes surfaces of routes, and the web framework's own routes of surfaces."""
+CLIENTS = {"client", "remote"}
+"""Folders of the clients, which call routes by method and path."""
 
 
 class RoadCount(NamedTuple):
@@ -96,6 +104,41 @@ def is_one_word(name: str, /) -> bool:
     """Return whether `name` is a single word, in either way of writing names."""
     bare = name.strip("_")
     return "_" not in bare if bare == bare.lower() else len(re.findall(r"[A-Z][a-z0-9]*", bare)) <= 1
+
+
+def route_ways(tree: ast.AST, /) -> Iterator[str]:
+    """Yield, for each route that a module declares, the name of what declares it.
+
+    That is a row with a method, a path and a handler, a decorator with a path, or a route of the web framework.
+    """
+    framework: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="starlette.routing", names=names):
+                framework |= {name.asname or name.name for name in names if name.name.endswith(("Route", "Mount"))}
+            case ast.Call(func=ast.Name(id=name)) if name in framework or name == "Surface":
+                yield name
+            case ast.Call(func=function, args=[ast.Constant(value=str(method)), _, _, *_]) if method in ROUTE_METHODS:
+                yield ast.unparse(function)
+            case ast.Tuple(elts=[ast.Constant(value=str(method)), path, _, *_]) if method in ROUTE_METHODS:
+                # A tuple of methods alone declares nothing.
+                if not isinstance(path, ast.Constant) or path.value not in ROUTE_METHODS:
+                    yield "tuple"
+            case ast.FunctionDef(decorator_list=decorators) | ast.AsyncFunctionDef(decorator_list=decorators):
+                for decorator in decorators:
+                    match decorator:
+                        case ast.Call(func=function, args=[ast.Constant(value=str(path)), *_]) if path[:1] == "/":
+                            yield f"@{ast.unparse(function)}"
+                        case _:
+                            pass
+            case _:
+                pass
+
+
+def count_route_ways() -> Counter[str]:
+    """Return how many routes the product declares, by the name of what declares them; clients only call routes."""
+    modules = (path for path in source_files() if path not in ROUTE_BUILDERS and not CLIENTS & {*path.parts})
+    return Counter(way for path in modules for way in route_ways(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def house_figures() -> dict[str, float]:
@@ -131,6 +174,7 @@ def house_figures() -> dict[str, float]:
         "names that recur, %": round(100 * sum(counts[name] > 1 for name in functions) / len(functions), 1),
         "functions with a bare participle, %": round(100 * participles / every, 1),
         "class names that stand twice": sum(count > 1 for count in Counter(classes).values()),
+        "ways of declaring a route": len(count_route_ways()),
     }
 
 
