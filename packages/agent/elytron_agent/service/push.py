@@ -48,6 +48,7 @@ from elytron_core.scope import OpaqueId, Scope
 from elytron_core.strict_json import keyed_tag
 from elytron_outbound.addresses import JudgedAddress, judged_address
 from elytron_outbound.clients import ClientSettings, http_client
+from elytron_turn.sizes import clip_bytes
 
 push_logger = logging.getLogger(__name__)
 
@@ -408,7 +409,7 @@ class PushRunner:
     async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
-            message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
+            message | {"preview": clip_bytes(" ".join(item.text.split()), limits.PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()
         if push.type == "webhook":
             return await self._send_webhook(repository, push, plain)
@@ -448,11 +449,3 @@ class PushRunner:
             "Webhook-Signature": sign_body(body, message_id=message_id, timestamp_s=now_s, secret=secret),
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
-
-
-def clip_bytes(text: str, most: int, /) -> str:
-    """Return the beginning of a text in at most `most` bytes; an ellipsis says that there is more."""
-    plain = " ".join(text.split())
-    if len(plain.encode()) <= most:
-        return plain
-    return plain.encode()[: most - len("…".encode())].decode(errors="ignore").rstrip() + "…"

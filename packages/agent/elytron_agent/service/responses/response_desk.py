@@ -67,12 +67,13 @@ from elytron_agent.service.responses.response_wire import (
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, ModelError, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import ModelReply, ToolCall
 from elytron_models.answer import ask_for
 from elytron_models.client import ModelClient
 from elytron_turn import limits as turn_limits
 from elytron_turn.compaction import WindowSummaryDraft, extract_summary, problem_of, summary_request
-from elytron_turn.context import WindowTurn, clip_words, shown_given
+from elytron_turn.context import WindowTurn, shown_given
 from elytron_turn.sizes import window_of
 
 if TYPE_CHECKING:
@@ -527,7 +528,7 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
     history = words_of_messages(shown_given(input_items.before))
     if history or input_items.text:
         words = "\n".join(part for part in (history, input_items.text) if part)
-        turns.append(WindowTurn(run="", at=now, input=clip_words(words, turn_limits.SUMMARY_INPUT_CHARS)))
+        turns.append(WindowTurn(run="", at=now, input=clip_text(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to summarize")
     text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)
