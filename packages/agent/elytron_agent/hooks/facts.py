@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HookSession
+from elytron_agent.hooks.settings import HookSession
 from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine, WishLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest

@@ -9,22 +9,7 @@ from typing import Final, NamedTuple, Self
 
 from elytron_agent import limits
 from elytron_agent.hooks import window
-from elytron_agent.hooks.contract import (
-    AfterTurn,
-    AfterTurnReport,
-    BeforeTurn,
-    BeforeTurnReport,
-    FactSource,
-    HookSession,
-    HookSettings,
-    HookState,
-    HostMessage,
-    MessageForm,
-    cut_host_messages,
-    form_of,
-    latest_user,
-    write_items,
-)
+from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, BeforeTurn, BeforeTurnReport, FactSource, HookState
 from elytron_agent.hooks.facts import (
     ExtractedFacts,
     TurnFact,
@@ -39,6 +24,8 @@ from elytron_agent.hooks.facts import (
     recollect_facts,
     told_facts,
 )
+from elytron_agent.hooks.messages import HostMessage, MessageForm, cut_host_messages, form_of, latest_user, write_items
+from elytron_agent.hooks.settings import HookSession, HookSettings
 from elytron_agent.hooks.window import (
     HookWindow,
     ItemGroup,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HostMessage, paired_items
+from elytron_agent.hooks.messages import HostMessage, paired_items
 from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.contracts.transcript import (
