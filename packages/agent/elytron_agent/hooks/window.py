@@ -105,6 +105,13 @@ class TurnReference(Value):
     def is_empty(self) -> bool:
         return not (self.summary or self.facts or self.insights or self.wishes or self.chunks)
 
+    def shorter(self) -> "TurnReference":
+        """Return the reference without what matters least: its last part of a message, insight, fact, or wish."""
+        for name in ("chunks", "insights", "facts", "wishes"):
+            if lines := getattr(self, name):
+                return self.model_copy(update={name: lines[:-1]})
+        return self
+
 
 def reference_items(reference: TurnReference, /, *, policy_role: str, reference_role: str) -> tuple[TurnItem, ...]:
     """Return the policy and the data; nothing if there is nothing to be reminded of."""
@@ -158,7 +165,7 @@ def _reference_fields(reference: TurnReference) -> dict[str, Any]:
         ("chunks", reference.chunks),
     )
     fields |= {name: [_line_fields(line) for line in lines] for name, lines in lists if lines}
-    return fields | ({"note": reference.note} if reference.note else {})
+    return fields | ({"note": reference.note} if reference.note and reference.chunks else {})
 
 
 def _line_fields(line: Value) -> dict[str, Any]:

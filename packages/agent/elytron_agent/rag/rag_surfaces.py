@@ -14,11 +14,11 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
-from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription, SurfaceFigure
 from elytron_agent.rag import embedding_wire as wire
 from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_store import EmbeddingStore, RagParts
-from elytron_agent.rag.search_figures import RagAlerts, RagFigure, SearchFigures
+from elytron_agent.rag.search_figures import RagAlerts, SearchFigures
 from elytron_agent.rag.table_cache import CacheBounds, TableCache
 from elytron_agent.rag.usage import RagQuotas, UsageLedger
 from elytron_core.errors import AgentDisabled, InvalidInput, ScopeMissing
@@ -97,7 +97,7 @@ class RagRoutes:
         finally:
             await self._parts.cache.close()
 
-    def figures(self) -> Iterable[RagFigure]:
+    def figures(self) -> Iterable[SurfaceFigure]:
         """Return the figures as they are now."""
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 

@@ -24,7 +24,7 @@ from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.open_streams import take_guard
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceFigure
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnLines, TurnService
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
@@ -167,15 +167,6 @@ GROUP: Final = "agent"
 ValueT = TypeVar("ValueT", bound=Value)
 
 
-class AgentFigure(NamedTuple):
-    """A figure of the service."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
 class AgentService:
     """The agents of a server: what its routes and its work in the background share."""
 
@@ -274,9 +265,9 @@ class AgentService:
             await self.lines.close()
             await self.pool.close()
 
-    def figures(self) -> Iterable[AgentFigure]:
+    def figures(self) -> Iterable[SurfaceFigure]:
         """Return how many turns run or wait now."""
-        yield AgentFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)
+        yield SurfaceFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,7 +381,7 @@ class AnswerPassage:
         if self.is_left:
             return
         if data and self._asked_at is not None:
-            self._figures.first_byte(time.perf_counter() - self._asked_at)
+            self._figures.first_byte_s.add(time.perf_counter() - self._asked_at)
             self._asked_at = None
         if data or is_last:
             self._figures.count(ProxyFigure.ANSWER_BYTES, len(data))
