@@ -365,8 +365,6 @@ def figures_of(metrics: HookMetrics, /) -> Iterator[SurfaceFigure]:
 
 
 logger = logging.getLogger("elytron.hooks")
-RECOVERED: Final = "memory_maintenance_recovery_total"
-NOT_RECOVERED: Final = "memory_maintenance_recovery_fail_total"
 
 
 class TurnRecord:
@@ -426,9 +424,9 @@ class TurnRecord:
         try:
             committed = await memory.after(delta)
         except (LimitExceeded, StoreBudgetExceeded):
-            self._counting.add(NOT_RECOVERED)
+            self._counting.add("memory_maintenance_recovery_fail_total")
             raise
-        self._counting.add(RECOVERED)
+        self._counting.add("memory_maintenance_recovery_total")
         return committed, True
 
     async def _learned(

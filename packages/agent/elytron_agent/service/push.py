@@ -117,7 +117,6 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
 CURVE: Final = ec.SECP256R1()
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _RECORD: Final = 4_096
-_LAST_RECORD: Final = b"\x02"
 SALT_BYTES: Final = 16
 AUTH_BYTES: Final = 16
 POINT_BYTES: Final = 65
@@ -152,7 +151,7 @@ def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.Elliptic
     pseudo_random = _extract_key(salt, secret)
     content_key = _expand_key(pseudo_random, b"Content-Encoding: aes128gcm\x00", 16)
     nonce = _expand_key(pseudo_random, b"Content-Encoding: nonce\x00", NONCE_BYTES)
-    sealed = AESGCM(content_key).encrypt(nonce, plain + _LAST_RECORD, None)
+    sealed = AESGCM(content_key).encrypt(nonce, plain + b"\x02", None)
     return salt + _RECORD.to_bytes(4) + len(ours).to_bytes(1) + ours + sealed
 
 

@@ -62,7 +62,6 @@ from elytron_agent.service.responses.response_wire import (
     ResponseBody,
     ResponseProblem,
     ResponseRequest,
-    Status,
 )
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, ModelError, NotFound
 from elytron_core.ids import SpaceId
@@ -81,8 +80,6 @@ if TYPE_CHECKING:
     from elytron_agent.service.chat_turn import AgentPool
 
 
-LAST_KINDS: Final[dict[Status, str]] = {"completed": "completed", "incomplete": "incomplete"}
-_TOOL: Final = "arguments"
 _OVER: Final = b"data: [DONE]\n\n"
 """The end of every stream."""
 
@@ -155,7 +152,7 @@ class ResponseStream:
         return self._last(body.model_copy(update={"output": tuple(self._items)}))
 
     def _last(self, body: ResponseBody) -> ResponseBody:
-        kind = LAST_KINDS.get(body.status, "failed")
+        kind = {"completed": "completed", "incomplete": "incomplete"}.get(body.status, "failed")
         # A message that broke off stays in the stream's own answer: its client has seen it.
         dropped = tuple(item for item in self._items if item.status == "incomplete")
         whole = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
@@ -202,7 +199,7 @@ class ResponseStream:
 
     def _add_call(self, item: CallItem) -> None:
         at = len(self._items)
-        open_item = item.model_copy(update={_TOOL: "", "status": "in_progress"})
+        open_item = item.model_copy(update={"arguments": "", "status": "in_progress"})
         place: dict[str, Any] = {"item_id": item.id, "output_index": at}
         self._put("response.output_item.added", output_index=at, item=open_item.model_dump(mode="json"))
         self._put("response.function_call_arguments.delta", delta=item.arguments, **place)
