@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from elytron_adapter.surface import SurfaceFigure
 from elytron_agent.runs.events import (
     AnswerDropped,
     RunEnded,
@@ -15,7 +16,7 @@ from elytron_agent.runs.events import (
     TurnsCompacted,
 )
 from elytron_cli.chat.screen import ChatScreen
-from elytron_cli.commands.servers.serve import StoreFigure, store_figures
+from elytron_cli.commands.servers.serve import store_figures
 from elytron_cli.input.server_options import address_kept, address_kept_for
 
 
@@ -112,7 +113,7 @@ def test_the_figures_of_a_store_are_its_bytes_and_its_latest_backup(tmp_path: Pa
     store.write_bytes(b"x" * 10)
     (tmp_path / "m.db-wal").write_bytes(b"x" * 5)
     (size,) = store_figures(str(store))
-    assert size == StoreFigure("elytron_store_bytes", size.text, 15)
+    assert size == SurfaceFigure("elytron_store_bytes", size.text, 15)
     (tmp_path / "m.db.backup-time").write_text("2000")
     assert [figure.value for figure in store_figures(str(store))] == [15, 2]
     (tmp_path / "m.db.backup-time").write_text("no time")

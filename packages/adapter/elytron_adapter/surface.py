@@ -3,11 +3,13 @@
 A surface names no web framework: its application speaks ASGI, and the server that mounts it brings the rest.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from itertools import accumulate
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_core.model import Value
@@ -80,19 +82,33 @@ class Route(Generic[HandlerT_co]):
     """A socket or a mount describes itself: of its row only the path, the access and the handler count."""
 
 
-class SurfaceFigure(Protocol):
-    """One figure that a surface brings. A histogram has cumulative `buckets`, and its sum as `value`."""
+class SurfaceFigure(NamedTuple):
+    """One figure that a surface brings. A histogram has its sum as `value`."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def buckets(self) -> tuple[tuple[str, float], ...]:
-        """Return the upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
-        ...
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+    """The upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
+
+
+class Histogram:
+    """Counts of values by the smallest of `bounds` that each reaches at most, and their sum."""
+
+    def __init__(self, bounds: Sequence[float], /) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def add(self, value: float, /) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def figure(self, name: str, text: str, /) -> SurfaceFigure:
+        """Return the figure as it is now."""
+        buckets = zip((*map(str, self._bounds), "+Inf"), accumulate(self._counts), strict=True)
+        return SurfaceFigure(name, text, self._total, tuple(buckets))
 
 
 Figures = Callable[[], Iterable[SurfaceFigure]]

@@ -14,10 +14,10 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.blocks.shelf": "BlockDraft BlockShelf MemoryBlock",
         "elytron_agent.blocks.toolset": "BlockTools MemoryFiles ToolNaming",
         "elytron_agent.blocks.view": "AgentMemoryView",
-        "elytron_agent.hooks.contract": (
-            "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState TurnCode TurnInvalid"
-        ),
+        "elytron_agent.hooks.contract": "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookState",
         "elytron_agent.hooks.facts": "FactInsight",
+        "elytron_agent.hooks.session": "TurnCode TurnInvalid",
+        "elytron_agent.hooks.settings": "HookSettings",
         "elytron_agent.hooks.tree": "MemoryTree TreeEntry TreeListing",
         "elytron_agent.hooks.turn": "HookMetrics",
         "elytron_agent.hooks.turn_hooks": "HookedTurn TurnHooks",

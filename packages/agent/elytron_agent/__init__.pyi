@@ -15,11 +15,11 @@ from elytron_agent.hooks.contract import AfterTurn as AfterTurn
 from elytron_agent.hooks.contract import AfterTurnReport as AfterTurnReport
 from elytron_agent.hooks.contract import BeforeTurn as BeforeTurn
 from elytron_agent.hooks.contract import BeforeTurnReport as BeforeTurnReport
-from elytron_agent.hooks.contract import HookSettings as HookSettings
 from elytron_agent.hooks.contract import HookState as HookState
-from elytron_agent.hooks.contract import TurnCode as TurnCode
-from elytron_agent.hooks.contract import TurnInvalid as TurnInvalid
 from elytron_agent.hooks.facts import FactInsight as FactInsight
+from elytron_agent.hooks.session import TurnCode as TurnCode
+from elytron_agent.hooks.session import TurnInvalid as TurnInvalid
+from elytron_agent.hooks.settings import HookSettings as HookSettings
 from elytron_agent.hooks.tree import MemoryTree as MemoryTree
 from elytron_agent.hooks.tree import TreeEntry as TreeEntry
 from elytron_agent.hooks.tree import TreeListing as TreeListing

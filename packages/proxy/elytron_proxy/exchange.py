@@ -196,11 +196,9 @@ class ExchangeCommit:
 _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
-_EVENT_STREAM: Final = "text/event-stream"
 DOWN: Final = CallRefusal(503, "memory_required", "memory is unavailable, and this call requires it: try again later")
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server stopped before the end of its answer: try again")
 _NOT_STORED: Final = CallRefusal(503, "turn_not_stored", "the model answered, but the turn was not stored: try again")
-_DEGRADED: Final = "degraded"
 _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 
 
@@ -321,7 +319,7 @@ class ProxyExchange:
             if self._caller.use is MemoryUse.REQUIRED:
                 raise RefusedCall(DOWN) from None
             self._parts.figures.count(ProxyFigure.DEGRADED)
-            self._told.memory = _DEGRADED
+            self._told.memory = "degraded"
         if self._thread is not None and self._caller.use.writes:
             self._told.turn = self._thread.turn
 
@@ -371,7 +369,7 @@ class ProxyExchange:
         if response.status_code != _OK or not is_readable(response):
             await self._passage.all(response, self._told)
         # Ollama streams unless the request says no.
-        elif kind == _EVENT_STREAM or (self._dialect.has_lines and body.get("stream") is not False):
+        elif kind == "text/event-stream" or (self._dialect.has_lines and body.get("stream") is not False):
             await self._stream(response)
         else:
             await self._whole(response)

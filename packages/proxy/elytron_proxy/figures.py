@@ -1,17 +1,16 @@
 """Counts of what a proxy did. They name no one and hold no text."""
 
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from elytron_adapter.surface import Histogram, SurfaceFigure
 from elytron_proxy import limits
 
 logger = logging.getLogger("elytron.proxy")
 _PREFIX: Final = "elytron_proxy"
-_FIRST_BYTE: Final = f"{_PREFIX}_first_byte_seconds"
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -45,15 +44,6 @@ class ProxyFigure(StrEnum):
     UNREACHABLE = "unreachable", "Calls that no model server answered."
     REQUEST_BYTES = "request_bytes", "Bytes of requests received."
     ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers sent to clients."
-
-
-class ShownFigure(NamedTuple):
-    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
 
 
 class UpstreamEndings:
@@ -91,18 +81,13 @@ class ProxyFigures:
 
     def __init__(self) -> None:
         self._counts: Counter[ProxyFigure] = Counter()
-        self._first_bytes = [0] * (len(_BOUNDS) + 1)
-        self._first_byte_s = 0.0
+        self.first_byte_s: Final = Histogram(_BOUNDS)
+        """Seconds from the whole request to the first byte of its answer."""
         self.endings: Final = UpstreamEndings()
 
     def count(self, figure: ProxyFigure, by: int = 1, /) -> None:
         """Count one, or as many as `by`."""
         self._counts[figure] += by
-
-    def first_byte(self, seconds: float, /) -> None:
-        """Count an answer whose first byte took so long, from its whole request on."""
-        self._first_bytes[bisect_left(_BOUNDS, seconds)] += 1
-        self._first_byte_s += seconds
 
     def __getitem__(self, figure: ProxyFigure, /) -> int:
         return self._counts[figure]
@@ -111,19 +96,11 @@ class ProxyFigures:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
-    def shown(self) -> Iterator[ShownFigure]:
+    def shown(self) -> Iterator[SurfaceFigure]:
         """Yield all figures as Prometheus reads them."""
         for figure in ProxyFigure:
-            yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
+            yield SurfaceFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
         text = "Model servers whose answers cannot be stored."
-        yield ShownFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
-        total, buckets = 0, list[tuple[str, float]]()
-        for upper_s, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
-            total += count
-            buckets.append((upper_s, total))
-        yield ShownFigure(
-            _FIRST_BYTE,
-            "Seconds from the complete request to the first byte of its answer.",
-            self._first_byte_s,
-            tuple(buckets),
-        )
+        yield SurfaceFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
+        text = "Seconds from the complete request to the first byte of its answer."
+        yield self.first_byte_s.figure(f"{_PREFIX}_first_byte_seconds", text)

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from elytron_core.model import Value
 from elytron_core.policy.extraction.model_facts import schema_of
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import ChatRole, ModelReply, ModelRequest, TextPart
 from elytron_turn import limits
-from elytron_turn.context import WindowTurn, clip_words, text_message
-from elytron_turn.sizes import TokenWindow, cut_middle, first_bytes, last_bytes, text_bytes, within_tokens
+from elytron_turn.context import WindowTurn, text_message
+from elytron_turn.sizes import TokenWindow, clip_bytes, cut_middle, first_words, last_bytes, text_bytes, within_tokens
 
 
 class TurnSize(Value):
@@ -111,7 +112,7 @@ class WindowSummaryDraft(Value):
         """Return the summary as it is stored."""
         parts = (self.overview, f"State: {self.state}" if self.state else "")
         text = " ".join(part.strip() for part in (*parts, f"Next: {self.next_step}" if self.next_step else "") if part)
-        return _first_words(text, limits.SUMMARY_WORDS)
+        return _summary_words(text, limits.SUMMARY_WORDS)
 
 
 def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: TokenWindow) -> ModelRequest:
@@ -153,11 +154,13 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
 
 def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     """Return a summary of the beginnings of the previous one and of what the user said, the latest turns first."""
-    first = _first_words(previous, limits.SUMMARY_WORDS // 3)
+    first = _summary_words(previous, limits.SUMMARY_WORDS // 3)
     lines = [said_line("user", turn.input, limits.EXTRACT_LINE_CHARS) for turn in turns]
     room = limits.SUMMARY_WORDS - len(first.split())
     latest = latest_lines(lines, room, size=lambda line: len(line.split()))
-    return _first_words("\n".join(filter(None, (first, *latest))) or "Nothing was said in words.", limits.SUMMARY_WORDS)
+    return _summary_words(
+        "\n".join(filter(None, (first, *latest))) or "Nothing was said in words.", limits.SUMMARY_WORDS
+    )
 
 
 def extend_summary(previous: str, lines: Iterable[str], most_chars: int, /) -> str:
@@ -176,7 +179,7 @@ def fit_summary(summary: str, most_chars: int, /) -> str:
 
 def said_line(role: str, words: str, most_chars: int, /) -> str:
     """Return a message as a line of a summary that is made without a model."""
-    return clip_words(f"{role}: {' '.join(words.split())}", most_chars)
+    return clip_text(f"{role}: {' '.join(words.split())}", most_chars)
 
 
 def latest_lines(lines: Iterable[str], most: int, /, *, size: Callable[[str], int]) -> tuple[str, ...]:
@@ -198,12 +201,12 @@ def _turn_lines(turns: Iterable[WindowTurn]) -> list[str]:
     return lines
 
 
-def _first_words(text: str, most: int) -> str:
+def _summary_words(text: str, most: int) -> str:
     """Return the first words, and no more bytes than a summary has: some languages are written without spaces."""
-    words = text.split()
-    text = text.strip() if len(words) <= most else " ".join(words[:most]).rstrip("…") + "…"
-    max_bytes = limits.SUMMARY_TOKENS * limits.BYTES_PER_TOKEN
-    return text if text_bytes(text) <= max_bytes else first_bytes(text, max_bytes - 3) + "…"
+    text = text.strip()
+    start = first_words(text, most)
+    shorter = start if start == text else start.rstrip("…") + "…"
+    return clip_bytes(shorter, limits.SUMMARY_TOKENS * limits.BYTES_PER_TOKEN)
 
 
 def _bare_text(text: str) -> str:

@@ -134,11 +134,6 @@ def guard_text(text: str, /, *, is_outside: bool = False) -> str:
     return "\n".join(_guarded_line(line, is_outside=is_outside) for line in text.splitlines())
 
 
-def clip_words(text: str, size: int, /) -> str:
-    """Return `text`, or its first `size` characters, the last of them an ellipsis."""
-    return text if len(text) <= size else clip_text(text, size)
-
-
 def fence_text(text: str, mark: str, /, *, about: str) -> str:
     """Return `text`, which is guarded already, between two lines that bear `mark`; `about` says what it is."""
     return fence.fence_text(f"{about}\n{text}", mark)
@@ -226,7 +221,7 @@ def _with_reactions(items: Sequence[Message], reactions: Sequence[WindowReaction
 
 def reaction_line(emoji: str, /) -> str:
     """Return the line that shows a person's reaction to the message above it."""
-    sign = clip_words(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
+    sign = clip_text(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
     return f"[Reaction of the user to the message above: {sign}]"
 
 
@@ -284,7 +279,7 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
         if not isinstance(item, ToolResult):
             short_items.append(item)
             continue
-        text = clip_words(item.text, most)
+        text = clip_text(item.text, most)
         room -= len(text)
         line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
         short_text = text if room >= 0 or len(text) <= len(line) else line
@@ -445,7 +440,7 @@ def _reference_line(memory: RecalledMemory, zone: str) -> str:
     label = " ".join(part for part in (when, escape_line(memory.speaker or "")) if part).replace("]", ")")
     text = escape_links(memory.text) if memory.is_outside else escape_line(memory.text)
     outside = " (from outside)" if memory.is_outside else ""
-    return f"- [{label}{outside}] {clip_words(text, limits.RECALLED_CHARS)}"
+    return f"- [{label}{outside}] {clip_text(text, limits.RECALLED_CHARS)}"
 
 
 _HEADINGS: Final = ((re.compile(r"\[(?=\s*block)", re.IGNORECASE), "("),)

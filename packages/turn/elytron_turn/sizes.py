@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final, TypeVar, assert_never
 
 from pydantic import Field
 
 from elytron_core.model import Value
+from elytron_core.policy.projection.sections import ELLIPSIS
 from elytron_core.ports.chat import (
     ChatModel,
     ImagePart,
@@ -101,6 +103,19 @@ def within_tokens(
 def first_bytes(text: str, max_bytes: int, /) -> str:
     """Return the beginning of `text` that has at most `max_bytes`."""
     return text.encode("utf-8", "surrogatepass")[: max(max_bytes, 0)].decode("utf-8", "ignore")
+
+
+def clip_bytes(text: str, max_bytes: int, /) -> str:
+    """Return `text`, or its beginning within `max_bytes`, with an ellipsis at its end."""
+    if text_bytes(text) <= max_bytes:
+        return text
+    return first_bytes(text, max_bytes - text_bytes(ELLIPSIS)).rstrip() + ELLIPSIS
+
+
+def first_words(text: str, most: int, /) -> str:
+    """Return the beginning of `text` that has at most `most` words."""
+    start = re.match(rf"(?:\s*\S+){{0,{most}}}", text)
+    return start[0] if start else ""
 
 
 def last_bytes(text: str, max_bytes: int, /) -> str:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import (
     ChatRole,
     ImagePart,
@@ -23,7 +24,6 @@ from elytron_turn.context import (
     StableContext,
     TailParts,
     changed_blocks,
-    clip_words,
     context_tail,
     fence_text,
     fenced_outside,
@@ -77,7 +77,7 @@ def test_an_outside_text_has_a_fence_that_stays_the_same() -> None:
     assert first != fenced_outside("page", key="run/1/1")
     assert first.startswith("<memory-")
     assert fence_text("x", "m", about="y") == "<memory-m>\ny\nx\n</memory-m>"
-    assert clip_words("abcdef", 4) == "abc…"
+    assert clip_text("abcdef", 4) == "abc…"
 
 
 def test_a_stable_part_shows_blocks_and_facts_or_nothing() -> None:

@@ -8,7 +8,7 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
-from elytron_agent.hooks.contract import items_of
+from elytron_agent.hooks.messages import items_of
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,

@@ -10,8 +10,9 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
-from elytron_agent.hooks.contract import FactSource, items_of
+from elytron_agent.hooks.contract import FactSource
 from elytron_agent.hooks.facts import TurnFact, marked_facts, points_of
+from elytron_agent.hooks.messages import items_of
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.facts import FactEntry, FactListRequest
 from elytron_core.planes.facts import FactState, FactTier

@@ -16,7 +16,7 @@ import elytron
 from elytron.api import MemoryFace
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_agent import HookMetrics, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
-from elytron_agent.hooks.contract import SessionHash, session_of, space_of
+from elytron_agent.hooks.session import SessionHash, session_of, space_of
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, PayloadTooLarge, StoreClosed, Unsupported
 from elytron_core.ports.store import Batch, CommitReceipt

@@ -10,7 +10,7 @@ from tests.agent.hooks.turns import asked, parts, reference, said, told
 
 import elytron
 from elytron_agent import HookState, TurnHooks
-from elytron_agent.hooks.contract import form_of, items_of, read_messages, reply_of
+from elytron_agent.hooks.messages import form_of, items_of, read_messages, reply_of
 from elytron_agent.hooks.window import is_policy, is_reference
 from elytron_core.policy.projection.builder import DATA_POLICY
 from elytron_models.chat_messages import chat_of, responses_of

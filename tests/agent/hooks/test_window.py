@@ -6,7 +6,7 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
-from elytron_agent.hooks.contract import items_of
+from elytron_agent.hooks.messages import items_of
 from elytron_agent.hooks.window import ItemGroup, extend_lines
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.continuity import ContinuityRequest

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from elytron_agent import AfterTurnReport, BeforeTurnReport, TurnHooks
-from elytron_agent.hooks.contract import HostMessages, items_of
+from elytron_agent.hooks.messages import HostMessages, items_of
 from elytron_agent.hooks.window import is_policy, is_reference
 from elytron_models.chat_messages import Json
 

@@ -19,9 +19,10 @@ from tests.agent.service.served import AT, ServedAgents, ServedUser, said, serve
 from tests.models.fake_server import Asked, FakeServer, Sent, serving
 
 from elytron_agent import limits
-from elytron_agent.service.push import checked_address, clip_bytes, encrypt_push, public_point
+from elytron_agent.service.push import checked_address, encrypt_push, public_point
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import PermissionRefused
+from elytron_turn.sizes import clip_bytes
 
 pytestmark = pytest.mark.anyio
 MINUTE_MS = 60_000
@@ -268,6 +269,6 @@ async def test_another_users_subscription_is_none() -> None:
     ],
 )
 def test_a_preview_has_at_most_180_bytes_and_no_broken_character(text: str, clipped: str) -> None:
-    found = clip_bytes(text, limits.PREVIEW_BYTES)
+    found = clip_bytes(" ".join(text.split()), limits.PREVIEW_BYTES)
     assert found == clipped
     assert len(found.encode()) <= 180

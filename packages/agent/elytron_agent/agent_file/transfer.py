@@ -45,7 +45,6 @@ from elytron_core.policy.admission.own_output import of_others, strip_own_output
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
-_AGENT_TYPE: Final = "letta_v1_agent"
 _HIDDEN: Final = (("private", True), ("store", False))
 """Metadata of turns that do not leave."""
 
@@ -98,7 +97,7 @@ async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: Blo
     agent: Json = {
         "id": "agent-0",
         "name": name,
-        "agent_type": _AGENT_TYPE,
+        "agent_type": "letta_v1_agent",
         "system": None,
         "description": None,
         "metadata": None,
@@ -250,9 +249,6 @@ async def _thread_turns(memory: MemoryFace, scope: Scope) -> AsyncIterator[Redac
         cursor = report.next_cursor
         if cursor is None:
             return
-
-
-_USUAL: Final = "agent"
 
 
 class AgentImport(Value):
@@ -420,7 +416,7 @@ def _file_owners(file: AgentFile, name: str | None) -> list[_FileOwner]:
 
 def _owner_name(agent: Json) -> str:
     clean_name = "".join(char for char in str(agent.get("name") or "") if char.isprintable() and char != "/")
-    return " ".join(clean_name.split())[: limits.SUBAGENT_NAME_CHARS] or _USUAL
+    return " ".join(clean_name.split())[: limits.SUBAGENT_NAME_CHARS] or "agent"
 
 
 def _free_names(name: str) -> Iterator[str]:

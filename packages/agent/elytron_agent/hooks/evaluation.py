@@ -14,7 +14,9 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 import elytron
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HookSettings, StorageKind, checked_session, items_of, space_of
+from elytron_agent.hooks.messages import items_of
+from elytron_agent.hooks.session import checked_session, space_of
+from elytron_agent.hooks.settings import HookSettings, StorageKind
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_agent.hooks.window import is_reference
 from elytron_core import limits as core_limits

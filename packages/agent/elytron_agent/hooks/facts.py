@@ -17,8 +17,8 @@ from pydantic import BeforeValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HookSession
-from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine, WishLine
+from elytron_agent.hooks.settings import HookSession
+from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine, TurnReference, WishLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
 from elytron_core.evidence import TrustLevel
@@ -315,45 +315,6 @@ class RankedFact(Value):
     score: float
 
 
-class TurnRecollection(Value):
-    """Facts for a turn, best first."""
-
-    facts: tuple[RankedFact, ...] = ()
-    insights: tuple[FactInsight, ...] = ()
-    wishes: tuple[WishLine, ...] = ()
-    chunks: tuple[ChunkLine, ...] = ()
-    note: str = ""
-    """A doubt about the chunks."""
-
-    def shorter(self) -> "TurnRecollection":
-        """Return the recollection without what matters least: its last part of a message, insight, fact, or wish."""
-        for name in ("chunks", "insights", "facts", "wishes"):
-            if lines := getattr(self, name):
-                return self.model_copy(update={name: lines[:-1]})
-        return self
-
-    @property
-    def fact_lines(self) -> tuple[FactLine, ...]:
-        return tuple(
-            FactLine(
-                id=one.entry.id,
-                tier=one.entry.tier or "",
-                key=one.fact.key,
-                value=one.fact.value,
-                confidence=f"{one.fact.confidence:.2f}",
-                from_outside=one.entry.trust is TrustLevel.OUTSIDE,
-            )
-            for one in self.facts
-        )
-
-    @property
-    def insight_lines(self) -> tuple[InsightLine, ...]:
-        return tuple(
-            InsightLine(id=one.id, type=one.type, summary=one.summary, confidence=f"{one.confidence:.2f}")
-            for one in self.insights
-        )
-
-
 async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, ...]:
     """Return the current and superseded facts of a session, oldest first, up to the bound for one turn."""
     facts: list[FactEntry] = []
@@ -396,7 +357,7 @@ def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant
     return tuple(sorted(insights, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
 
 
-async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnRecollection:
+async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnReference:
     """Return the reference of a turn. Raises ElytronError if the memory fails."""
     memory, scope, settings, clock = session
     budget = TurnBudget(turn_limits.STANDING_CHARS, memories=settings.search_hits)
@@ -405,9 +366,14 @@ async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> Tu
         raise context.failure
     at, query = clock.now(), messages.query
     terms = terms_of(query)
-    return TurnRecollection(
-        facts=rank_facts(entries, query, at=at)[: settings.recall_facts],
-        insights=telling_insights(entries, query, at=at)[: settings.recall_insights],
+    facts = rank_facts(entries, query, at=at)[: settings.recall_facts]
+    insights = telling_insights(entries, query, at=at)[: settings.recall_insights]
+    return TurnReference(
+        facts=tuple(map(_fact_line, facts)),
+        insights=tuple(
+            InsightLine(id=one.id, type=one.type, summary=one.summary, confidence=f"{one.confidence:.2f}")
+            for one in insights
+        ),
         wishes=tuple(WishLine(id=wish.id, text=wish.line.removeprefix("- ")) for wish in context.wishes),
         chunks=tuple(_memory_chunk(recalled, terms) for recalled in context.recalled),
         note=context.note,
@@ -418,6 +384,18 @@ def terms_of(query: str, /) -> tuple[str, ...]:
     """Return the words of a query that say what it is about."""
     words = similarity.normalise_text(query[:QUERY_CHARS]).split()
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
+
+
+def _fact_line(ranked: RankedFact) -> FactLine:
+    entry, fact = ranked.entry, ranked.fact
+    return FactLine(
+        id=entry.id,
+        tier=entry.tier or "",
+        key=fact.key,
+        value=fact.value,
+        confidence=f"{fact.confidence:.2f}",
+        from_outside=entry.trust is TrustLevel.OUTSIDE,
+    )
 
 
 def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:

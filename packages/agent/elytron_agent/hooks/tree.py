@@ -18,6 +18,7 @@ from elytron_core.model import Value
 from elytron_core.planes.facts import FactTier
 from elytron_core.planes.transcript import TurnLifecycle
 from elytron_core.scope import Scope
+from elytron_turn.sizes import first_words
 
 ROOT: Final = "/"
 ABSTRACT: Final = ".abstract"
@@ -107,7 +108,7 @@ class FileFolders:
         span = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
         lines = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
         lines += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
-        return _first_words(lines, limits.TREE_ABSTRACT_WORDS)
+        return first_words("\n".join(lines), limits.TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
         """Return figures of a folder and the paths of some of its files, as JSON."""
@@ -146,18 +147,6 @@ def _path_depth(folder: str, path: str) -> int:
     """Return how many levels below a folder a path is; 0 if it is elsewhere."""
     start = folder if folder == ROOT else f"{folder}/"
     return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
-
-
-def _first_words(lines: Iterable[str], most: int) -> str:
-    """Return the lines up to `most` words."""
-    short_lines: list[str] = []
-    for line in lines:
-        words = line.split()
-        short_lines.append(" ".join(words[:most]))
-        most -= len(words)
-        if most <= 0:
-            break
-    return "\n".join(short_lines)
 
 
 EVENTS: Final = "/events"

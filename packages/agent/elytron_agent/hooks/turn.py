@@ -5,30 +5,16 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Final, NamedTuple, Self
 
+from elytron_adapter.surface import SurfaceFigure
 from elytron_agent import limits
 from elytron_agent.hooks import window
-from elytron_agent.hooks.contract import (
-    AfterTurn,
-    AfterTurnReport,
-    BeforeTurn,
-    BeforeTurnReport,
-    FactSource,
-    HookSession,
-    HookSettings,
-    HookState,
-    HostMessage,
-    MessageForm,
-    cut_host_messages,
-    form_of,
-    latest_user,
-    write_items,
-)
+from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, BeforeTurn, BeforeTurnReport, FactSource, HookState
 from elytron_agent.hooks.facts import (
     ExtractedFacts,
     TurnFact,
-    TurnRecollection,
     deletion_of,
     draft_of,
     extraction_request,
@@ -39,6 +25,8 @@ from elytron_agent.hooks.facts import (
     recollect_facts,
     told_facts,
 )
+from elytron_agent.hooks.messages import HostMessage, MessageForm, cut_host_messages, form_of, latest_user, write_items
+from elytron_agent.hooks.settings import HookSession, HookSettings
 from elytron_agent.hooks.window import (
     HookWindow,
     ItemGroup,
@@ -130,7 +118,7 @@ class HookContext:
 
     async def _recalled(
         self, placed: ArrangedMessages, latest: HostMessage, recent: Sequence[ItemGroup]
-    ) -> TurnRecollection:
+    ) -> TurnReference:
         """Return what the user's latest message brings to mind that does not stand in the context already."""
         context_items = [item for message in (*placed.history, *placed.current) for item in message.items]
         context_items += [item for group in recent for item in group.items]
@@ -158,7 +146,7 @@ class _ContextDraft:
     settings: HookSettings
     placed: ArrangedMessages
     recent: tuple[ItemGroup, ...]
-    recalled: TurnRecollection
+    recalled: TurnReference
     summary: str
     compacted: int = 0
     cuts: tuple[PartCut, ...] = ()
@@ -168,14 +156,7 @@ class _ContextDraft:
         summary, most, recalled = self.summary, self.request.max_input_tokens, self.recalled
         if most is not None:
             summary = fit_summary(summary, int(most * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
-        reference = TurnReference(
-            summary=summary,
-            facts=recalled.fact_lines,
-            insights=recalled.insight_lines,
-            wishes=recalled.wishes,
-            chunks=recalled.chunks,
-            note=recalled.note if recalled.chunks else "",
-        )
+        reference = recalled.model_copy(update={"summary": summary})
         roles = {"policy_role": self.settings.policy_role, "reference_role": self.settings.reference_role}
         object.__setattr__(self, "reference", reference_items(reference, **roles))
 
@@ -278,7 +259,7 @@ class _ContextDraft:
         return BeforeTurnReport(
             state=HookState.APPLIED if self.reference or recent else HookState.EMPTY,
             messages=messages,
-            recalled_fact_ids=tuple(one.entry.id for one in self.recalled.facts),
+            recalled_fact_ids=tuple(one.id for one in self.recalled.facts),
             recalled_insight_ids=tuple(one.id for one in self.recalled.insights),
             recalled_message_ids=tuple(one.id for one in self.recalled.chunks),
             recent_items=len(recent),
@@ -358,15 +339,6 @@ class HookCounts:
         self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
 
 
-class HookFigure(NamedTuple):
-    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
 TEXTS: Final = {
     "memory_before_turn_total": "Turns for which memory was requested.",
     "memory_before_turn_fail_total": "Turns that continued without memory because it failed.",
@@ -380,23 +352,19 @@ TEXTS: Final = {
 }
 
 
-def figures_of(metrics: HookMetrics, /) -> Iterator[HookFigure]:
+def figures_of(metrics: HookMetrics, /) -> Iterator[SurfaceFigure]:
     """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
     for name, value in metrics:
         if not isinstance(value, HookLatency):
-            yield HookFigure(name, TEXTS[name], value)
+            yield SurfaceFigure(name, TEXTS[name], value)
             continue
-        total, buckets = 0, list[tuple[str, float]]()
-        for bucket, end in BUCKETS:
-            total += value.buckets[bucket]
-            # A bound of Prometheus is in its bucket, and these are whole milliseconds.
-            buckets.append((f"{end - 1}" if end is not None else "+Inf", total))
-        yield HookFigure(name, TEXTS[name], value.sum_ms, tuple(buckets))
+        # A bound of Prometheus is in its bucket, and these are whole milliseconds.
+        bounds = (f"{end - 1}" if end is not None else "+Inf" for _, end in BUCKETS)
+        counts = accumulate(value.buckets[bucket] for bucket, _ in BUCKETS)
+        yield SurfaceFigure(name, TEXTS[name], value.sum_ms, tuple(zip(bounds, counts, strict=True)))
 
 
 logger = logging.getLogger("elytron.hooks")
-RECOVERED: Final = "memory_maintenance_recovery_total"
-NOT_RECOVERED: Final = "memory_maintenance_recovery_fail_total"
 
 
 class TurnRecord:
@@ -456,9 +424,9 @@ class TurnRecord:
         try:
             committed = await memory.after(delta)
         except (LimitExceeded, StoreBudgetExceeded):
-            self._counting.add(NOT_RECOVERED)
+            self._counting.add("memory_maintenance_recovery_fail_total")
             raise
-        self._counting.add(RECOVERED)
+        self._counting.add("memory_maintenance_recovery_total")
         return committed, True
 
     async def _learned(

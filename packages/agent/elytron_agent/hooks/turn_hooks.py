@@ -11,33 +11,23 @@ from pydantic import SecretStr
 
 from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
-from elytron_agent.hooks.contract import (
-    AfterTurn,
-    AfterTurnReport,
-    BeforeTurn,
-    BeforeTurnReport,
-    CredentialMemories,
-    FailurePolicy,
-    HookSession,
-    HookSettings,
-    HookState,
-    HostMessage,
-    HostMessages,
-    StorageKind,
+from elytron_adapter.surface import SurfaceFigure
+from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, BeforeTurn, BeforeTurnReport, HookState
+from elytron_agent.hooks.credential_memories import CredentialMemories
+from elytron_agent.hooks.facts import FactInsight, fact_entries, insights_of
+from elytron_agent.hooks.messages import HostMessage, HostMessages, read_messages, reply_of
+from elytron_agent.hooks.session import (
     TurnCode,
     TurnInvalid,
     checked_project,
     checked_session,
     checked_turn,
-    is_wanted,
-    read_messages,
-    reply_of,
     session_of,
     space_of,
 )
-from elytron_agent.hooks.facts import FactInsight, fact_entries, insights_of
+from elytron_agent.hooks.settings import FailurePolicy, HookSession, HookSettings, StorageKind, is_wanted
 from elytron_agent.hooks.tree import MemoryTree
-from elytron_agent.hooks.turn import HookContext, HookCounts, HookFigure, HookMetrics, TurnRecord, figures_of
+from elytron_agent.hooks.turn import HookContext, HookCounts, HookMetrics, TurnRecord, figures_of
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
@@ -135,7 +125,7 @@ class TurnHooks:
         """Return what the hooks have done since they were made."""
         return self._counting.metrics
 
-    def figures(self) -> Iterator[HookFigure]:
+    def figures(self) -> Iterator[SurfaceFigure]:
         """Yield the same as a server shows it: `create_app(memory, figures=(hooks.figures,))`."""
         return figures_of(self.metrics())
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.contract import HostMessage, paired_items
+from elytron_agent.hooks.messages import HostMessage, paired_items
 from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.contracts.transcript import (
@@ -105,6 +105,13 @@ class TurnReference(Value):
     def is_empty(self) -> bool:
         return not (self.summary or self.facts or self.insights or self.wishes or self.chunks)
 
+    def shorter(self) -> "TurnReference":
+        """Return the reference without what matters least: its last part of a message, insight, fact, or wish."""
+        for name in ("chunks", "insights", "facts", "wishes"):
+            if lines := getattr(self, name):
+                return self.model_copy(update={name: lines[:-1]})
+        return self
+
 
 def reference_items(reference: TurnReference, /, *, policy_role: str, reference_role: str) -> tuple[TurnItem, ...]:
     """Return the policy and the data; nothing if there is nothing to be reminded of."""
@@ -158,7 +165,7 @@ def _reference_fields(reference: TurnReference) -> dict[str, Any]:
         ("chunks", reference.chunks),
     )
     fields |= {name: [_line_fields(line) for line in lines] for name, lines in lists if lines}
-    return fields | ({"note": reference.note} if reference.note else {})
+    return fields | ({"note": reference.note} if reference.note and reference.chunks else {})
 
 
 def _line_fields(line: Value) -> dict[str, Any]:

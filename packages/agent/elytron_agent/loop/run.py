@@ -479,7 +479,6 @@ def _may_pass(failed: ReplyFailed) -> bool:
     return failed.is_passing or failed.reason is FailureReason.MALFORMED
 
 
-logger_assembly = logging.getLogger(__name__)
 INSTRUCTION: Final = (
     "You are a helpful assistant with a lasting memory of the person you talk with. Answer in the language in which "
     "they write."
@@ -552,7 +551,7 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
     try:
         memory = await finish_work(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
     except (ElytronError, OSError, WorkCancelled) as error:
-        logger_assembly.warning("a strategy failed: the run continues without it (%s)", type(error).__name__)
+        logger.warning("a strategy failed: the run continues without it (%s)", type(error).__name__)
         memory = RunMemory()
     if not record.input.is_stored:
         return memory

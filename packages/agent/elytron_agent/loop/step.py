@@ -21,6 +21,7 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, ModelError
 from elytron_core.model import Value
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import (
     ChatModel,
     FailureReason,
@@ -42,7 +43,7 @@ from elytron_core.ports.chat import (
 )
 from elytron_models.answer import ModelAnswer, answer_of
 from elytron_models.server import error_of
-from elytron_turn.context import WindowTurn, clip_words, reference_message
+from elytron_turn.context import WindowTurn, reference_message
 from elytron_turn.sizes import bytes_of, tokens_of
 
 
@@ -240,14 +241,14 @@ async def make_call(
     except WorkCancelled:
         text, is_error, is_outside = "The tool failed: it cancelled its own work.", True, False
     except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is reported to the model
-        problem = clip_words(str(error), limits.PROBLEM_CHARS)
+        problem = clip_text(str(error), limits.PROBLEM_CHARS)
         text, is_error, is_outside = f"The tool failed: {type(error).__name__}: {problem}", True, True
     return CallResult(
         step=key.step,
         place=place,
         call=parsed_call.call.id,
         tool=parsed_call.call.name,
-        text=clip_words(text, limits.RESULT_CHARS),
+        text=clip_text(text, limits.RESULT_CHARS),
         is_error=is_error,
         is_outside=is_outside,
         is_unknown=is_unknown,
@@ -270,7 +271,7 @@ async def make_side_by_side(calls: Sequence[Coroutine[Any, Any, CallResult]], /)
 
 def denied_call(call: ToolCall, reason: str, /, *, step: int, place: int) -> CallResult:
     """Return the result of a call that was not approved."""
-    text = REFUSED.format(reason=clip_words(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
+    text = REFUSED.format(reason=clip_text(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
     return refused_call(call, text, step=step, place=place).model_copy(update={"is_refused": True})
 
 

@@ -31,6 +31,7 @@ from elytron_core.errors import (
     Unreachable,
 )
 from elytron_core.model import Request, Value, invalid_input
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import ChatModel, ChatRole, ImagePart, InputMessage, ModelRequest, TextPart
 from elytron_core.scope import Name
 from elytron_core.strict_json import sha256_digest
@@ -38,7 +39,6 @@ from elytron_models.answer import ask
 from elytron_outbound.answers import request_within
 from elytron_outbound.clients import ClientSettings, http_client, mcp_http_client
 from elytron_turn.assembler import SHARES, RequestPart
-from elytron_turn.context import clip_words
 from elytron_turn.sizes import TokenWindow, cut_middle
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ async def describe_images(
     for number, url in enumerate(images, 1):
         label = f"image {number}" if len(images) > 1 else "image"
         description = " ".join((await _image_description(model, url, text, window, deadline)).split())
-        lines.append(f"[{label}: {cut_middle(clip_words(description, limits.DESCRIPTION_CHARS), most)}]")
+        lines.append(f"[{label}: {cut_middle(clip_text(description, limits.DESCRIPTION_CHARS), most)}]")
     return "\n".join(lines)
 
 
@@ -251,8 +251,8 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
         # An address that was cut leads elsewhere, so that a page with an endless one is left out.
         usable = (page for page in results if len(page.url) <= limits.WEB_URL_CHARS)
         pages = [
-            f"{number}. {clip_words(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
-            f"{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
+            f"{number}. {clip_text(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
+            f"{clip_text(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
             for number, page in enumerate(islice(usable, arguments.count), 1)
         ]
         return "\n\n".join(pages) or "No pages were found."
@@ -480,7 +480,7 @@ def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> To
 
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{server_tool.name}")[:_NAME_CHARS],
-        description=clip_words(
+        description=clip_text(
             server_tool.description or server_tool.title or server_tool.name, limits.MCP_DESCRIPTION_CHARS
         ),
         parameters=server_tool.input_schema,
@@ -509,4 +509,4 @@ def _error_reason(error: Exception) -> str:
     first: BaseException = error
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
-    return clip_words(f"{type(first).__name__}: {first}".removesuffix(": "), limits.PROBLEM_CHARS)
+    return clip_text(f"{type(first).__name__}: {first}".removesuffix(": "), limits.PROBLEM_CHARS)

@@ -11,11 +11,11 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import RouteCall, read_body
 from elytron_adapter.http.responses import answered_by, principal_of
-from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, build_surfaces
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceFigure, build_surfaces
 from elytron_agent.rag import embedding_wire as wire
 from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_store import EmbeddingStore, RagParts
-from elytron_agent.rag.search_figures import RagAlerts, RagFigure, SearchFigures
+from elytron_agent.rag.search_figures import RagAlerts, SearchFigures
 from elytron_agent.rag.table_cache import CacheBounds, TableCache
 from elytron_agent.rag.usage import RagQuotas, UsageLedger
 from elytron_core.errors import AgentDisabled, ScopeMissing
@@ -77,7 +77,7 @@ class RagService:
         finally:
             await self._parts.cache.close()
 
-    def figures(self) -> Iterable[RagFigure]:
+    def figures(self) -> Iterable[SurfaceFigure]:
         """Return the figures as they are now."""
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 

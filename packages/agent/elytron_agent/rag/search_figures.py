@@ -3,40 +3,12 @@
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
+from elytron_adapter.surface import Histogram, SurfaceFigure
 from elytron_agent.rag import limits
 from elytron_agent.rag.table_cache import TableCache
 from elytron_agent.rag.usage import UsageLedger
-
-
-class RagFigure(NamedTuple):
-    """A figure of the service."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(slots=True)
-class SearchTimes:
-    """Times of searches, counted by the buckets of a histogram."""
-
-    total_s: float = 0.0
-    counts: list[int] = field(default_factory=lambda: [0] * (len(limits.SEARCH_BUCKETS_S) + 1))
-
-    def add(self, seconds: float, /) -> None:
-        """Count a search."""
-        self.total_s += seconds
-        place = sum(seconds > bucket_s for bucket_s in limits.SEARCH_BUCKETS_S)
-        self.counts[place] += 1
-
-    def buckets(self) -> tuple[tuple[str, float], ...]:
-        """Return the bounds with the counts up to each."""
-        names = (*map(str, limits.SEARCH_BUCKETS_S), "+Inf")
-        return tuple((name, float(sum(self.counts[: at + 1]))) for at, name in enumerate(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +25,7 @@ class SearchFigures:
 
     def __init__(self, alerts: RagAlerts, /) -> None:
         self._alerts = alerts
-        self._cached, self._read = SearchTimes(), SearchTimes()
+        self._cached, self._read = Histogram(limits.SEARCH_BUCKETS_S), Histogram(limits.SEARCH_BUCKETS_S)
 
     @contextmanager
     def search(self, *, is_cached: bool) -> Generator[None]:
@@ -62,13 +34,11 @@ class SearchFigures:
         yield
         (self._cached if is_cached else self._read).add(time.perf_counter() - began)
 
-    def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[RagFigure]:
+    def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[SurfaceFigure]:
         """Yield the figures as they are now."""
-        times, counts, bounds = (self._cached, self._read), cache.counts, cache.bounds
-        yield RagFigure("elytron_rag_cached_search_seconds", "Searches over cached vectors.", times[0].total_s,
-                        times[0].buckets())  # fmt: skip
-        yield RagFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
-                        times[1].buckets())  # fmt: skip
+        counts, bounds = cache.counts, cache.bounds
+        yield self._cached.figure("elytron_rag_cached_search_seconds", "Searches over cached vectors.")
+        yield self._read.figure("elytron_rag_read_search_seconds", "Searches that read their vectors.")
         rows: tuple[tuple[str, str, float], ...] = (
             ("cached_search_seconds_alert", "Limit of an alert.", self._alerts.cached_search_s),
             ("load_seconds", "Time of the last load of a user's vectors.", counts.last_load_s),
@@ -89,4 +59,4 @@ class SearchFigures:
             ("quota_refused_total", "Texts rejected by a quota.", ledger.refused),
         )  # fmt: skip
         for name, text, value in rows:
-            yield RagFigure(f"elytron_rag_{name}", text, value)
+            yield SurfaceFigure(f"elytron_rag_{name}", text, value)

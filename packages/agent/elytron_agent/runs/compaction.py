@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from elytron_agent.runs.settings import RunDeadline, WorkCancelled, finish_work
 from elytron_agent.runs.source import AgentParts
@@ -35,7 +34,6 @@ from elytron_turn.context import (
 from elytron_turn.sizes import bytes_of, message_bytes, tokens_of
 
 logger = logging.getLogger(__name__)
-_UNDONE: Final = "the compaction was undone"
 
 
 @dataclass(slots=True)
@@ -168,7 +166,9 @@ class ThreadCompactor:
         request = MemoryListRequest(scope=agent.scope, filters=filters, limit=1)
         stored = [hit for hit in (await agent.memory.list(request)).items if hit.text == _stored_text(undone)]
         if stored:
-            await agent.memory.forget(MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason=_UNDONE))
+            await agent.memory.forget(
+                MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason="the compaction was undone")
+            )
 
     async def _keep(self, summary: WindowSummary) -> None:
         """Have memory find the summary too. The thread has it already, so a refusal changes nothing."""

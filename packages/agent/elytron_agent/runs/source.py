@@ -25,6 +25,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import IdSource
 from elytron_core.model import Value
 from elytron_core.planes import transcript
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import (
     ChatModel,
     ChatRole,
@@ -46,7 +47,6 @@ from elytron_turn.context import (
     TailParts,
     WindowTurn,
     changed_blocks,
-    clip_words,
     summary_text,
     welcome_text,
 )
@@ -382,7 +382,7 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
     client_messages = given_messages(record.input)
     tool_messages = (
         transcript.Message(
-            role=EvidenceRole.TOOL, text=clip_words(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
+            role=EvidenceRole.TOOL, text=clip_text(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
         )
         for result in outside[: core_limits.TOOL_OBSERVATIONS]
         if result.text.strip()
@@ -414,7 +414,7 @@ def given_messages(run_input: RunInput, /) -> list[transcript.Message]:
     for message in run_input.before:
         match message:
             case ToolResult():
-                text, role = clip_words(message.text, limits.OUTSIDE_CHARS), EvidenceRole.TOOL
+                text, role = clip_text(message.text, limits.OUTSIDE_CHARS), EvidenceRole.TOOL
                 messages.append(
                     transcript.Message(role=role, text=text.strip() or "(empty)", speaker=message.tool or None)
                 )

@@ -20,7 +20,6 @@ _ELSEWHERE: Final = "@@"
 AGENTS = "elytron:agent"
 WELCOMED: Final = "welcome"
 """Key of the first words to a person, and what stands for a run in the ids of their items."""
-_PERSON: Final = "user"
 REACTED: Final = "reacted"
 MARK: Final = "mark."
 """Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
@@ -129,7 +128,7 @@ def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
     return tuple(
         WindowReaction(step=step, emoji=reaction["emoji"])
         for step, reaction in sorted(notes.items())
-        if reaction.get("by") == _PERSON
+        if reaction.get("by") == "user"
     )
 
 

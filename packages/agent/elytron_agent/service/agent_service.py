@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequen
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
@@ -14,6 +14,7 @@ from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, vi
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.surface import SurfaceFigure
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnLines, TurnService
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
@@ -152,15 +153,6 @@ class JobService:
 ROOT: Final = "/v1/agent"
 
 
-class AgentFigure(NamedTuple):
-    """A figure of the service."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
 class AgentService:
     """The agents of a server: what its routes and its work in the background share."""
 
@@ -259,6 +251,6 @@ class AgentService:
             await self.lines.close()
             await self.pool.close()
 
-    def figures(self) -> Iterable[AgentFigure]:
+    def figures(self) -> Iterable[SurfaceFigure]:
         """Return how many turns run or wait now."""
-        yield AgentFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)
+        yield SurfaceFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)

@@ -48,6 +48,7 @@ from elytron_core.scope import OpaqueId, Scope
 from elytron_core.strict_json import keyed_tag
 from elytron_outbound.addresses import JudgedAddress, judged_address
 from elytron_outbound.clients import ClientSettings, http_client
+from elytron_turn.sizes import clip_bytes
 
 push_logger = logging.getLogger(__name__)
 
@@ -116,7 +117,6 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
 CURVE: Final = ec.SECP256R1()
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _RECORD: Final = 4_096
-_LAST_RECORD: Final = b"\x02"
 SALT_BYTES: Final = 16
 AUTH_BYTES: Final = 16
 POINT_BYTES: Final = 65
@@ -151,7 +151,7 @@ def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.Elliptic
     pseudo_random = _extract_key(salt, secret)
     content_key = _expand_key(pseudo_random, b"Content-Encoding: aes128gcm\x00", 16)
     nonce = _expand_key(pseudo_random, b"Content-Encoding: nonce\x00", NONCE_BYTES)
-    sealed = AESGCM(content_key).encrypt(nonce, plain + _LAST_RECORD, None)
+    sealed = AESGCM(content_key).encrypt(nonce, plain + b"\x02", None)
     return salt + _RECORD.to_bytes(4) + len(ours).to_bytes(1) + ours + sealed
 
 
@@ -408,7 +408,7 @@ class PushRunner:
     async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
-            message | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False
+            message | {"preview": clip_bytes(" ".join(item.text.split()), limits.PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()
         if push.type == "webhook":
             return await self._send_webhook(repository, push, plain)
@@ -448,11 +448,3 @@ class PushRunner:
             "Webhook-Signature": sign_body(body, message_id=message_id, timestamp_s=now_s, secret=secret),
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
-
-
-def clip_bytes(text: str, most: int, /) -> str:
-    """Return the beginning of a text in at most `most` bytes; an ellipsis says that there is more."""
-    plain = " ".join(text.split())
-    if len(plain.encode()) <= most:
-        return plain
-    return plain.encode()[: most - len("…".encode())].decode(errors="ignore").rstrip() + "…"

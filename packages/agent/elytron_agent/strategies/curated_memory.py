@@ -164,9 +164,6 @@ def _entry_preview(entry: str) -> str:
     return entry if len(entry) <= most else f"{entry[:most]}..."
 
 
-_BACKUPS: Final = ".bak."
-
-
 class FileText(NamedTuple):
     """Contents of a file: its text, and its bytes. `text` is None if they are not UTF-8."""
 
@@ -213,7 +210,7 @@ class EntryFiles:
 
     def back_up(self, target: ListTarget, data: bytes, /) -> str:
         """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
-        beginning = f"{target.file_name}{_BACKUPS}"
+        beginning = f"{target.file_name}.bak."
         for path in sorted(self._folder.glob(f"{beginning}*")):
             # By size first, so that few copies are read.
             if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
@@ -254,7 +251,6 @@ def is_edited_by_hand(file: FileText | None, /, *, limit: int) -> bool:
 logger = logging.getLogger(__name__)
 
 _NAMESPACE: Final = ("curated",)
-_ENGINE: Final = "curated"
 
 
 class _StoredList(Value):
@@ -322,7 +318,7 @@ class EntryStore:
                 return await self._put(target, version, new_entries, call)
             except PreconditionFailed:
                 continue
-        raise StoreBusy(engine=_ENGINE, waited_s=0)
+        raise StoreBusy(engine="curated", waited_s=0)
 
     async def _change_file(
         self, files: EntryFiles, target: ListTarget, operations: Sequence[EntryOperation], call: str

@@ -187,7 +187,9 @@ class GatewayStrategy:
         self._ids = ids or RandomIds(SystemClock())
         self._tell = tell
         self._tools = tuple(tools)
-        self._client = client or _client_of(place)
+        self._client = client or MemoryGatewayClient(
+            place.base_url, user_id=place.user_id, user_key=place.user_key, timeout_s=place.timeout_seconds
+        )
         self._is_own = client is None
 
     @property
@@ -285,12 +287,6 @@ def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str)
     fitting_lines = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
     text = "\n".join(line for line in fitting_lines if line)
     return fence_text(text, mark, about=REFERENCE_HEADING) if text else None
-
-
-def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
-    return MemoryGatewayClient(
-        place.base_url, user_id=place.user_id, user_key=place.user_key, timeout_s=place.timeout_seconds
-    )
 
 
 def _read_as(call: GatewayCall[Any], answer: type[AnswerT]) -> GatewayCall[AnswerT]:

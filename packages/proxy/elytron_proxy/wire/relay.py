@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import httpx
 
 
-_EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
-_LINE_ENDS: Final = (b"\n",)
 _LONGEST_END: Final = 3
 _THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "tool_call_extra"})
 
@@ -76,7 +74,7 @@ class EventGate:
     """
 
     def __init__(self, *, has_lines: bool, limit: int = limits.RELAY_BYTES) -> None:
-        self._ends = _LINE_ENDS if has_lines else _EVENT_ENDS
+        self._ends = (b"\n",) if has_lines else (b"\n\n", b"\n\r\n", b"\r\r")
         self._limit = limit
         self._held = bytearray()
         self.is_between = True
@@ -372,7 +370,10 @@ class AnswerPassage:
             {
                 "type": "http.response.start",
                 "status": response.status_code,
-                "headers": _raw_headers([*pairs, *headers.pairs(), ("X-Accel-Buffering", "no")]),
+                "headers": [
+                    (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
+                    for name, value in ([*pairs, *headers.pairs(), ("X-Accel-Buffering", "no")])
+                ],
             }
         )
 
@@ -381,7 +382,7 @@ class AnswerPassage:
         if self.is_left:
             return
         if data and self._asked_at is not None:
-            self._figures.first_byte(time.perf_counter() - self._asked_at)
+            self._figures.first_byte_s.add(time.perf_counter() - self._asked_at)
             self._asked_at = None
         if data or is_last:
             self._figures.count(ProxyFigure.ANSWER_BYTES, len(data))
@@ -405,7 +406,3 @@ class AnswerPassage:
             return  # without its end, the server closes the connection
         finally:
             await response.aclose()
-
-
-def _raw_headers(pairs: Pairs) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in pairs]

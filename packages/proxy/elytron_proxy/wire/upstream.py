@@ -72,7 +72,6 @@ _MEDIA: Final = re.compile(
     re.IGNORECASE,
 )
 """Media types of model APIs; a page or a script goes to the client as plain text."""
-_PLAIN_TEXT: Final = "text/plain; charset=utf-8"
 _VALUE: Final = re.compile("[\t -~\x80-\xff]{0,4096}")
 _STATUSES: Final = range(200, 600)
 _VERSION: Final = "2023-06-01"
@@ -111,7 +110,7 @@ def client_headers(pairs: Iterable[tuple[str, str]], /, *, keys: Iterable[str], 
     allowed: dict[str, str] = {}
     for name, value in pairs:
         lower = name.lower()
-        text = _PLAIN_TEXT if lower == "content-type" and not _MEDIA.fullmatch(value) else value
+        text = "text/plain; charset=utf-8" if lower == "content-type" and not _MEDIA.fullmatch(value) else value
         has_secret = any(secret in name or secret in text for secret in secrets)
         is_allowed = lower in _DOWN or lower.startswith(_DOWN_PREFIXES)
         if is_allowed and not has_secret and _VALUE.fullmatch(text):
@@ -328,9 +327,6 @@ def _encodings_of(response: "httpx.Response") -> list[str]:
     return [encoding for part in parts if (encoding := part.strip()) not in {"", "identity"}]
 
 
-_GZIP: Final = b"\x1f\x8b"
-
-
 class BodyDecoder:
     """Decodes gzip and deflate piece by piece, up to a bound, so that a small body costs little memory and time.
 
@@ -365,5 +361,5 @@ class BodyDecoder:
             is_full, data = len(piece) == limits.DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
             if self._inflater.eof:
                 rest = self._inflater.unused_data
-                is_full, data = False, rest if rest.startswith(_GZIP) else b""
+                is_full, data = False, rest if rest.startswith(b"\x1f\x8b") else b""
                 self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)

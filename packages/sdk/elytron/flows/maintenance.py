@@ -314,10 +314,6 @@ async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectio
     return report.model_copy(update={"projection": await ops.projection.build_projection(ctx, projection_request)})
 
 
-LEFT_TO_MAINTAIN = "left_to_maintain"
-QUEUE_FULL = "queue_full"
-
-
 @admit_texts
 async def finalize_turn_and_maintain(
     ctx: OperationContext, request: MemoryFinalizeTurnRequest, /
@@ -439,7 +435,7 @@ async def _take_up(work: PassWork) -> None:
 def _not_run_here(*, needs_model: bool, is_queued: bool) -> PassOutcome:
     """Return what is said of the parts that do not run here."""
     if not needs_model:
-        return skipped_outcome(MaintenancePass.SUMMARY, LEFT_TO_MAINTAIN)
+        return skipped_outcome(MaintenancePass.SUMMARY, "left_to_maintain")
     if not is_queued:
-        return PassOutcome(of=MaintenancePass.SUMMARY, status=PassStatus.FAILED, reason=QUEUE_FULL)
+        return PassOutcome(of=MaintenancePass.SUMMARY, status=PassStatus.FAILED, reason="queue_full")
     return PassOutcome(of=MaintenancePass.SUMMARY, status=PassStatus.QUEUED)

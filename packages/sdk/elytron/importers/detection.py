@@ -39,7 +39,6 @@ from elytron_core.strict_json import Json, mend_surrogates
 
 MAGIC = b"PK\x03\x04"
 _PART = re.compile(r"conversations(-\d+)?\.json")
-_TELEGRAM = "result.json"
 _SUFFIXES = frozenset({".jsonl", ".json", ".txt", ".text", ".md", ".markdown"})
 _OF_AN_ARCHIVE = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
@@ -121,7 +120,7 @@ def _export_parts(members: list[BundleMember]) -> list[BundleMember]:
 
 def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
     """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
-    exported = _export_parts(members) or [each for each in members if PurePosixPath(each.name).name == _TELEGRAM]
+    exported = _export_parts(members) or [each for each in members if PurePosixPath(each.name).name == "result.json"]
     return exported or [member for member in members if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
 
 

@@ -25,7 +25,6 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
-CHATGPT_CHANNEL = "chatgpt"
 _SPOKEN = {"text", "multimodal_text"}
 _SPEAKERS = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
@@ -85,7 +84,7 @@ def _open_chatgpt(value: Json) -> _OpenedConversation:
     path = _message_path(conversation)
     nodes = message_shape.object_members(conversation.get("mapping"), what="mapping").values()
     return _OpenedConversation(
-        ConversationKey(CHATGPT_CHANNEL, message_shape.required_name(own, what="conversation id")),
+        ConversationKey("chatgpt", message_shape.required_name(own, what="conversation id")),
         message_shape.optional_title(conversation.get("title")),
         message_shape.optional_moment(conversation.get("create_time"), what="create_time"),
         path,
@@ -198,9 +197,6 @@ def _without_citation(mark: re.Match[str]) -> str:
         return ""
 
 
-CLAUDE_CHANNEL = "claude"
-
-
 def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was said in each conversation, in order, pasted texts too; calls and thoughts are not."""
     conversations = message_shape.list_items(document, what="conversations")
@@ -210,9 +206,7 @@ def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlac
 def _open_claude(value: Json) -> _OpenedConversation:
     conversation = message_shape.object_members(value, what="conversation")
     return _OpenedConversation(
-        ConversationKey(
-            CLAUDE_CHANNEL, message_shape.required_name(conversation.get("uuid"), what="conversation uuid")
-        ),
+        ConversationKey("claude", message_shape.required_name(conversation.get("uuid"), what="conversation uuid")),
         message_shape.optional_title(conversation.get("name")),
         message_shape.optional_moment(conversation.get("created_at"), what="created_at"),
         message_shape.list_items(conversation.get("chat_messages"), what="chat_messages"),
@@ -275,7 +269,6 @@ def _openai_message(value: Json) -> TurnDraft | LeftOut:
     return message_shape.spoken_turn(message) or LeftOut(omission)
 
 
-TELEGRAM_CHANNEL = "telegram"
 _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information", "contact_information"})
 
 
@@ -290,7 +283,7 @@ def _open_chat(value: Json) -> _OpenedConversation:
     if not isinstance(own, int):
         raise InvalidInput(field="chat id", problem="is not a whole number")
     messages = message_shape.list_items(chat.get("messages"), what="messages")
-    key = ConversationKey(TELEGRAM_CHANNEL, str(own))
+    key = ConversationKey("telegram", str(own))
     return _OpenedConversation(key, message_shape.optional_title(chat.get("name")), None, messages)
 
 

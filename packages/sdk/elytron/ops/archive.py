@@ -39,7 +39,6 @@ from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
 ATTEMPTS = 3
-_NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
 async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
@@ -49,7 +48,7 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
     """
     scope = ctx.scope_of(request)
     if await ctx.spaces.find(scope.space) is None:
-        raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
+        raise NotFound(what="space", name=scope.space, way_out="nothing was ever written to it in this store")
     for _ in range(ATTEMPTS):
         report = await _write_archive(
             ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
@@ -140,9 +139,6 @@ async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: Arc
     return 1
 
 
-_NEVER_RECORDED = "nothing was ever written to it in this store; if it was erased as a whole, repeat whole_space"
-
-
 async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepRequest, /) -> MemoryErasuresKeepReport:
     """Add the space's erasures to a file, and leave its others. Raises NotFound, UnreadableFile."""
     scope = ctx.scope_of(request)
@@ -153,7 +149,11 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
     gather = note_gone if request.whole_space is not None else gather_erasures
     space_erasures = await gather(ctx, scope, erasures)
     if space_erasures is None:
-        raise NotFound(what="space", name=scope.space, way_out=_NEVER_RECORDED)
+        raise NotFound(
+            what="space",
+            name=scope.space,
+            way_out="nothing was ever written to it in this store; if it was erased as a whole, repeat whole_space",
+        )
     await asyncio.to_thread(write_erasures, path, erasures)
     return MemoryErasuresKeepReport(
         space=scope.space,

@@ -1,20 +1,18 @@
 """Reading memories by id, as a list and through time; and the verbs forget, correct and erase."""
 
-import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeGuard, assert_never
 
 from pydantic import ValidationError
 
 from elytron.context import OperationContext
-from elytron.documents.hits import CursorForm, cited_hit
-from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
+from elytron.documents.hits import cited_hit
+from elytron.documents.planes import KeptMemory, hide_value, touched_planes
 from elytron.documents.stored_values import (
     ChangeSet,
     StoredSlot,
     key_of,
-    read_slot,
     read_slots,
     remaining_of,
     slot_ref,
@@ -23,40 +21,28 @@ from elytron.documents.stored_values import (
 from elytron.erasure.dependants import space_dependants
 from elytron.erasure.removal import erase_memories, erase_origin, erase_space
 from elytron.intake import admit_texts
-from elytron.memories.audit_trail import audit_trails, event_of, note_events, with_trail
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.history import history_of
 from elytron.memories.lookup import (
-    DocumentMark,
     FactMemory,
     Memory,
     MessageMemory,
     SkillMemory,
-    documents_as_stored,
     find_all,
-    find_memory,
     hit_of,
-    is_gone,
-    latest_memories,
-    may_disclose,
     must_find,
-    parts_of,
-    readable_hit,
     require_disclosed,
 )
+from elytron.memories.pages import latest_page, stored_page
 from elytron.memories.tombstones import add_tombstones, remove_tombstones
 from elytron.memories.versions import latest_versions
-from elytron.recall.filters import is_meant, passes_filters, wants_plane
-from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.edits import edit_message
 from elytron.writes.facts import plan_change
-from elytron_core import limits
-from elytron_core.clock import Instant, late_recording
+from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
-    HiddenFilter,
-    HistoryEvent,
-    HistoryItem,
     ListOrder,
     MemoryControlReport,
     MemoryCorrectRequest,
@@ -71,13 +57,12 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid_input
-from elytron_core.planes import candidates, skills, transcript
-from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, is_taken, reopen_fact, topic_key
-from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
+from elytron_core.planes import transcript
+from elytron_core.planes.facts import Fact, FactState, close_fact, is_taken, reopen_fact, topic_key
+from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
 from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
-from elytron_core.ports.store import Document, DocumentRef, JournalAction
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
 
@@ -346,17 +331,6 @@ def _control_report(
     )
 
 
-_HIDINGS = frozenset((AuditAction.FORGOTTEN, AuditAction.RESTORED))
-"""Calls that change what is kept of a memory, and none of its words."""
-_ORDER = (
-    (RecallPlane.TRANSCRIPT, transcript.TURNS),
-    (RecallPlane.LONG_TERM, FACTS),
-    (RecallPlane.PROCEDURAL, skills.SKILLS),
-    *((home.plane, collection) for collection, home in SHOWN.items()),
-)
-_CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(.+)", re.DOTALL), "a list report")
-
-
 async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
     """Return the memory with this id, in any state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
@@ -367,27 +341,9 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
     space = ctx.scope_of(request).space
-    report = await (_latest_list if request.order is ListOrder.LATEST else _stored_list)(ctx, space, request)
+    report = await (latest_page if request.order is ListOrder.LATEST else stored_page)(ctx, space, request)
     losses_of = ctx.losses.of if report.items else ctx.losses.fresh
     return report.model_copy(update={"losses": await losses_of(space)})
-
-
-async def _stored_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
-    items: list[RecallHit] = []
-    cursors: list[str] = []
-    lost = lost_before = 0
-    async for cursor, hit in _walk_memories(ctx, space, request):
-        if hit is None:
-            lost += 1
-            continue
-        if len(items) == request.limit:
-            page = MemoryListReport(space=space, items=tuple(items), lost=lost_before)
-            return page.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
-        items.append(cited_hit(hit, space))
-        cursors.append(cursor)
-        # Lost ones behind the last item are counted by the next page.
-        lost_before = lost
-    return MemoryListReport(space=space, items=tuple(items), lost=lost)
 
 
 async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
@@ -396,205 +352,5 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     A private document's text is never returned, nor masked or deleted text.
     """
     scope = ctx.scope_of(request)
-    if request.id == WHOLE_SPACE:
-        items = with_trail((), await _memory_trail(ctx, scope, REF), memory=WHOLE_SPACE)
-        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
-    skill_items = await _of_gone_skill(ctx, scope, request.id)
-    if skill_items:
-        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(skill_items))
-    memory = await _must_find_trace(ctx, scope, request.id)
-    if memory.plane is not RecallPlane.PRIVATE_GARDEN:
-        require_disclosed(memory, include_private=request.include_private)
-    part = None
-    trail = await _memory_trail(ctx, scope, memory.ref)
-    match memory:
-        case FactMemory(fact=fact):
-            history = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
-            return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))
-        case MessageMemory(turn=turn, part=part):
-            items = _of_message(request.id, turn, part)
-        case SkillMemory(skill=skill):
-            items = _of_skill(request.id, skill)
-        case KeptMemory():
-            items = _of_kept(request.id, memory, trail)
-        case _:
-            assert_never(memory)
-    history = with_trail(items, trail, memory=request.id, part=part)
-    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))
-
-
-async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
-    if request.cursor is not None:
-        raise InvalidInput(field="cursor", problem="is not supported with the order 'latest', which has a single page")
-    collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
-    now = ctx.clock.now()
-    hits = await latest_memories(
-        ctx,
-        space,
-        lambda document: [hit for _, hit in _document_hits(document, request, now)],
-        collections=collections,
-        limit=request.limit,
-    )
-    return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in hits))
-
-
-def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
-    """Return the memories of a document that `request` asks for, each with its part."""
-    matches = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
-    hits = [(part, readable_hit(memory, now)) for part, memory in matches]
-    if request.include_private:
-        return hits
-    return [(part, hit) for part, hit in hits if hit.privacy is not FactPrivacy.PRIVATE]
-
-
-def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
-    match request.hidden:
-        case HiddenFilter.LEFT_OUT:
-            return passes_filters(memory, request.filters, now)
-        case HiddenFilter.LISTED:
-            return is_meant(memory, request.filters) and not is_gone(memory, now)
-        case _:
-            assert_never(request.hidden)
-
-
-async def _walk_memories(
-    ctx: OperationContext, space: SpaceId, request: MemoryListRequest
-) -> AsyncIterator[tuple[str, RecallHit | None]]:
-    """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
-    started, after, part_after = _parse_cursor(request.cursor)
-    now = ctx.clock.now()
-    for place, (plane, collection) in enumerate(_ORDER):
-        if place < started or not wants_plane(request.filters, plane):
-            continue
-        mark, parts = (after, part_after) if place == started else (None, -1)
-        # The page before may have ended inside a document: its other parts come first.
-        if mark is not None:
-            (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
-            for part, hit in _document_hits(document, request, now) if document is not None else ():
-                if part > parts:
-                    yield _list_cursor(place, part, mark), hit
-        async for document_mark, document in documents_as_stored(
-            ctx, space, collection, after=mark, most_often=request.limit + 1
-        ):
-            if document is None:
-                yield _list_cursor(place, 0, document_mark), None
-                continue
-            for part, hit in _document_hits(document, request, now):
-                yield _list_cursor(place, part, document_mark), hit
-
-
-def _list_cursor(place: int, part: int, mark: DocumentMark) -> str:
-    return f"{place}.{part}.{mark.number}.{mark.key}"
-
-
-def _parse_cursor(cursor: str | None) -> tuple[int, DocumentMark | None, int]:
-    if cursor is None:
-        return 0, None, -1
-    *numbers, key = _CURSOR.parts(cursor)
-    place, part, number = map(int, numbers)
-    if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
-        raise _CURSOR.refusal()
-    return place, DocumentMark(number, key), part
-
-
-async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
-    """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
-    memory = await find_memory(ctx, scope, memory_id)
-    if isinstance(memory, MessageMemory) and memory.turn.redaction is not transcript.TextRedaction.RAW_AVAILABLE:
-        return memory
-    return await must_find(ctx, scope, memory_id)
-
-
-def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
-    text = turn.messages[part].text if turn.is_readable(part) else None
-    said_at = turn.messages[part].at
-    claimed_at = said_at if late_recording(said_at, turn.recorded_at) is not None else None
-    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, claimed_at=claimed_at, text=text)]
-    if part in turn.forgotten:
-        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
-    return items
-
-
-def _of_skill(memory: str, skill: skills.Skill) -> list[HistoryItem]:
-    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=skill.recorded_at)]
-    if skill.revision_count > 1:
-        items.append(HistoryItem(id=memory, event=HistoryEvent.SUPERSEDED, at=skill.updated_at, text=skill.summary))
-    if skill.forgotten_at is not None:
-        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
-    return items
-
-
-async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list[HistoryItem]:
-    """Return what was done to a runtime skill that was deleted; nothing of any other memory."""
-    record = await ctx.spaces.find(scope.space)
-    if record is None or not name.startswith(skills.NAME_PREFIX):
-        return []
-    ref = DocumentRef(skills.SKILLS, record.skill_tag(name))
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    return with_trail((), await _memory_trail(ctx, scope, ref), memory=name) if document is None else []
-
-
-def _of_kept(memory_id: str, memory: KeptMemory, trail: AuditTrail | None) -> list[HistoryItem]:
-    """Return the last words of what is written over; a private document keeps its text to itself."""
-    hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
-    is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
-    value = memory.value
-    # Hiding and showing again raise the revision and change no word.
-    event = HistoryEvent.ADDED if memory.revision - hidden <= 1 else HistoryEvent.SUPERSEDED
-    text = None if is_private else text_of(value)
-    items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
-    if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
-        resolved = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
-        items.append(HistoryItem(id=memory_id, event=resolved, at=value.resolved_at, reason=value.resolution))
-    elif (at := forgotten_at(value)) is not None:
-        items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
-    return items
-
-
-async def _memory_trail(ctx: OperationContext, scope: Scope, ref: DocumentRef) -> AuditTrail | None:
-    record = await ctx.spaces.find(scope.space)
-    return (await audit_trails(ctx, scope.space, record, (ref,))).get(ref)
-
-
-async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, include_private: bool) -> list[HistoryItem]:
-    """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
-    versions = await _slot_versions(ctx, scope, fact)
-    record = await ctx.spaces.find(scope.space)
-    refs = {version.id: DocumentRef(FACTS, version.id) for version in versions}
-    trails = await audit_trails(ctx, scope.space, record, refs.values())
-    history: list[HistoryItem] = []
-    for one in versions:
-        items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
-        history += with_trail(items, trails.get(refs[one.id]), memory=one.id)
-    return history
-
-
-async def _slot_versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:
-    """Return every version of the fact's slot that is still kept, oldest first."""
-    record: SpaceRecord | None = await ctx.spaces.find(scope.space)
-    if record is None:
-        return [fact]  # the space was erased since
-    slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
-    return await versions_of(ctx.store, scope.space, slot) or [fact]
-
-
-_CLOSED = {
-    FactState.SUPERSEDED: HistoryEvent.SUPERSEDED,
-    FactState.INVALIDATED: HistoryEvent.INVALIDATED,
-    FactState.CORRECTED: HistoryEvent.CORRECTED,
-    FactState.FORGOTTEN: HistoryEvent.FORGOTTEN,
-    FactState.DELETED: HistoryEvent.DELETED,
-}
-
-
-def _of_fact(fact: Fact, *, is_shown: bool) -> list[HistoryItem]:
-    text = fact.content if is_shown else None
-    is_ahead = late_recording(fact.observed_at, fact.recorded_at) is not None
-    claimed_at = fact.observed_at if is_ahead else None
-    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, claimed_at=claimed_at, text=text)]
-    if fact.evidence_count > 1:
-        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
-    if fact.closed_at is not None and fact.state in _CLOSED:
-        because = fact.closed_because or ""
-        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))
-    return items
+    items = await history_of(ctx, scope, request.id, include_private=request.include_private)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))

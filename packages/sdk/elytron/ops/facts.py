@@ -114,7 +114,6 @@ def entry_of(
 
 
 _CURSOR = CursorForm(ID, "a list report")
-_OF_TOPICS = frozenset({LearningAction.SUPPRESS, LearningAction.ALLOW})
 
 
 async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> FactListReport:
@@ -197,7 +196,7 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
 async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> LearningReport:
     """Pause, resume, suppress or allow learning. Raises InvalidInput if a topic is missing."""
     scope = ctx.scope_of(request)
-    if request.action in _OF_TOPICS and request.topic is None:
+    if request.action in {LearningAction.SUPPRESS, LearningAction.ALLOW} and request.topic is None:
         raise InvalidInput(field="topic", problem=f"is required for {request.action.value!r}")
     if request.topic is not None and not similarity.normalise_text(request.topic):
         raise InvalidInput(field="topic", problem="has no words: name a topic")
@@ -306,7 +305,6 @@ def _is_in(fact: Fact, states: tuple[FactState, ...]) -> bool:
 
 _CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
 REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
-NOT_FOLDED = "it was not merged into another fact"
 GONE = "one of the two facts no longer exists"
 
 
@@ -446,7 +444,7 @@ async def _unfold_pair(
 ) -> MergedPair:
     folded = await _changed_fact(ctx, scope, name, changes)
     if folded is None or folded[0].state is not planes_facts.FactState.MERGED or folded[0].superseded_by is None:
-        return MergedPair(kept="", folded=name, changed=False, reason=NOT_FOLDED)
+        return MergedPair(kept="", folded=name, changed=False, reason="it was not merged into another fact")
     fact, revision = folded
     into = await _changed_fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:

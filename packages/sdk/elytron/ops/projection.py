@@ -9,7 +9,7 @@ from elytron.context import OperationContext
 from elytron.intake import rendered_chars
 from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.hints import hints_beside, note_shown
-from elytron.recall.retrieval import GatheredHits, gather_hits
+from elytron.recall.retrieval import GatheredHits, HitQuery, gather_hits
 from elytron.recall.space_reader import SpaceReader, open_reader
 from elytron.standing_items import (
     PrivateItems,
@@ -132,13 +132,13 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         truncated=built.truncated,
         limited_by=(*by_bound, *built.limited_by),
         miss_reason=built.miss_reason,
-        intent=gathered.intent.value,
+        intent=gathered.search.intent.value,
         unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
         private_gate=_private_gate(request, private, built),
         checks=built.checks,
         lifecycle=host.action_admissions(mode) if mode is not None else (),
         alias=conversation.trust,
-        sequence=gathered.sequence,
+        sequence=gathered.search.sequence,
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
@@ -220,17 +220,15 @@ async def _gather_recalled(
     room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
-    return await gather_hits(
-        ctx,
-        reader,
-        scope,
+    wanted = HitQuery(
         request.query,
         request.filters,
         limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
-        room=room,
         gate=request.recall_gate,
+        room=room,
         private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
+    return await gather_hits(ctx, reader, scope, wanted)
 
 
 def _fitting_count(max_len: int) -> int:

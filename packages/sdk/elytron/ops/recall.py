@@ -9,8 +9,9 @@ from elytron.memories.links import meant_conversation, with_last
 from elytron.memories.lookup import FactMemory, MessageMemory, find_memory, is_private
 from elytron.recall.filters import asked_planes, passes_filters
 from elytron.recall.hints import hints_beside, note_shown
+from elytron.recall.hit_places import with_neighbours
 from elytron.recall.order import PlacedMemory, rerank_hits
-from elytron.recall.retrieval import GatheredHits, gather_hits, with_neighbours
+from elytron.recall.retrieval import GatheredHits, HitQuery, gather_hits
 from elytron.recall.space_reader import open_reader
 from elytron_core import limits
 from elytron_core.contracts.recall import (
@@ -41,10 +42,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
     reader = await open_reader(ctx, scope.space)
-    gathered = await gather_hits(
-        ctx,
-        reader,
-        scope,
+    wanted = HitQuery(
         request.query,
         request.filters,
         limit=_gathered_count(ctx, request, end),
@@ -53,13 +51,15 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         depth=limits.RECALL_MAX if request.why_not else 0,
         private=tuple(RecallPlane) if request.include_private else (),
     )
+    gathered = await gather_hits(ctx, reader, scope, wanted)
+    search = gathered.search
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
         rerank, ordered = await rerank_hits(ctx, request.query, ordered)
     ordered = tuple([hit for hit in ordered if hit.score >= request.min_score])
     scored = sum(score >= request.min_score for score in gathered.scores)
     if request.cursor is not None:
-        require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
+        require_same(request, [hit.id for hit in ordered[:offset]], search.sequence)
     extent = _extent_of(request, gathered)
     page = tuple(cited_hit(hit, scope.space) for hit in extent.page(ordered[offset:], end - offset))
     hits = _hits_within(page, extent.max_tokens) if extent.max_tokens is not None else page
@@ -68,7 +68,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     shown_ids = [hit.id for hit in ordered[: offset + len(hits)]]
     is_paged = not extent.is_open and gathered.gate is None
     has_more = bool(hits) and is_paged and scored > len(shown_ids) < limits.RECALL_MAX
-    beyond = (scored if request.min_score else gathered.available) - offset - len(page)
+    beyond = (scored if request.min_score else search.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     is_empty = reason is NothingReason.EMPTY_SPACE
     losses = await (ctx.losses.fresh if is_empty else ctx.losses.of)(scope.space)
@@ -78,20 +78,20 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         outcome=outcome,
         reason=NothingReason.LOST if losses and is_empty else reason,
         hits=await _nearby_hits(ctx, scope, request, extent.ordered(hits)),
-        considered=gathered.considered,
-        intent=gathered.intent.value,
-        sequence=gathered.sequence,
+        considered=search.considered,
+        intent=search.intent.value,
+        sequence=search.sequence,
         clipped=tuple(_clip_hits(request, page, hits, beyond=beyond, max_tokens=extent.max_tokens)),
-        next_cursor=cursor_of(request, shown_ids, gathered.sequence) if has_more else None,
+        next_cursor=cursor_of(request, shown_ids, search.sequence) if has_more else None,
         cut=round(gathered.scores[len(shown_ids)], 6) if has_more else None,
         rerank=rerank,
         why_not=await explain_absences(ctx, scope, request, order=gathered.order, page=page, part=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
-        vectors=gathered.vectors,
-        unembedded=gathered.unembedded,
-        alias=gathered.alias,
+        vectors=search.vectors,
+        unembedded=search.unembedded,
+        alias=search.alias,
         gate=gathered.gate,
         losses=losses,
     )

@@ -8,7 +8,7 @@ from elytron.documents.planes import id_of, place_of
 from elytron.documents.stored_values import ChangeSet, value_at, values_at
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.recall.retrieval import gather_hits
+from elytron.recall.retrieval import HitQuery, gather_hits
 from elytron.recall.space_reader import open_reader
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.records import is_disclosed, item_of, put_records, record_ref, records_below, require_version
@@ -180,16 +180,14 @@ async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchR
 async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the records that answer the query, best first, and one more if there is one."""
     end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
-    gathered = await gather_hits(
-        ctx,
-        await open_reader(ctx, scope.space),
-        scope,
+    wanted = HitQuery(
         request.query,
         RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),
         limit=end,
         gate=RecallGate.OFF,
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
+    gathered = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, wanted)
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
     current_records = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()

@@ -280,13 +280,9 @@ async def _mutate_skill(
             name=name,
             changed=stands != skill,
             refused=refused,
-            reason=_refusal_reason(refused),
+            reason=next((text for text, refusal in _REFUSALS.items() if refusal is refused), ""),
             skill=summary_of(stands, ctx.clock.now()),
         )
         return SettledChanges(report, repository.changes)
 
     return await settle_report(ctx, scope.space, plan)
-
-
-def _refusal_reason(refused: SkillRefusal | None) -> str:
-    return next((text for text, refusal in _REFUSALS.items() if refusal is refused), "")

@@ -418,12 +418,8 @@ async def _inside_hits(
 ) -> tuple[RecallHit, ...]:
     """Return the hits of messages that do not come from outside, and with them all that is no message."""
     others = [item for item in ranked if not isinstance(item.found, UnitCandidate)]
-    best = sorted((*turns_of(own), *others), key=_hit_score, reverse=True)
+    best = sorted((*turns_of(own), *others), key=lambda item: item.score, reverse=True)
     return await hits_of(ctx, scope, best, limit=len(best), now=now)
-
-
-def _hit_score(item: RankedMemory) -> float:
-    return item.score
 
 
 async def rerank_hits(

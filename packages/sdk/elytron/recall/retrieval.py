@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
-from elytron.documents.planes import ASKED, kept_memory, place_of, text_of, title_of
-from elytron.documents.stored_values import documents_at, values_at
+from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
+from elytron.documents.stored_values import documents_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
 from elytron.memories.links import meant_conversation
 from elytron.recall.closer_look import CLOSER, SearchedSpace, looked_closer
 from elytron.recall.filters import asked_planes, index_filters
+from elytron.recall.hit_places import time_places
 from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
@@ -38,7 +39,6 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import (
     HitDiversity,
-    NearbyTurn,
     NothingReason,
     RecallFilters,
     RecallGate,
@@ -49,10 +49,10 @@ from elytron_core.contracts.recall import (
     RecallPlane,
     VectorUse,
 )
-from elytron_core.ids import SkillId, SpaceId, TurnId
+from elytron_core.ids import SkillId, SpaceId
 from elytron_core.planes import transcript
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.planes.facts import FACTS, FactPrivacy, topic_key
+from elytron_core.planes.facts import FactPrivacy, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import time_ranges
@@ -64,7 +64,7 @@ from elytron_core.policy.ranking.skills import score_skills
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import analyser, similarity
-from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
+from elytron_index import FoundCandidates, IndexQuery, UnitFilters
 from elytron_index.lexicon.text_vectors import language_of
 from elytron_index.space_index import SpaceIndex
 
@@ -80,8 +80,39 @@ EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
 
+class HitQuery(NamedTuple):
+    """What a recall is after: up to `limit` hits that `gate` lets through, and `depth` of the order beside them.
+
+    `room` is the size of the block that they are for; None: they are for none.
+    """
+
+    text: str
+    filters: RecallFilters
+    limit: int
+    gate: RecallGate
+    room: int | None = None
+    diversity: HitDiversity = HitDiversity.AUTO
+    depth: int = 0
+    private: Container[RecallPlane] = ()
+    """The planes whose private memories are searched."""
+
+
+class SearchAccount(NamedTuple):
+    """How a space was searched: `considered` memories passed the filters, `available` of these matched."""
+
+    considered: int = 0
+    available: int = 0
+    sequence: int = 0
+    intent: weights.QueryIntent = weights.QueryIntent.MIXED
+    """Intent of the query."""
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """State of the scope's chat; if it names no conversation, no turn is recalled."""
+
+
 class GatheredHits(NamedTuple):
-    """Hits, best first; `considered` passed the filters, `available` of these matched."""
+    """Hits, best first."""
 
     reason: NothingReason | None
     """Why nothing was found, if nothing was."""
@@ -98,15 +129,7 @@ class GatheredHits(NamedTuple):
     """The estimate that one of the best hits answers."""
     first: float = 0.0
     """The estimate that the first hit answers."""
-    considered: int = 0
-    available: int = 0
-    sequence: int = 0
-    intent: weights.QueryIntent = weights.QueryIntent.MIXED
-    """Intent of the query."""
-    vectors: VectorUse = VectorUse.NONE
-    unembedded: int = 0
-    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """State of the scope's chat; if it names no conversation, no turn is recalled."""
+    search: SearchAccount = SearchAccount()
     terms: tuple[str, ...] = ()
     """The terms of the search."""
     question: query_question.ReadQuestion | None = None
@@ -147,52 +170,28 @@ class _AskedQuery(NamedTuple):
         return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
-class _SearchBounds(NamedTuple):
-    """What a recall searches: its filters, time and conversation, how many memories, and which private ones."""
-
-    filters: RecallFilters
-    now: Instant
-    key: ConversationKey | None
-    limit: int
-    diversity: HitDiversity
-    private: Container[RecallPlane]
-
-
 async def gather_hits(
-    ctx: OperationContext,
-    reader: SpaceReader | None,
-    scope: Scope,
-    query: str,
-    filters: RecallFilters,
-    /,
-    *,
-    limit: int,
-    gate: RecallGate,
-    room: int | None = None,
-    diversity: HitDiversity = HitDiversity.AUTO,
-    depth: int = 0,
-    private: Container[RecallPlane] = (),
+    ctx: OperationContext, reader: SpaceReader | None, scope: Scope, wanted: HitQuery, /
 ) -> GatheredHits:
-    """Return up to `limit` hits that `gate` lets through, as fit into `room` characters; `depth` of the order too."""
+    """Return the hits for what is wanted, and how they were found."""
     if reader is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
-    record, index = reader.record, reader.index
+    record, index, query, limit = reader.record, reader.index, wanted.text, wanted.limit
     if similarity.is_blank(query):
-        return GatheredHits(NothingReason.EMPTY_QUERY, sequence=index.watermark)
+        return GatheredHits(NothingReason.EMPTY_QUERY, search=SearchAccount(sequence=index.watermark))
     now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
-    question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
+    question = _anchor_question(index, _read_query(ctx, query, now), wanted.filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    bounds = _SearchBounds(filters, now, key, max(limit, depth), diversity, private)
-    searches = _plane_searches(index, question, vector, bounds, grounding=grounding)
+    searches = _plane_searches(index, question, vector, wanted, key, now=now, grounding=grounding)
     candidates = await _found_candidates(ctx, scope.space, record, index, searches)
-    route, spread = weights.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
+    route, spread = weights.query_route(query), limit if wanted.diversity is HitDiversity.WIDE else FACTS_SCORED
     query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
     # Repeats are left out of a list, so that it may have room for any number.
-    fitting = limits.PROJECTION_CHARS_MAX if room is not None and question.wants_several else room
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if gate is RecallGate.AUTO else None
+    fitting = limits.PROJECTION_CHARS_MAX if wanted.room is not None and question.wants_several else wanted.room
+    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if wanted.gate is RecallGate.AUTO else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
@@ -202,18 +201,20 @@ async def gather_hits(
     return GatheredHits(
         _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked)),
         hits,
-        tuple(map(placed_memory, ranked)) if depth else (),
+        tuple(map(placed_memory, ranked)) if wanted.depth else (),
         time_places(index, visible_hits) if question.retells else {},
-        () if room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
+        () if wanted.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
         tuple([item.score for item in ranked]),
         *answer_estimates(candidates, hits, query),
-        alias=conversation.trust,
-        considered=sum(part.searched for part in candidates.values()),
-        available=sum(part.pool for part in candidates.values()),
-        sequence=index.watermark,
-        intent=route.intent,
-        vectors=use,
-        unembedded=_count_unembedded(ctx, scope, index, use),
+        SearchAccount(
+            considered=sum(part.searched for part in candidates.values()),
+            available=sum(part.pool for part in candidates.values()),
+            sequence=index.watermark,
+            intent=route.intent,
+            vectors=use,
+            unembedded=_count_unembedded(ctx, scope, index, use),
+            alias=conversation.trust,
+        ),
         terms=next((part.terms for part in candidates.values()), ()),
         question=question,
         gate=None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits)),
@@ -274,23 +275,25 @@ def _plane_searches(
     index: SpaceIndex,
     question: query_question.ReadQuestion,
     vector: tuple[str, bytes] | None,
-    bounds: _SearchBounds,
+    wanted: HitQuery,
+    key: ConversationKey | None,
     /,
     *,
+    now: Instant,
     grounding: str,
 ) -> dict[RecallPlane, IndexQuery]:
     """Return the search of each plane that is asked."""
-    filters, now, key, limit, diversity, private = bounds
+    limit = max(wanted.limit, wanted.depth)
     return {
         plane: asked_of_index(
             question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
             vector,
             limit=_wanted_count(plane, limit),
-            filters=index_filters(filters, plane, now, key, include_private=plane in private),
-            diversity=diversity,
+            filters=index_filters(wanted.filters, plane, now, key, include_private=plane in wanted.private),
+            diversity=wanted.diversity,
             encoder=_reach_of(index, vector),
         )
-        for plane in _asked_planes(index, filters, key)
+        for plane in _asked_planes(index, wanted.filters, key)
     }
 
 
@@ -428,8 +431,6 @@ async def _rank_facts(
     ctx: OperationContext, scope: Scope, query: _AskedQuery, search: FoundCandidates
 ) -> list[RankedMemory]:
     documents = await _read_candidates(ctx, scope, search)
-    if not documents:
-        return []
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     estimates = _unit_estimates(search)
     matching = [item for item in score_facts(facts, query.of_beliefs(search)) if item.match > 0]
@@ -459,8 +460,6 @@ async def _rank_skills(
     ctx: OperationContext, scope: Scope, query: _AskedQuery, search: FoundCandidates
 ) -> list[RankedMemory]:
     documents = await _read_candidates(ctx, scope, search)
-    if not documents:
-        return []
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
     sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in search.found}
     ranks = tuple(SkillId(item.unit.ref.key) for item in search.found)
@@ -487,8 +486,6 @@ async def _rank_skills(
 async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidates, now: Instant) -> list[RankedMemory]:
     """Return what conversations keep, each with its score."""
     documents = await _read_candidates(ctx, scope, search)
-    if not documents:
-        return []
     terms = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
     ranked: list[RankedMemory] = []
     for estimate, item in zip(answer_scores(search), search.found, strict=True):
@@ -526,75 +523,3 @@ async def covered_overrides(
     filters = UnitFilters(planes=(COVERED,), scope=scope)
     index_query = asked_of_index(question, None, limit=limit, filters=filters, diversity=HitDiversity.OFF)
     return {item.key: item.score for item in turns_of(index.search(index_query))}
-
-
-async def with_neighbours(
-    ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int, include_private: bool = False
-) -> tuple[RecallHit, ...]:
-    """Return the hits, each message with up to `count` recallable ones before it and after it, in order."""
-    if not count or not any(hit.plane is RecallPlane.TRANSCRIPT for hit in hits):
-        return tuple(hits)
-    index = await ctx.folds.current(scope.space)
-    beside: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
-    for hit in hits:
-        unit = next((unit for ref in _refs_of(hit) for unit in index.units_of(ref) if _id_of(unit) == hit.id), None)
-        if unit is not None:
-            beside[hit.id] = (
-                index.units_near(unit, before=count, after=0),
-                index.units_near(unit, before=0, after=count),
-            )
-    refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
-    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
-    nearby_of = partial(_shown_nearby, turns=turns, include_private=include_private)
-    return tuple(
-        hit.model_copy(update={"before": nearby_of(beside[hit.id][0]), "after": nearby_of(beside[hit.id][1])})
-        if hit.id in beside
-        else hit
-        for hit in hits
-    )
-
-
-def _refs_of(hit: RecallHit) -> tuple[DocumentRef, ...]:
-    return (
-        tuple(DocumentRef(transcript.TURNS, turn) for turn in hit.citations)
-        if hit.plane is RecallPlane.TRANSCRIPT
-        else ()
-    )
-
-
-def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, int]:
-    """Return the place of each hit in the order of time, by its id; the journal decides between equal times."""
-
-    def moment(hit: RecallHit) -> tuple[int, int, int]:
-        stored_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
-        ref = next(iter(_refs_of(hit)), stored_ref)
-        part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
-        position = index.moment_of(ref, part) if ref is not None else None
-        at, sequence = position or (hit.at or 0, 0)
-        return at, sequence, part
-
-    return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
-
-
-def _id_of(unit: UnitView) -> str:
-    return transcript.message_id(TurnId(unit.ref.key), unit.part)
-
-
-def _shown_nearby(
-    units: Sequence[UnitView], *, turns: dict[DocumentRef, transcript.Turn], include_private: bool
-) -> tuple[NearbyTurn, ...]:
-    nearby_turns: list[NearbyTurn] = []
-    for unit in units:
-        turn = turns.get(unit.ref)
-        if turn is not None and turn.is_recallable(unit.part, include_private=include_private):
-            message = turn.messages[unit.part]
-            nearby_turns.append(
-                NearbyTurn(
-                    id=_id_of(unit),
-                    text=message.text,
-                    speaker=message.speaker,
-                    role=message.role,
-                    at=transcript.said_at(turn, message),
-                )
-            )
-    return tuple(nearby_turns)

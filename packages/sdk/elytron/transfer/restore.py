@@ -266,7 +266,10 @@ def _restore_batches(
         if number == count - 1:
             puts.append(PutChange(REF, record.body, 0))
         yield Batch(
-            space=space, at=lines[-1].at, entries=tuple(_restore_entry(line) for line in lines), puts=tuple(puts)
+            space=space,
+            at=lines[-1].at,
+            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            puts=tuple(puts),
         )
 
 
@@ -279,7 +282,3 @@ def _with_erasures(entries: Iterator[JournalEntry], refs: Sequence[DocumentRef])
         return
     for number, ref in enumerate(refs, start=1):
         yield JournalEntry(last.sequence + number, last.at, JournalAction.ERASE, ref, "")
-
-
-def _restore_entry(line: JournalEntry) -> EntryDraft:
-    return EntryDraft(line.action, line.ref, line.digest, line.at, line.covers)

@@ -50,8 +50,6 @@ from elytron_core.scope import Scope
 
 WAITING = {AdmissionVerdict.DEFER: CandidateState.DEFERRED, AdmissionVerdict.HANDOFF: CandidateState.HANDED_OFF}
 TOO_MANY = f"{limits.CANDIDATES_WAITING} candidates already await a decision: resolve some first"
-SAID_ALREADY = "another fact says the same thing, with the same evidence"
-NEARLY_SAID = "another fact says nearly the same thing"
 
 _PLANES = {
     candidates.CandidateTarget.LONG_TERM: RecallPlane.LONG_TERM,
@@ -272,10 +270,10 @@ def _said_already(draft: CandidateDraft, current_facts: Sequence[Fact]) -> Write
     current = slots.get(slot)
     if current is None:
         like = most_similar_fact(proposal.content, kind, current_facts)
-        return _duplicate_decision(like, NEARLY_SAID) if like is not None else None
+        return _duplicate_decision(like, "another fact says nearly the same thing") if like is not None else None
     is_same = rules.says_the_same(proposal.content, current.content)
     return (
-        _duplicate_decision(current, SAID_ALREADY)
+        _duplicate_decision(current, "another fact says the same thing, with the same evidence")
         if is_same and set(draft.citations) <= set(current.citations)
         else None
     )

@@ -46,11 +46,7 @@ from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
 
 ValueT = TypeVar("ValueT", bound=Value)
-NO_GOAL = "the goal is empty"
 BLANK = "the text is empty"
-COVERS_LESS = "it covers fewer messages than the stored summary"
-NO_SUCH_DAY = "there is no such day"
-GARDEN_FULL = f"a conversation is limited to {limits.GARDEN_DOCUMENTS} private documents: erase one first"
 
 
 @dataclass(slots=True)
@@ -120,7 +116,7 @@ async def plan_execution(
     desk = _open_writer(ctx, scope, record, continuity.EXECUTION)
     ref = DocumentRef(continuity.EXECUTION, desk.tag)
     if similarity.is_blank(write.state.goal):
-        desk.refuse(write.state, NO_GOAL)
+        desk.refuse(write.state, "the goal is empty")
     else:
         current_state = await value_at(ctx.store, scope.space, ref, continuity.ExecutionState)
         desk.keep(ref, write.state, *current_state, kind=continuity.ExecutionState)
@@ -137,7 +133,7 @@ async def plan_summary(
     if similarity.is_blank(write.summary.text):
         desk.refuse(write.summary, BLANK)
     elif current is not None and current.forgotten_at is None and write.summary.messages < current.messages:
-        desk.refuse(write.summary, COVERS_LESS, outcome=WriteOutcome.SKIPPED)
+        desk.refuse(write.summary, "it covers fewer messages than the stored summary", outcome=WriteOutcome.SKIPPED)
     else:
         desk.keep(ref, write.summary, current, revision, kind=continuity.SessionSummary)
     return desk.planned()
@@ -205,7 +201,7 @@ async def _write_note(
         # A month counts from its first day.
         began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
-        desk.refuse(draft, NO_SUCH_DAY)
+        desk.refuse(draft, "there is no such day")
         return
     if similarity.is_blank(draft.text):
         desk.refuse(draft, BLANK)
@@ -234,18 +230,15 @@ async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, r
         if similarity.is_blank(draft.text):
             desk.refuse(draft, BLANK)
         elif ref not in refs and len(refs) >= limits.GARDEN_DOCUMENTS:
-            desk.refuse(draft, GARDEN_FULL)
+            desk.refuse(
+                draft, f"a conversation is limited to {limits.GARDEN_DOCUMENTS} private documents: erase one first"
+            )
         else:
             refs.add(ref)
             current, revision = documents.get(ref, (None, 0))
             created_at = current.created_at if current is not None else desk.now
             desk.keep(ref, draft, current, revision, kind=continuity.GardenDocument, created_at=created_at)
     return desk.planned()
-
-
-BLANK_CAPSULE = "the topic or the summary is empty"
-NO_SUCH = "there is no capsule with the id that it would replace"
-GAVE_WAY = "it was dropped, because the limit of capsules was reached"
 
 
 async def plan_capsules(
@@ -318,7 +311,8 @@ class _CapsuleChanges:
     def drop(self, capsule: ContinuityCapsule, /) -> WriteDecision:
         ref = DocumentRef(continuity.CAPSULES, capsule.id.partition(":")[2])
         self._dropped[ref] = self._kept.pop(ref)[1]
-        return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=WriteOutcome.DELETED, reason=GAVE_WAY)
+        reason = "it was dropped, because the limit of capsules was reached"
+        return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=WriteOutcome.DELETED, reason=reason)
 
     def commit(self) -> ChangeSet:
         changes = ChangeSet(self.record)
@@ -332,7 +326,7 @@ class _CapsuleChanges:
 
 def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleChanges, now: Instant) -> WriteDecision:
     if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
-        return _rejected_decision(BLANK_CAPSULE)
+        return _rejected_decision("the topic or the summary is empty")
     key = scope.conversation_key
     topic = facts.topic_key(draft.topic)
     tag = book.record.tag("capsule", *key, draft.capsule_kind.value, topic)
@@ -350,7 +344,7 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleChanges, now
             None,
         )
         if replaced is None:
-            return _rejected_decision(NO_SUCH)
+            return _rejected_decision("there is no capsule with the id that it would replace")
         closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
         book.put(
             DocumentRef(continuity.CAPSULES, replaced.id.partition(":")[2]),
@@ -397,9 +391,6 @@ def _rejected_decision(
     return WriteDecision(
         plane=plane, outcome=WriteOutcome.REJECTED, verdict=AdmissionVerdict.REJECT, reason=reason, name=name
     )
-
-
-NO_SUCH_EDGE = "there is no such relationship"
 
 
 async def plan_subjects(
@@ -490,7 +481,10 @@ class _SubjectChanges:
         ref, name = self._edge(draft), _draft_name(draft)
         if self._now_at(ref) is None:
             return WriteDecision(
-                plane=RecallPlane.SUBJECT, outcome=WriteOutcome.SKIPPED, reason=NO_SUCH_EDGE, name=name
+                plane=RecallPlane.SUBJECT,
+                outcome=WriteOutcome.SKIPPED,
+                reason="there is no such relationship",
+                name=name,
             )
         self._written.pop(ref, None)
         if ref in self._held:

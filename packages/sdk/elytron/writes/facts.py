@@ -63,7 +63,6 @@ from elytron_core.scope import ConversationKey, Scope
 from elytron_store.secret.sessions import SERVER, calling_as
 
 _VERSIONS_AT_ONCE = 2
-_CORRECTED = "`correct` also accepts the id of a message, and shows the new text in its place"
 
 
 async def plan_facts(
@@ -319,7 +318,10 @@ async def plan_change(
     """Return what a control call changes now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
     if not isinstance(memory, FactMemory):
-        raise InvalidInput(field="id", problem=f"does not name a fact: {_CORRECTED}")
+        problem = (
+            "does not name a fact: `correct` also accepts the id of a message, and shows the new text in its place"
+        )
+        raise InvalidInput(field="id", problem=problem)
     if request.expected_version not in {None, tag_of(record, memory.ref, memory.revision)}:
         raise PreconditionFailed
     require_believed(memory.fact)
@@ -396,7 +398,9 @@ async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
     moved = {after.id: after}
     for ref, (version, revision) in _following_versions(batch, before):
         if version.is_believed:
-            moved[version.id] = _with_reach(version, after)
+            moved[version.id] = version.model_copy(
+                update={"reach": after.reach, "channel": after.channel, "chat": after.chat}
+            )
             batch.changes.put(ref, moved[version.id], expects=revision, action=JournalAction.OPERATOR)
     replace(batch.slot, facts=tuple(name for name in batch.slot.facts if name not in moved)).put(batch.changes)
     store, space = batch.ctx.store, batch.scope.space
@@ -406,10 +410,6 @@ async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
     if replaceable_versions(there, at=batch.now):
         raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
     replace(slot, facts=(*slot.facts, *moved)).put(batch.changes)
-
-
-def _with_reach(version: Fact, after: Fact) -> Fact:
-    return version.model_copy(update={"reach": after.reach, "channel": after.channel, "chat": after.chat})
 
 
 def _following_versions(batch: _SpaceBatch, fact: Fact) -> list[tuple[DocumentRef, tuple[Fact, int]]]:

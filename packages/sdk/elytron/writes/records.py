@@ -63,9 +63,6 @@ async def records_below(
             yield document, record
 
 
-_NO_TTL = "this store or profile does not support a time to live: leave ttl_s out"
-
-
 class RecordCommit(Value):
     """The records after a put, in the order of its requests; `sequence` is 0 if all said the same before."""
 
@@ -91,7 +88,7 @@ async def put_records(
     has another version than the expected one, Unsupported for a time to live in a profile that cannot keep it.
     """
     if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
-        raise Unsupported(_NO_TTL)
+        raise Unsupported("this store or profile does not support a time to live: leave ttl_s out")
 
     names = [(request.namespace, request.key) for request in requests]
 

@@ -62,17 +62,17 @@ from elytron_agent.service.responses.response_wire import (
     ResponseBody,
     ResponseProblem,
     ResponseRequest,
-    Status,
 )
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, ModelError, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
+from elytron_core.policy.projection.sections import clip_text
 from elytron_core.ports.chat import ModelReply, ToolCall
 from elytron_models.answer import ask_for
 from elytron_models.client import ModelClient
 from elytron_turn import limits as turn_limits
 from elytron_turn.compaction import WindowSummaryDraft, extract_summary, problem_of, summary_request
-from elytron_turn.context import WindowTurn, clip_words, shown_given
+from elytron_turn.context import WindowTurn, shown_given
 from elytron_turn.sizes import window_of
 
 if TYPE_CHECKING:
@@ -80,8 +80,6 @@ if TYPE_CHECKING:
     from elytron_agent.service.chat_turn import AgentPool
 
 
-LAST_KINDS: Final[dict[Status, str]] = {"completed": "completed", "incomplete": "incomplete"}
-_TOOL: Final = "arguments"
 _OVER: Final = b"data: [DONE]\n\n"
 """The end of every stream."""
 
@@ -154,7 +152,7 @@ class ResponseStream:
         return self._last(body.model_copy(update={"output": tuple(self._items)}))
 
     def _last(self, body: ResponseBody) -> ResponseBody:
-        kind = LAST_KINDS.get(body.status, "failed")
+        kind = {"completed": "completed", "incomplete": "incomplete"}.get(body.status, "failed")
         # A message that broke off stays in the stream's own answer: its client has seen it.
         dropped = tuple(item for item in self._items if item.status == "incomplete")
         whole = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
@@ -201,7 +199,7 @@ class ResponseStream:
 
     def _add_call(self, item: CallItem) -> None:
         at = len(self._items)
-        open_item = item.model_copy(update={_TOOL: "", "status": "in_progress"})
+        open_item = item.model_copy(update={"arguments": "", "status": "in_progress"})
         place: dict[str, Any] = {"item_id": item.id, "output_index": at}
         self._put("response.output_item.added", output_index=at, item=open_item.model_dump(mode="json"))
         self._put("response.function_call_arguments.delta", delta=item.arguments, **place)
@@ -527,7 +525,7 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
     history = words_of_messages(shown_given(input_items.before))
     if history or input_items.text:
         words = "\n".join(part for part in (history, input_items.text) if part)
-        turns.append(WindowTurn(run="", at=now, input=clip_words(words, turn_limits.SUMMARY_INPUT_CHARS)))
+        turns.append(WindowTurn(run="", at=now, input=clip_text(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to summarize")
     text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)

@@ -132,7 +132,7 @@ def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Inst
         count = max(1, (after - made_at) // period + 1)
         return Instant(made_at + count * period)
     place = time_zone(zone)
-    for local in _local_times(rule, _local_time(after, place)):
+    for local in _local_times(rule, as_datetime(after).astimezone(place).replace(tzinfo=None)):
         # Around a change of the zone's offset, clock times may come out before `after` again.
         due_at = instant_in(local, place)
         if due_at > after:
@@ -205,10 +205,6 @@ def _cron_times(line: str, begin: datetime) -> Iterator[datetime]:
         return iter(CronSim(line, begin))
     except CronSimError:
         raise InvalidInput(field="line", problem=_NO_CRON) from None
-
-
-def _local_time(at: Instant, zone: tzinfo) -> datetime:
-    return as_datetime(at).astimezone(zone).replace(tzinfo=None)
 
 
 def _utc_instant(moment: datetime) -> Instant:

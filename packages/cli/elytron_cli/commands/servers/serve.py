@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from elytron_adapter.surface import SurfaceFigure
 from elytron_cli.agents.hosts import McpHost, config_of
 from elytron_cli.config import RunSettings
 from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command
@@ -374,32 +375,23 @@ def _serve_report(server: "StartedServer", store: str, protocols: tuple[str, ...
     )
 
 
-class StoreFigure(NamedTuple):
-    """A figure of a store on this machine."""
-
-    name: str
-    text: str
-    value: float
-    buckets: tuple[tuple[str, float], ...] = ()
-
-
-def engine_figures(store: Store) -> Iterator[StoreFigure]:
+def engine_figures(store: Store) -> Iterator[SurfaceFigure]:
     """Yield what the engine of a store counts in this process, its connections say."""
     figures: Mapping[str, tuple[str, float]] = getattr(innermost_store(store), "figures", {})
     for name, (text, value) in figures.items():
-        yield StoreFigure(f"elytron_{name}", text, value)
+        yield SurfaceFigure(f"elytron_{name}", text, value)
 
 
-def store_figures(url: str) -> Iterator[StoreFigure]:
+def store_figures(url: str) -> Iterator[SurfaceFigure]:
     """Yield the bytes of the store's files and when `elytron backup` last copied it; nothing of a store elsewhere."""
     path = parse_url(url).path
     if path is None:
         return
-    yield StoreFigure("elytron_store_bytes", "Bytes of the store's files.", size_on_disk(path))
+    yield SurfaceFigure("elytron_store_bytes", "Bytes of the store's files.", size_on_disk(path))
     at = latest_backup(path)
     if at is not None:
         text = "Time of the latest `elytron backup` of the store, in seconds since 1970."
-        yield StoreFigure("elytron_backup_timestamp_seconds", text, at / 1000)
+        yield SurfaceFigure("elytron_backup_timestamp_seconds", text, at / 1000)
 
 
 def _proxy_settings(

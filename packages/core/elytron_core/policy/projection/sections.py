@@ -114,8 +114,8 @@ def unescape_line(text: str) -> str:
 
 
 def clip_text(text: str, size: int) -> str:
-    """Return the first `size` characters, the last of them an ellipsis."""
-    return text[: size - len(ELLIPSIS)] + ELLIPSIS
+    """Return `text`, or its first `size` characters, the last of them an ellipsis."""
+    return text if len(text) <= size else text[: size - len(ELLIPSIS)] + ELLIPSIS
 
 
 ITEM_CHARS_MAX: Final = 1_200
@@ -193,7 +193,7 @@ def line_of(
     return SectionLine(
         id=memory,
         head=f"- [{label}] " if label else "- ",
-        text=clip_text(escaped, most) if is_clipped else escaped,
+        text=clip_text(escaped + ELLIPSIS, most) if is_clipped else escaped,
         clipped=is_clipped,
         source=source,
         parts=tuple(parts),

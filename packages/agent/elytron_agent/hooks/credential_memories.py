@@ -1,0 +1,95 @@
+"""Memories that hooks open with the credential of each request."""
+
+import asyncio
+import hmac
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import elytron
+from elytron.api import MemoryFace
+from elytron.runtime import MemoryRuntime
+from elytron_agent import limits
+from elytron_agent.hooks.session import TurnCode, TurnInvalid
+from elytron_core.clock import Clock
+from elytron_core.ids import IdSource
+
+_SECRET_BYTES = 32
+
+
+@dataclass(slots=True)
+class _HeldMemory:
+    """The memory of a credential, once it is open, and how many turns use it now."""
+
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    memory: MemoryRuntime | None = None
+    users: int = 0
+    used_at: int = 0
+
+
+class CredentialMemories:
+    """Opens the memory at `url` with each request's own credential.
+
+    Two credentials never share one: an HMAC under a secret of this process distinguishes them, and no credential is
+    kept but in the client that it opened. Of those that no turn uses, the ones used last stay open.
+    """
+
+    def __init__(self, url: str, /, *, clock: Clock, ids: IdSource) -> None:
+        self._url = url
+        self._clock = clock
+        self._ids = ids
+        self._secret = ids.secret(_SECRET_BYTES)
+        self._held: OrderedDict[bytes, _HeldMemory] = OrderedDict()
+
+    @asynccontextmanager
+    async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
+        """Yield the memory of a credential. Raises TurnInvalid without one, StoreError, Unreachable, Unauthorized."""
+        if not credential:
+            problem = "is required to open memory on an MCP file server"
+            raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
+        key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
+        entry = self._held.setdefault(key, _HeldMemory())
+        self._held.move_to_end(key)
+        # Counted before it waits, so that no other turn closes the memory meanwhile.
+        entry.users += 1
+        try:
+            async with entry.opening:
+                # Only by its single user, since others may be in the middle of a call.
+                if entry.memory is not None and entry.users == 1 and self._is_stale(entry):
+                    memory, entry.memory = entry.memory, None
+                    await memory.close()
+                if entry.memory is None:
+                    opening = elytron.open(self._url, space=None, clock=self._clock, ids=self._ids, api_key=credential)
+                    entry.memory = await opening
+            yield entry.memory
+        finally:
+            entry.users -= 1
+            entry.used_at = self._clock.now()
+            # The opening failed: nothing is held for a credential that opens nothing.
+            if entry.memory is None and not entry.users:
+                self._held.pop(key, None)
+            await self._let_go()
+
+    async def close(self) -> None:
+        """Close every memory."""
+        while self._held:
+            _, entry = self._held.popitem()
+            if entry.memory is not None:
+                await entry.memory.close()
+
+    def _is_stale(self, entry: _HeldMemory) -> bool:
+        return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
+
+    async def _let_go(self) -> None:
+        idle = [(key, entry) for key, entry in self._held.items() if not entry.users]
+        for key, entry in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
+            # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
+            async with entry.opening:
+                if entry.users:
+                    continue
+                memory, entry.memory = entry.memory, None
+                if memory is not None:
+                    await memory.close()
+            if not entry.users and self._held.get(key) is entry:
+                del self._held[key]

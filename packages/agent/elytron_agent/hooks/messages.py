@@ -1,0 +1,150 @@
+"""Messages of hosts, in the form of chat completions or of the Responses API, and the items that they hold."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel
+
+from elytron_agent import limits
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.model import Value
+from elytron_models.chat_messages import (
+    CALL,
+    RESULT,
+    ItemPart,
+    Json,
+    TurnItem,
+    chat_of,
+    list_mappings,
+    message_items,
+    responses_of,
+)
+from elytron_turn.sizes import cut_middle, share_room, text_bytes
+
+HostMessages = str | Mapping[str, Any] | BaseModel | Sequence[Mapping[str, Any] | BaseModel]
+"""A text of the user, or the messages of a request: mappings, or the objects of a vendor's library."""
+
+
+class MessageForm(StrEnum):
+    """Form of a host's messages."""
+
+    RESPONSES = "responses"
+    CHAT = "chat"
+
+
+class HostMessage(Value):
+    """A message as its host wrote it, and the items that it is read as."""
+
+    raw: Any
+    items: tuple[TurnItem, ...]
+
+    @property
+    def role(self) -> str:
+        return self.items[0].role if self.items else ""
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+
+def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
+    """Return the messages with the items that they hold. Raises InvalidInput for what is none, LimitExceeded."""
+    if isinstance(messages, str):
+        messages = {"role": "user", "content": messages}
+    each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
+    if len(each) > limits.HOST_MESSAGES:
+        raise LimitExceeded(what="messages per turn", limit=limits.HOST_MESSAGES, found=len(each))
+    return tuple(
+        HostMessage(raw=raw, items=tuple(message_items(_message_mapping(raw, number))))
+        for number, raw in enumerate(each)
+    )
+
+
+def cut_host_messages(messages: Sequence[HostMessage], max_bytes: int, /) -> tuple[HostMessage, ...]:
+    """Return the messages with their texts cut in the middle to `max_bytes` together, short ones whole."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    raws = [_message_mapping(message.raw, 0) for message in messages]
+    for raw in raws:
+        _map_texts(raw, note)
+    shares = iter(share_room([text_bytes(text) for text in texts], max_bytes))
+    return read_messages([_map_texts(raw, lambda text: cut_middle(text, next(shares))) for raw in raws])
+
+
+_TEXT_FIELDS: Final = frozenset({"content", "text", "output"})
+ValueT = TypeVar("ValueT")
+
+
+def _map_texts(value: ValueT, change: Callable[[str], str], *, field: str = "content") -> ValueT:
+    """Return a message with each text in it changed; names, arguments and addresses are no texts."""
+    changed: object = value
+    if isinstance(value, str):
+        changed = change(value) if field in _TEXT_FIELDS else value
+    elif isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        changed = {name: _map_texts(each, change, field=name) for name, each in fields.items()}
+    elif isinstance(value, list):
+        changed = [_map_texts(each, change, field=field) for each in cast("list[object]", value)]
+    return cast("ValueT", changed)
+
+
+def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
+    """Return the items of messages in either form, in their order."""
+    return tuple(item for message in read_messages(messages) for item in message.items)
+
+
+def form_of(messages: Iterable[HostMessage], /) -> MessageForm:
+    """Return how the host writes: as the Responses API does where anything shows that, else as chat completions do."""
+    for message in messages:
+        raw = _message_mapping(message.raw, 0)
+        kinds = {part.get("type") for part in list_mappings(raw.get("content"))}
+        if raw.get("type") is not None or kinds & {"input_text", "output_text", "input_image", "input_file"}:
+            return MessageForm.RESPONSES
+    return MessageForm.CHAT
+
+
+def write_items(items: Iterable[TurnItem], form: MessageForm, /) -> list[Json]:
+    """Return the items as a host of that form sends them."""
+    return responses_of(items) if form is MessageForm.RESPONSES else chat_of(items)
+
+
+def paired_items(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
+    """Return the items without calls that have no result and results that have no call: model APIs refuse these."""
+    listed = tuple(items)
+    calls = {item.call_id for item in listed if item.type == CALL}
+    results = {item.call_id for item in listed if item.type == RESULT}
+    whole = calls & results
+    return tuple(item for item in listed if item.type not in {CALL, RESULT} or item.call_id in whole)
+
+
+def latest_user(messages: Sequence[HostMessage], /) -> int | None:
+    """Return the place of the user's latest message, None where the user said nothing."""
+    return next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
+
+
+def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
+    """Return the items of an answer: a text, messages or items, or the whole answer of either API."""
+    if isinstance(reply, str):
+        part = ItemPart(type="output_text", text=reply)
+        return (TurnItem(role="assistant", content=(part,)),)
+    if isinstance(reply, Mapping | BaseModel):
+        whole = _message_mapping(reply, 0)
+        for choice in list_mappings(whole.get("choices")):
+            return items_of(list_mappings([choice.get("message")]))
+        if isinstance(whole.get("output"), list) and "type" not in whole:
+            return items_of(list_mappings(whole["output"]))
+        return items_of(whole)
+    return items_of(reply)
+
+
+def _message_mapping(raw: object, number: int) -> Json:
+    if isinstance(raw, BaseModel):
+        return raw.model_dump(exclude_none=True)
+    if not isinstance(raw, Mapping):
+        raise InvalidInput(field=f"messages.{number}", problem="must be a mapping or a message of a known library")
+    return dict(cast("Mapping[str, Any]", raw))

@@ -1,0 +1,103 @@
+"""Sessions of hooks: their ids, and the memory space of each, so that no turn sees what another session said."""
+
+import hashlib
+import hmac
+import re
+from enum import StrEnum
+from typing import Final
+
+from elytron_agent import limits
+from elytron_core.errors import InvalidInput
+from elytron_core.limits import SPACE_CHARS
+
+PREFIX: Final = "ak-"
+_DIGEST_BYTES: Final = 16
+_PROJECT: Final = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class SessionHash(StrEnum):
+    """Derivation of a session's id from a credential."""
+
+    HMAC_SHA256 = "hmac-sha256"
+    """Under a secret of the installation: without it, a credential cannot be guessed and compared."""
+    SHA256 = "sha256"
+    """Without a secret, as go-ramjet makes it."""
+
+
+class TurnCode(StrEnum):
+    """Errors of a hook's input."""
+
+    PROJECT_REQUIRED = "PROJECT_REQUIRED"
+    PROJECT_INVALID = "PROJECT_INVALID"
+    SESSION_ID_REQUIRED = "SESSION_ID_REQUIRED"
+    SESSION_ID_INVALID = "SESSION_ID_INVALID"
+    TURN_ID_REQUIRED = "TURN_ID_REQUIRED"
+    CREDENTIAL_REQUIRED = "CREDENTIAL_REQUIRED"
+    CURRENT_INPUT_REQUIRED = "CURRENT_INPUT_REQUIRED"
+
+
+class TurnInvalid(InvalidInput):
+    """A hook was given what it cannot work with: `code` is a word of the seed, `field` the field's name."""
+
+    told = ("field", "problem", "code")
+
+    def __init__(self, *, code: TurnCode, field: str, problem: str) -> None:
+        super().__init__(field=field, problem=problem)
+        self.code = code
+
+
+def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHash.HMAC_SHA256) -> str:
+    """Return the session's id of a credential: the same for the same one, and not reversible.
+
+    Raises InvalidInput for an empty credential, and for a missing secret if the hash needs one.
+    """
+    if not credential or len(credential) > limits.CREDENTIAL_CHARS:
+        raise InvalidInput(field="credential", problem="is empty or too long")
+    data = credential.encode("utf-8", "surrogatepass")
+    if by is SessionHash.SHA256:
+        return f"{PREFIX}{hashlib.sha256(data).digest()[:_DIGEST_BYTES].hex()}"
+    if not secret:
+        problem = "is missing: set session_secret, or set session_hash to sha256"
+        raise InvalidInput(field="session_secret", problem=problem)
+    return f"{PREFIX}{hmac.digest(secret, data, 'sha256')[:_DIGEST_BYTES].hex()}"
+
+
+def checked_project(project: str, /) -> str:
+    """Return a project's name. Raises TurnInvalid."""
+    if not project.strip():
+        raise TurnInvalid(code=TurnCode.PROJECT_REQUIRED, field="project", problem="is required")
+    if len(project) > limits.PROJECT_CHARS or _PROJECT.fullmatch(project) is None:
+        problem = f"has characters other than letters, digits, _ . -, or more than {limits.PROJECT_CHARS}"
+        raise TurnInvalid(code=TurnCode.PROJECT_INVALID, field="project", problem=problem)
+    return project
+
+
+def checked_session(session: str, /) -> str:
+    """Return a session's id. Raises TurnInvalid."""
+    if not session.strip():
+        raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
+    is_path = session in {".", ".."} or "/" in session or "\\" in session
+    if is_path or len(session) > limits.SESSION_CHARS or not session.isprintable() or session != session.strip():
+        problem = f"has slashes, control characters or more than {limits.SESSION_CHARS} characters, or is . or .."
+        raise TurnInvalid(code=TurnCode.SESSION_ID_INVALID, field="session_id", problem=problem)
+    return session
+
+
+def checked_turn(turn: str, /) -> str:
+    """Return a turn's id. Raises TurnInvalid."""
+    if not turn.strip():
+        raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem="is required")
+    if len(turn) > limits.TURN_ID_CHARS or not turn.isprintable() or turn != turn.strip():
+        problem = f"has control characters, surrounding white space, or more than {limits.TURN_ID_CHARS} characters"
+        raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem=problem)
+    return turn
+
+
+def space_of(project: str, session: str, /) -> str:
+    """Return the memory space of a session; neither part can contain the separator."""
+    name = f"{project}/{session}"
+    if len(name) <= SPACE_CHARS:
+        return name
+    # A double slash is in no shorter name, so that none of them meets a digest.
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{project[: SPACE_CHARS - len(digest) - 2]}//{digest}"
