@@ -44,7 +44,7 @@ AIMS = {
     "functions with a bare participle, %": "at most 2",
 }
 PARTS = {
-    "  tools for developers": ("replay", "agent/elytron_agent/hooks/evaluation.py", "sdk/elytron/models"),
+    "  tools for developers": ("replay", "evaluation", "sdk/elytron/models"),
     "  console, agents for many, PostgreSQL": (
         *("console", "agent/elytron_agent/service", "agent/elytron_agent/rag", "store/elytron_store/postgres"),
     ),

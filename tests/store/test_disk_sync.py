@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK
 
+from elytron_conformance.examples import ADA, AT, fact, put, write_blob
 from elytron_core.errors import StoreForeign
 from elytron_core.ports.store import ErasureTarget
-from elytron_store.conformance.examples import ADA, AT, fact, put, write_blob
 from elytron_store.file import FileStore, disk
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.sqlite.driver import sqlite_library

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK
 
+from elytron_conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -24,7 +25,6 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import CheckReport, DamageKind
 from elytron_store import rescue_store
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
 from elytron_store.engine import LOST_REF
 from elytron_store.sqlite import SqliteStore, schema
 from elytron_store.sqlite.pages import open_pages
