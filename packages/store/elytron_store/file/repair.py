@@ -23,7 +23,6 @@ from elytron_store.file.disk import (
     locked_file,
     make_folder,
     move_durably,
-    sync_folder,
     while_reading,
     while_writing,
 )
@@ -34,6 +33,7 @@ from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole
 from elytron_store.ledger import AnsweredRequest
 from elytron_store.limits import BUSY_WAIT_S
 from elytron_store.manifest import is_folder, is_there, known_manifest
+from elytron_store.private_files import sync_path
 from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
 
 _STRETCH = "log."
@@ -71,7 +71,7 @@ def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentR
     for path in folder.iterdir():
         if is_named(path.name, refs=refs, blobs=blobs):
             path.unlink(missing_ok=True)
-    sync_folder(folder)
+    sync_path(folder)
 
 
 def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> bool:
@@ -87,7 +87,7 @@ def clear_pieces(where: StorePaths, name: str, /) -> None:
     folder = where.quarantine / name
     if is_folder(folder):
         shutil.rmtree(folder)
-        sync_folder(where.quarantine)
+        sync_path(where.quarantine)
 
 
 def folder_of(where: StorePaths, name: str, /) -> Path:

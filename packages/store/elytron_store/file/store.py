@@ -36,7 +36,6 @@ from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, DeviceReserv
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
-from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
 from elytron_store.file.disk import (
     ENGINE,
@@ -44,7 +43,6 @@ from elytron_store.file.disk import (
     folder_name,
     locked_file,
     move_durably,
-    sync_folder,
     while_reading,
     while_writing,
 )
@@ -53,6 +51,7 @@ from elytron_store.file.log import GenerationLog, LogContents, LogView, read_doc
 from elytron_store.file.repair import SpaceFindings
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.manifest import is_folder, is_there
+from elytron_store.private_files import sync_path
 
 
 class FileSpace:
@@ -234,7 +233,7 @@ class FileSpace:
         except OSError:
             # Its first commit is refused, so nothing of it may stay.
             self._path.unlink(missing_ok=True)
-            sync_folder(self._path.parent)
+            sync_path(self._path.parent)
             raise
 
     def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
@@ -272,7 +271,7 @@ class FileSpace:
         move_durably(folder, trash_path)
         self._drop_mark()
         shutil.rmtree(trash_path)
-        sync_folder(self._where.trash)
+        sync_path(self._where.trash)
         return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
 
     def _remove_blobs(self, keys: set[str]) -> int:
@@ -283,7 +282,7 @@ class FileSpace:
                 path.unlink()
                 removed += 1
         if removed:
-            sync_folder(self._where.blobs_of(self.name))
+            sync_path(self._where.blobs_of(self.name))
         return removed
 
     @contextmanager
@@ -481,24 +480,24 @@ class FileStore(Engine):
 
     async def _check(self) -> CheckReport:
         findings = await self._examine_all()
-        return file_repair.findings_report(
+        return repair.findings_report(
             findings, [problem for each in findings for problem in each.problems(repaired=False)]
         )
 
     async def _repair(self) -> CheckReport:
         at, findings = self._clock.now(), list[SpaceFindings]()
         for name in await self._run(records.space_names, self._where):
-            each = await self._run(file_repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
+            each = await self._run(repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
             if each is not None:
                 findings.append(each)
         final_findings = await self._examine_all()
         problems = [problem for each in findings for problem in each.problems(repaired=True)]
         losses = [each.loss for each in findings if each.loss is not None]
-        return file_repair.findings_report(final_findings, problems, losses=losses)
+        return repair.findings_report(final_findings, problems, losses=losses)
 
     async def _examine_all(self) -> Sequence[SpaceFindings]:
         names = await self._run(records.space_names, self._where)
-        return [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        return [each for name in names if (each := await self._run(repair.examine_space, self._where, name))]
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         self._require_open()

@@ -19,7 +19,7 @@ from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind,
 from elytron_store import limits as store_limits
 from elytron_store.engine import lost_entry
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, known_manifest
-from elytron_store.private_files import create_empty
+from elytron_store.private_files import create_empty, sync_path
 from elytron_store.sealed.records import SEALED_LOST, shows_seal
 from elytron_store.sqlite import blobs, quarantine, schema
 from elytron_store.sqlite.driver import ERRORS, Raw, is_busy, sqlite_library
@@ -326,7 +326,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     except BaseException:
         new_path.unlink()
         raise
-    _sync_path(new_path)
+    sync_path(new_path)
     with path.open("rb+") as file, open_pages(path) as pages:
         pages.fold(file.fileno())
     for ending in ("-wal", "-journal", "-shm"):  # SQLite would play another file's journal into the new one
@@ -338,7 +338,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     except OSError:  # a file system without links
         path.replace(damaged_path)
     new_path.replace(path)
-    _sync_path(path.parent)
+    sync_path(path.parent)
     return report
 
 
@@ -353,11 +353,3 @@ def _require_alone(path: Path) -> None:
         except ERRORS as error:
             if is_busy(error):
                 raise StoreBusy(engine="sqlite", waited_s=store_limits.BUSY_WAIT_S) from error
-
-
-def _sync_path(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

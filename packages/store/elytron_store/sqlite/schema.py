@@ -1,6 +1,5 @@
 """The tables of a store file, the mark of one, and the steps from one schema to the next."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
@@ -22,7 +21,7 @@ from elytron_core.ports.store import (
 )
 from elytron_core.strict_json import frame_checksum
 from elytron_store import engine
-from elytron_store.private_files import create_empty
+from elytron_store.private_files import create_empty, sync_path
 from elytron_store.sqlite.driver import FileAccess, Raw, SqliteLibrary, sqlite_library, write_transaction
 
 Row = tuple[str, str, int, bytes, bytes]
@@ -293,11 +292,7 @@ def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
         reader.execute("VACUUM INTO ?", (str(copy_path),))
     for place in (copy_path, copy_path.parent):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_path(place)
     return copy_path
 
 
