@@ -4,11 +4,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
+from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalEntry
 from elytron_store.engine import DocumentPage
 from elytron_store.file.disk import while_reading
@@ -381,10 +382,20 @@ class LogContents:
 
 
 class LogView(NamedTuple):
-    """A log and what is known of its generation."""
+    """A log and what is known of its generation. A space that has not begun is an empty view."""
 
     log: GenerationLog
     contents: LogContents
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the view of a space without a log."""
+        header = LogHeader(b"", SpaceId(""), HEADER_BYTES, sound=True)
+        return cls(GenerationLog(BytesIO(), header), LogContents(b""))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.contents.salt
 
 
 def read_document(log: GenerationLog, ref: DocumentRef, document: HeldDocument[BodySpan], /) -> Document:
