@@ -18,7 +18,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -40,6 +40,14 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
         byte_count = file.write(rest)
         assert byte_count is not None, "the file blocks"
         rest = rest[byte_count:]
+
+
+def read_up_to(read: Callable[[int], bytes | None], size: int, /) -> bytes:
+    """Return `size` bytes, fewer only at the end of the file: a raw file may return less than was asked for."""
+    data = read(size) or b""
+    while 0 < len(data) < size and (more := read(size - len(data))):
+        data += more
+    return data
 
 
 def sync_file(file: FileIO, /) -> None:

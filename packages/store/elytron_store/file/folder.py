@@ -23,7 +23,7 @@ from elytron_store.file.disk import (
     write_all,
     write_file,
 )
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, is_there
+from elytron_store.manifest import StoreManifest, is_folder, is_there
 from elytron_store.private_files import sync_path
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
@@ -43,7 +43,7 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
                 # Looked at once more: another process may have made the store in the meantime.
                 stored = _matching_manifest(where, profile=profile, sealed=sealed)
                 if stored is None:
-                    stored = new_manifest(at=at, profile=profile, sealed=sealed)
+                    stored = StoreManifest.fresh(ENGINE, at=at, profile=profile, sealed=sealed)
                     disk.write_file(where.manifest, stored.to_bytes())
                 if not _lists_queues(where, stored):
                     _list_queues(where, stored)
@@ -114,11 +114,6 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
     store_manifest = manifest.read_manifest(data)
     manifest.require_match(store_manifest, engine=ENGINE, profile=profile, sealed=sealed)
     return store_manifest
-
-
-def new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
-    """Return the manifest of a store that is made at `at`."""
-    return StoreManifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
 
 
 def _write_manifest(where: StorePaths, store_manifest: StoreManifest) -> None:

@@ -12,7 +12,7 @@ from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalEntry
 from elytron_store.engine import DocumentPage
-from elytron_store.file.disk import while_reading
+from elytron_store.file.disk import read_up_to, while_reading
 from elytron_store.file.frame import (
     CHECKSUM_BYTES,
     HEAD_BYTES,
@@ -119,11 +119,7 @@ class GenerationLog:
         """Return up to `size` bytes at offset `at`; fewer at the end of the file."""
         with while_reading("a space's log"):
             self._file.seek(at)
-            data = self._file.read(size) or b""
-            # A raw file may return less than was asked for before its end.
-            while 0 < len(data) < size and (more := self._file.read(size - len(data))):
-                data += more
-        return data
+            return read_up_to(self._file.read, size)
 
     def block_at(self, at: int, /) -> FrameBlock | None:
         """Return the block at offset `at`, None if none is whole."""

@@ -27,7 +27,7 @@ from elytron_store.file.disk import folder_name
 from elytron_store.file.frame import HEADER_BYTES, decode_header
 from elytron_store.file.log import LogView, read_document
 from elytron_store.file.repair import SpaceFindings, findings_report
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
+from elytron_store.manifest import StoreManifest
 from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.shards import SharedContext, join_shards, read_text, standing_generation
 from elytron_store.mcp.space_log import SpaceLog
@@ -79,10 +79,7 @@ class McpStore(Engine):
                 manifest.require_match(current_manifest, engine=ENGINE, profile=profile, sealed=sealed)
             await lease.hold()
             if current_manifest is None:
-                at = clock.now()
-                new_manifest = StoreManifest(
-                    engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
-                )
+                new_manifest = StoreManifest.fresh(ENGINE, at=clock.now(), profile=profile, sealed=sealed)
                 await files.write(f"{_ROOT}/manifest.json", new_manifest.to_bytes().decode(), mode=WriteMode.TRUNCATE)
         except BaseException:
             await files.close()
