@@ -45,7 +45,7 @@ AIMS = {
     "ways of declaring a route": "one",
 }
 PARTS = {
-    "  tools for developers": ("replay", "agent/elytron_agent/hooks/evaluation.py", "sdk/elytron/models"),
+    "  tools for developers": ("replay", "evaluation", "sdk/elytron/models"),
     "  console, agents for many, PostgreSQL": (
         *("console", "agent/elytron_agent/service", "agent/elytron_agent/rag", "store/elytron_store/postgres"),
     ),

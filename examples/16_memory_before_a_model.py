@@ -7,7 +7,7 @@ A scripted model that knows only its request stands in for a real one. On the co
 import asyncio
 
 import elytron
-from elytron_proxy.demonstration import demonstrate_proxy
+from elytron_evaluation.proxy_demo import demonstrate_proxy
 
 
 async def main() -> None:

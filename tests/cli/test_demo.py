@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.commands.agents import demo
 from elytron_cli.config import called_as
 from elytron_core.errors import UnreadableFile
+from elytron_evaluation import recall_demo
 
 
 def test_it_writes_a_store_asks_ten_questions_and_can_be_run_again(elytron: CommandLine) -> None:
@@ -35,15 +35,15 @@ def test_a_store_can_be_named_and_the_report_be_had_as_json(elytron: CommandLine
 
 
 def test_the_conversation_is_found_in_the_package_or_the_checkout() -> None:
-    assert (demo.demo_folder() / demo.CONVERSATION).is_file()
-    assert (demo.demo_folder() / demo.QUESTIONS).is_file()
+    assert (recall_demo.demo_folder() / recall_demo.CONVERSATION).is_file()
+    assert (recall_demo.demo_folder() / recall_demo.QUESTIONS).is_file()
 
 
 def test_damaged_files_are_named(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(demo, "demo_folder", lambda: tmp_path)
-    elytron.write(demo.QUESTIONS, json.dumps([]).encode())
-    with pytest.raises(UnreadableFile, match=demo.CONVERSATION):
-        demo._read_conversation()  # pyright: ignore[reportPrivateUsage] - the whole command would say the same
+    monkeypatch.setattr(recall_demo, "demo_folder", lambda: tmp_path)
+    elytron.write(recall_demo.QUESTIONS, json.dumps([]).encode())
+    with pytest.raises(UnreadableFile, match=recall_demo.CONVERSATION):
+        recall_demo.read_conversation()
 
 
 def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

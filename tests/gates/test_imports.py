@@ -34,16 +34,35 @@ def test_the_contracts_and_errors_load_nothing_beyond_pydantic() -> None:
     assert loaded_by("elytron_core.contracts.transcript, elytron_core.errors, elytron_core.ports.store") == PYDANTIC
 
 
+def test_everyday_calls_load_no_tools(tmp_path: Path) -> None:
+    script = _EVERYDAY.format(place=str(tmp_path / "memory.db"))
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    loaded = told.stdout.split()
+    assert "elytron.recall.retrieval" in loaded
+    assert [name for name in loaded if name.startswith(TOOLS)] == []
+
+
 @pytest.mark.parametrize("module", ["elytron_cli.main", "elytron_store.sealed", "elytron_http_shell", "elytron_replay"])
 def test_what_a_host_names_first_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) - PYDANTIC == set()
 
 
+TOOLS = ("elytron_conformance", "elytron_evaluation", "elytron_replay")
+"""Packages that test stores, replay fixtures, rate memory and demonstrate it."""
+_EVERYDAY = """
+import sys
+import elytron
+with elytron.open({place!r}) as memory:
+    memory.add("Our cat is called Bento.")
+    assert memory.recall("What is the cat called?").hits
+    memory.project("What is the cat called?")
+print(*sys.modules)
+"""
 OF_OTHER_COMMANDS = (
     *("elytron.importers.detection", "elytron.transfer", "elytron.passes", "elytron.flows.", "elytron.remote"),
     *("elytron.ops.archive", "elytron.ops.skills", "elytron.ops.continuity"),
     *("elytron_agent", "elytron_gateway", "elytron_http_shell", "elytron_mcp_shell", "elytron_models", "elytron_proxy"),
-    *("elytron_replay", "cryptography", "httpx", "starlette", "websockets"),
+    *(*TOOLS, "cryptography", "httpx", "starlette", "websockets"),
 )
 """Modules that recalling, listing and adding do not need."""
 OF_SEARCH = ("numpy", "elytron_index.space_index", "elytron.recall.retrieval")

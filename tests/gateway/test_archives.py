@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import elytron
+from elytron_conformance.examples import blob
 from elytron_core.contracts.archive import ImportMode
 from elytron_core.errors import NotFound, UnreadableFile
 from elytron_core.ids import SpaceId
@@ -18,7 +19,6 @@ from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.service import MemoryGateway
-from elytron_store.conformance.examples import blob
 
 pytestmark = pytest.mark.anyio
 

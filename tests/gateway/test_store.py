@@ -13,6 +13,7 @@ import elytron
 from elytron import runtime_records
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.store import store_surfaces
+from elytron_conformance import SecondHandleSuite, StoreSuite
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
@@ -29,7 +30,6 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
-from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore
 

@@ -27,10 +27,10 @@ from elytron_core.policy.ranking.injection import FIRST_LINES
 PACKAGES = Path(__file__).parents[2] / "packages"
 ASKED = {
     "adapter/elytron_adapter/flat_calls.py",
-    "cli/elytron_cli/commands/agents/demo.py",
     "cli/elytron_cli/commands/agents/tools.py",
     "cli/elytron_cli/commands/memories.py",
     "cli/elytron_cli/commands/servers/client.py",
+    "evaluation/elytron_evaluation/recall_demo.py",
     "gateway/elytron_gateway/upstream/port.py",
     "replay/elytron_replay/evolve.py",
     "sdk/elytron/api/everyday.py",

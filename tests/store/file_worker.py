@@ -11,10 +11,10 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from elytron_conformance.examples import ADA, batch, fact, one, put
 from elytron_core.clock import SystemClock
 from elytron_core.errors import Conflict
 from elytron_core.ports.store import DocumentRef, PutChange
-from elytron_store.conformance.examples import ADA, batch, fact, one, put
 from elytron_store.file import FileStore
 from elytron_store.file.disk import StorePaths, folder_name, locked_file
 

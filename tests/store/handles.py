@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from elytron_conformance import Reopen
 from elytron_core.ports.store import Store
-from elytron_store.conformance import Reopen
 
 Opener = Callable[[], Awaitable[Store]]
 

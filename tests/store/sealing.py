@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from typing import cast
 
+from elytron_conformance.examples import ADA, AT, source
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import (
@@ -21,7 +22,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.ports.store_checks import CheckReport
-from elytron_store.conformance.examples import ADA, AT, source
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import KEYRING, NAMES

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elytron_conformance import StoreSuite
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
@@ -23,7 +24,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.profiles import StoreCapacity
-from elytron_store.conformance import StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.sqlite import SqliteStore
 from elytron_store.wrappers.capacity import CapacityStore

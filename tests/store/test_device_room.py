@@ -16,9 +16,9 @@ from tests.store.test_full_device import WITH_WAL, files_up_to
 
 import elytron
 from elytron.runtime import MemoryRuntime
+from elytron_conformance.examples import ADA, AT, fact, one, put, write_blob
 from elytron_core.errors import StoreBusy, StoreFull, StoreUrlInvalid
 from elytron_core.ports.store import Document, ErasureTarget
-from elytron_store.conformance.examples import ADA, AT, fact, one, put, write_blob
 from elytron_store.device_room import DeviceBounds, DeviceReserve, free_bytes
 from elytron_store.engines import parse_url
 from elytron_store.sqlite import SqliteStore

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK
 
+from elytron_conformance.examples import ADA, AT, fact, put, write_blob
 from elytron_core.errors import StoreForeign
 from elytron_core.ports.store import ErasureTarget
-from elytron_store.conformance.examples import ADA, AT, fact, put, write_blob
 from elytron_store.file import FileStore, disk
 from elytron_store.file.disk import StorePaths, folder_name
+from elytron_store.private_files import sync_path
 from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.setup import copy_database
 from elytron_store.sqlite.store import SqliteStore
@@ -66,7 +67,7 @@ def test_a_move_of_what_is_not_there_fails_at_once(tmp_path: Path) -> None:
 def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
     free = os.dup(0)
     os.close(free)  # the lowest number that is free, which the next handle gets
-    disk.sync_folder(tmp_path)
+    sync_path(tmp_path)
     again = os.dup(0)
     os.close(again)
     assert again == free

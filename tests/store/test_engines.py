@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elytron_conformance.examples import delete, fact, one, put
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import (
     KeyMissing,
@@ -21,7 +22,6 @@ from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Document, ErasureTarget, KeyProvider
 from elytron_core.profiles import ProfileName
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
-from elytron_store.conformance.examples import delete, fact, one, put
 from elytron_store.file.store import FileStore
 from elytron_store.sealed.keyring import mark_shared
 from elytron_store.sealed.providers import LocalKeys

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.store.handles import Handles, Opener
 
+from elytron_conformance import ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import (
     PermissionRefused,
@@ -33,8 +35,6 @@ from elytron_core.ports.store import (
     PutChange,
 )
 from elytron_store import manifest
-from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
-from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.folder import prepare_folder

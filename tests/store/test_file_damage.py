@@ -8,20 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core import limits
-from elytron_core.clock import FrozenClock, Instant
-from elytron_core.errors import NotFound, StoreCorrupt
-from elytron_core.ports.store import (
-    BatchKey,
-    CommitReceipt,
-    Document,
-    ErasureTarget,
-    JournalAction,
-    JournalEntry,
-    PutChange,
-)
-from elytron_core.ports.store_checks import DamageKind, StoreProblem
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     BOB,
@@ -35,6 +22,19 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_core import limits
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.ports.store import (
+    BatchKey,
+    CommitReceipt,
+    Document,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+)
+from elytron_core.ports.store_checks import DamageKind, StoreProblem
 from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS, BlobReader

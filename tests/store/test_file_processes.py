@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from elytron_conformance.examples import ADA, blob, documents, fact, one, put, sequences
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreBusy
 from elytron_core.ports.store import CommitReceipt, Document, DocumentRef
-from elytron_store.conformance.examples import ADA, blob, documents, fact, one, put, sequences
 from elytron_store.file import FileStore
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK, driver_error, failing, look
 
+from elytron_conformance.examples import fact, one, put
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreBusy, StoreFailed, StoreForeign, StoreFull, StoreUnavailable
 from elytron_core.ports.store import CommitReceipt, Document
-from elytron_store.conformance.examples import fact, one, put
 from elytron_store.file import FileStore
 from elytron_store.manifest import read_manifest
 from elytron_store.sqlite import SqliteStore

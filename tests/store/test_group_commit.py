@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from elytron_conformance.examples import batch, fact
 from elytron_core.errors import StoreBusy, StoreClosed, StoreFailed
 from elytron_core.ports.store import Batch, CommitReceipt, PutChange
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import batch, fact
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 
 pytestmark = pytest.mark.anyio

@@ -10,13 +10,13 @@ from tests.store.sealing import KEYS
 from tests.store.test_secret_store import WORDS
 
 import elytron
+from elytron_conformance.examples import ADA, AT, BOB, blob, documents, fact, put, write_blob
 from elytron_core.clock import FrozenClock, Instant, SystemClock
 from elytron_core.errors import StoreCorrupt, StoreFailed
 from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import ErasureTarget, LossRecord, Store, find_losses
 from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_store import open_store, rescue_store
-from elytron_store.conformance.examples import ADA, AT, BOB, blob, documents, fact, put, write_blob
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.folder import copy_folder
 from elytron_store.secret.keeper import PlainContents, SecretKeeper

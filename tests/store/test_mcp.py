@@ -8,12 +8,12 @@ from tests.store.handles import Handles, Opener
 from tests.store.mcp_file_server import FileServer
 from tests.store.mcp_rig import opened
 
+from elytron_conformance import ReopenSuite, StoreSuite
+from elytron_conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreForeign
 from elytron_core.ports.store import ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasurePromise
-from elytron_store.conformance import ReopenSuite, StoreSuite
-from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_store.mcp.shards import join_shards
 
 CLOCK = FrozenClock()

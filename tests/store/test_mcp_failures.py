@@ -9,6 +9,13 @@ import pytest
 from tests.store.mcp_file_server import Fault, FileServer, serving
 from tests.store.mcp_rig import connected, opened, served, shards
 
+from elytron_conformance.examples import (
+    documents,
+    fact,
+    one,
+    put,
+    sequences,
+)
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     PayloadTooLarge,
@@ -22,13 +29,6 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import CommitReceipt, Document
 from elytron_store import WhenMissing, open_store, parse_url
-from elytron_store.conformance.examples import (
-    documents,
-    fact,
-    one,
-    put,
-    sequences,
-)
 from elytron_store.mcp.shards import join_shards
 from elytron_store.sealed.providers import LocalKeys
 

@@ -7,6 +7,11 @@ import pytest
 from tests.store.mcp_file_server import FileServer
 from tests.store.mcp_rig import LEASE, opened, served, shards
 
+from elytron_conformance.examples import (
+    documents,
+    fact,
+    put,
+)
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     StoreBusy,
@@ -14,11 +19,6 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import CommitReceipt
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import (
-    documents,
-    fact,
-    put,
-)
 from elytron_store.mcp import McpStore
 
 pytestmark = pytest.mark.anyio

@@ -6,16 +6,7 @@ import pytest
 from tests.store.mcp_file_server import Fault, FileServer
 from tests.store.mcp_rig import opened, served, shards
 
-from elytron_core.clock import FrozenClock
-from elytron_core.errors import (
-    StoreCorrupt,
-    StoreUnavailable,
-)
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CommitReceipt, ErasureTarget, JournalAction, PutChange
-from elytron_core.ports.store_checks import DamageKind
-from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     batch,
@@ -28,6 +19,15 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import (
+    StoreCorrupt,
+    StoreUnavailable,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import CommitReceipt, ErasureTarget, JournalAction, PutChange
+from elytron_core.ports.store_checks import DamageKind
+from elytron_store import limits as store_limits
 
 pytestmark = pytest.mark.anyio
 

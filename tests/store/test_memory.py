@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from elytron_conformance import StoreSuite
 from elytron_core.ports.store import Store
-from elytron_store.conformance import StoreSuite
 from elytron_store.memory import MemoryStore
 
 

@@ -9,13 +9,13 @@ import pytest
 from tests.store.handles import Handles, Opener
 from tests.store.postgres_server import PostgresServer
 
+from elytron_conformance import SecondHandleSuite, StoreSuite
+from elytron_conformance.blobs import BIG
+from elytron_conformance.examples import ADA, AT, BOB, blob, source, write_blob
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreCorrupt, StoreForeign, StoreRefused
 from elytron_core.ports.store import ErasureTarget, Store
-from elytron_store.conformance import SecondHandleSuite, StoreSuite
-from elytron_store.conformance.blobs import BIG
-from elytron_store.conformance.examples import ADA, AT, BOB, blob, source, write_blob
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys

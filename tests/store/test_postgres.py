@@ -9,10 +9,10 @@ from tests.store.postgres_rig import empty_tables, open_tables
 from tests.store.postgres_server import PostgresServer
 from tests.store.sealing import seal
 
+from elytron_conformance import ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_core.ports.store import DeleteChange, ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasurePromise
-from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
-from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_store.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.anyio

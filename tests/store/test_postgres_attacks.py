@@ -12,9 +12,9 @@ from tests.store.postgres_rig import FEW, empty_tables, open_tables
 import elytron
 from elytron_cli.app import elytron_group
 from elytron_core.errors import ElytronError
+from elytron_store.engine import row_checksum
 from elytron_store.postgres import statements
 from elytron_store.sealed.records import KEYRING, RECORDS, SPACE_SLOTS
-from elytron_store.sqlite.schema import check_of
 
 pytestmark = pytest.mark.anyio
 Row = tuple[str, str, str, int, bytes]
@@ -40,7 +40,7 @@ class StoreTables:
         *place, _ = row
         changed = f"UPDATE {table} SET body = %s, checksum = %s WHERE space = %s AND collection = %s AND key = %s"
         with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(changed.encode(), (body, check_of(*place, body=body), *row[:3]))
+            connection.execute(changed.encode(), (body, row_checksum(*place, body=body), *row[:3]))
 
     def exchange(self, collection: str) -> None:
         """Give each of two documents of the keyring, one of each space, the other's body."""

@@ -11,11 +11,11 @@ from tests.store.postgres_server import PostgresServer
 from tests.store.sealing import seal
 
 import elytron
+from elytron_conformance.examples import ADA, AT, batch, documents, fact, put, write_blob
 from elytron_core.errors import StoreBusy, StoreRefused
 from elytron_core.ports.store import ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasureLayer, ErasurePlace, ErasureState
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, put, write_blob
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio

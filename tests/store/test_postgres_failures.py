@@ -9,6 +9,7 @@ import pytest
 from tests.store.postgres_proxy import CuttingProxy, proxied
 from tests.store.postgres_rig import empty_tables, open_tables
 
+from elytron_conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_core.clock import Instant
 from elytron_core.errors import (
     ElytronError,
@@ -36,7 +37,6 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import DamageKind
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.postgres.connections import ConnectionLost
 from elytron_store.postgres.store import PostgresStore
 

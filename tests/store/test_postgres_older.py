@@ -35,10 +35,10 @@ from tests.store.postgres_server import (
 from tests.store.served_nodes import RUN
 
 from elytron_cli.app import elytron_group
+from elytron_conformance.commits import CommitClaims
+from elytron_conformance.erasure import ErasureClaims
+from elytron_conformance.idempotency import IdempotencyClaims
 from elytron_core.errors import StoreReadOnly, StoreRefused
-from elytron_store.conformance.commits import CommitClaims
-from elytron_store.conformance.erasure import ErasureClaims
-from elytron_store.conformance.idempotency import IdempotencyClaims
 
 pytestmark = pytest.mark.anyio
 PAGE = ROOT / "docs" / "how-to" / "run-many-nodes.md"

@@ -12,6 +12,7 @@ from tests.store.postgres_proxy import proxied
 from tests.store.postgres_rig import CLOCK, open_tables
 from tests.store.postgres_server import PostgresServer
 
+from elytron_conformance.examples import ADA, JOBS, fact, one, put, spaces_with_jobs
 from elytron_core.errors import (
     ElytronError,
     KeyMissing,
@@ -24,7 +25,6 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ids import SpaceId
-from elytron_store.conformance.examples import ADA, JOBS, fact, one, put, spaces_with_jobs
 from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address

@@ -17,8 +17,8 @@ from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
 from tests.store.postgres_server import ABSENT_POOLER, free_port, pooler
 
 import elytron
+from elytron_conformance.examples import ADA, AT, BOB, batch, blob, fact, put, write_blob
 from elytron_core.ports.store import BatchKey, ErasureTarget, PutChange
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, fact, put, write_blob
 from elytron_store.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.anyio

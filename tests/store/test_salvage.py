@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK
 
+from elytron_conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -24,8 +25,7 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import CheckReport, DamageKind
 from elytron_store import rescue_store
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, put, write_blob
-from elytron_store.engine import LOST_REF
+from elytron_store.engine import LOST_REF, row_checksum
 from elytron_store.sqlite import SqliteStore, schema
 from elytron_store.sqlite.pages import open_pages
 from elytron_store.sqlite.schema import PAGE_BYTES
@@ -161,7 +161,7 @@ async def test_rows_of_every_length_are_read(path: Path) -> None:
             f"{size:04x}",
             1,
             bytes(size),
-            schema.check_of("bob", "sizes", f"{size:04x}", 1, body=bytes(size)),
+            row_checksum("bob", "sizes", f"{size:04x}", 1, body=bytes(size)),
         )
         for size in sizes
     ]
@@ -177,7 +177,7 @@ async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tm
 
     def put_bobs(raw: sqlite3.Connection, revision: int) -> None:
         body = b"revision %d" % revision
-        check = schema.check_of("bob", "facts", "0001", revision, body=body)
+        check = row_checksum("bob", "facts", "0001", revision, body=body)
         raw.execute(
             "UPDATE documents SET revision = ?, body = ?, \"check\" = ? WHERE space = 'bob'", (revision, body, check)
         )
@@ -278,10 +278,10 @@ async def test_an_older_state_of_a_document_and_of_a_head_is_not_taken(path: Pat
         raw.execute("DROP TABLE uploads")  # a table of another name, as an older state of the file could have it
         raw.execute("CREATE TABLE stale (a TEXT, b TEXT, c TEXT, d INTEGER, e BLOB, f BLOB) STRICT")
         for revision, body in ((1, b"the older"), (3, b"the newest"), (2, b"the one between")):
-            check = schema.check_of("bob", "facts", "0001", revision, body=body)
+            check = row_checksum("bob", "facts", "0001", revision, body=body)
             raw.execute("INSERT INTO stale VALUES ('bob', 'facts', '0001', ?, ?, ?)", (revision, body, check))
         raw.execute("CREATE TABLE stale_heads (a TEXT, b INTEGER, c BLOB) STRICT")
-        raw.execute("INSERT INTO stale_heads VALUES ('ada', 2, ?)", (schema.check_of("ada", 2),))
+        raw.execute("INSERT INTO stale_heads VALUES ('ada', 2, ?)", (row_checksum("ada", 2),))
         raw.commit()
     report = await rescued(path)
     assert (report.entries, report.losses) == (NUMBER + 1, ())
@@ -388,8 +388,8 @@ def forged_page(*rows: tuple[str | bytes | int, ...]) -> bytes:
 
 @pytest.mark.parametrize("inserted", [0, 64])
 async def test_bytes_of_a_blob_that_look_like_a_page_write_nothing_into_other_spaces(path: Path, inserted: int) -> None:
-    check = schema.check_of(BOB, "facts", "0001", 99, body=b"bob owes mallory")
-    other = schema.check_of(BOB, "facts", "00ff", 1, body=b"never written")
+    check = row_checksum(BOB, "facts", "0001", 99, body=b"bob owes mallory")
+    other = row_checksum(BOB, "facts", "00ff", 1, body=b"never written")
     page = forged_page(
         (BOB, "facts", "0001", 99, b"bob owes mallory", check), (BOB, "facts", "00ff", 1, b"never written", other)
     )

@@ -10,6 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.sealing import KEYS, Witness, inner_space, plant, plant_blob, raw, raw_blob, seal
 
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    batch,
+    blob,
+    documents,
+    fact,
+    one,
+    put,
+    spaces,
+    write_blob,
+)
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, SealBroken
@@ -25,19 +38,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    BOB,
-    batch,
-    blob,
-    documents,
-    fact,
-    one,
-    put,
-    spaces,
-    write_blob,
-)
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.cipher import CHUNK_BYTES, OVERHEAD

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.store.handles import Handles, Opener
 
+from elytron_conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Store
-from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys

@@ -10,6 +10,20 @@ from pathlib import Path
 import pytest
 from tests.store.sealing import Witness, erasing, inner_space, keyring, plant, raw, seal
 
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    NOWHERE,
+    blob,
+    documents,
+    fact,
+    one,
+    put,
+    source,
+    spaces,
+    write_blob,
+)
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     KeyDestroyed,
@@ -30,20 +44,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreProblem
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    BOB,
-    NOWHERE,
-    blob,
-    documents,
-    fact,
-    one,
-    put,
-    source,
-    spaces,
-    write_blob,
-)
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.keyring import SpaceKeys
 from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SPACE_SLOTS

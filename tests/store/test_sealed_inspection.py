@@ -5,6 +5,14 @@ import dataclasses
 import pytest
 from tests.store.sealing import Witness, inner_space, plant, raw, seal
 
+from elytron_conformance.examples import (
+    ADA,
+    batch,
+    fact,
+    journal,
+    one,
+    put,
+)
 from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
@@ -16,14 +24,6 @@ from elytron_core.ports.store import (
     PutChange,
 )
 from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreProblem
-from elytron_store.conformance.examples import (
-    ADA,
-    batch,
-    fact,
-    journal,
-    one,
-    put,
-)
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.records import QUARANTINE
 from elytron_store.sealed.store import SealedStore

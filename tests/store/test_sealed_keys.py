@@ -12,6 +12,21 @@ from typing import Any
 import pytest
 from tests.store.sealing import BOTH, KEYS, NEW, NEW_ONLY, OLD, Witness, erasing, inner_space, keyring, plant, raw, seal
 
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    NOWHERE,
+    batch,
+    blob,
+    documents,
+    fact,
+    journal,
+    one,
+    put,
+    spaces,
+    write_blob,
+)
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     InvalidInput,
@@ -30,21 +45,6 @@ from elytron_core.ports.store import (
     JournalAction,
     PutChange,
     Store,
-)
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    BOB,
-    NOWHERE,
-    batch,
-    blob,
-    documents,
-    fact,
-    journal,
-    one,
-    put,
-    spaces,
-    write_blob,
 )
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from elytron_conformance.examples import fact, one, put
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, StoreForeign
 from elytron_core.ports.store import KeyProvider, Store
 from elytron_store import open_store
-from elytron_store.conformance.examples import fact, one, put
 from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 from tests.store.sealing import BOTH, KEYS, NEW, OLD, seal
 
+from elytron_conformance.examples import (
+    BOB,
+    documents,
+    fact,
+    one,
+    put,
+)
 from elytron_core.errors import (
     InvalidInput,
     KeyMissing,
@@ -15,13 +22,6 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import (
     Document,
-)
-from elytron_store.conformance.examples import (
-    BOB,
-    documents,
-    fact,
-    one,
-    put,
 )
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import EnvironmentKeys, FileKeys, LocalKeys

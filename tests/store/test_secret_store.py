@@ -8,6 +8,7 @@ import anyio.lowlevel
 import pytest
 from tests.store.handles import Handles, Opener
 
+from elytron_conformance import ReopenSuite, StoreSuite
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, SpaceIncomplete
 from elytron_core.ids import RandomIds, SpaceId
@@ -22,7 +23,6 @@ from elytron_core.ports.store import (
     scan_spaces,
 )
 from elytron_store import limits
-from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.holds import HoldRenewal
 from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret

@@ -13,6 +13,19 @@ import pytest
 from tests.store.handles import Handles, Opener
 from tests.store.sqlite_rig import CLOCK, OLD, driver_error, failing, look, watched
 
+from elytron_conformance import ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    batch,
+    documents,
+    fact,
+    journal,
+    one,
+    put,
+    sequences,
+    write_blob,
+)
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import (
@@ -27,19 +40,6 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureTarget, PutChange, RequireRevision
 from elytron_store import limits as store_limits
-from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    batch,
-    documents,
-    fact,
-    journal,
-    one,
-    put,
-    sequences,
-    write_blob,
-)
 from elytron_store.device_room import DeviceBounds
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_library
@@ -178,7 +178,7 @@ import asyncio, sys
 from pathlib import Path
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
-from elytron_store.conformance.examples import fact, one, put
+from elytron_conformance.examples import fact, one, put
 from elytron_store.sqlite import SqliteStore
 
 async def main(path, own):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK, look
 
+from elytron_conformance.examples import ADA, AT, blob, source, write_blob
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, NotFound, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import ErasureTarget
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import ADA, AT, blob, source, write_blob
 from elytron_store.engine import WriteDurability
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK, look, remains
 
+from elytron_conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureTarget, PutChange
 from elytron_core.ports.store_checks import CheckReport, DamageKind, StoreLoss, StoreProblem
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.schema import PAGE_BYTES

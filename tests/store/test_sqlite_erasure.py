@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK, OLD, look, remains
 
+from elytron_conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import BatchKey, DocumentRef, ErasureReceipt, ErasureTarget, PutChange
 from elytron_store import limits as store_limits
-from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, setup, writes
 from elytron_store.sqlite.driver import FileAccess, Raw, sqlite_library
 

@@ -10,9 +10,9 @@ import pytest
 from tests.store.sqlite_rig import CLOCK
 
 import elytron
+from elytron_conformance.examples import ADA, documents, fact, put
 from elytron_core.errors import StoreForeign, StoreReadOnly, StoreUnavailable
 from elytron_core.ports.store import ErasureTarget
-from elytron_store.conformance.examples import ADA, documents, fact, put
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.schema import STEPS

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.store.sqlite_rig import CLOCK, OLD, driver_error, failing, look
 
+from elytron_conformance.examples import documents, fact, one, put
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     StoreBusy,
@@ -25,7 +26,6 @@ from elytron_core.errors import (
     Unsupported,
 )
 from elytron_core.ports.store import CommitReceipt, Document
-from elytron_store.conformance.examples import documents, fact, one, put
 from elytron_store.engine import WriteDurability
 from elytron_store.manifest import StoreManifest, read_manifest
 from elytron_store.sqlite import DriverReport, SqliteStore, driver, driver_report
@@ -186,7 +186,7 @@ OPEN = """
 import asyncio, sys
 from pathlib import Path
 from elytron_core.clock import FrozenClock
-from elytron_store.conformance.examples import fact, put
+from elytron_conformance.examples import fact, put
 from elytron_store.sqlite import SqliteStore
 
 async def main():

@@ -18,6 +18,7 @@ from tests.store.mcp_rig import opened as opened_on_tools
 from tests.transports.live import Live
 
 from elytron_adapter.http.store import store_surfaces
+from elytron_conformance.examples import AT, blob, source
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound
@@ -40,7 +41,6 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.ports.store_checks import CheckReport
-from elytron_store.conformance.examples import AT, blob, source
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 

@@ -92,12 +92,6 @@ FILE_BATCH = 200
 FILE_BATCH_CHARS = 1_000_000
 FILE_PIECE_CHARS = 12_000
 """Of a message in one item of its turn."""
-EVALUATED_BYTES = 4 * 1024 * 1024
-EVALUATED_LINES = 1_000
-"""Bounds of a file of turns that hooks are evaluated on."""
-EVALUATED_TEXTS = 64
-"""Texts that a question of it expects, and that it excludes."""
-EVALUATED_DAYS = 3_650
 
 
 MAX_CONTEXT_TOKENS = 100_000

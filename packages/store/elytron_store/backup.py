@@ -14,9 +14,9 @@ from elytron_core.errors import InvalidInput, StoreCorrupt, StoreFailed, StoreMi
 from elytron_core.ports.store import Store
 from elytron_core.ports.store_checks import CheckReport
 from elytron_store.engines import StoreAddress, parse_url
-from elytron_store.file.disk import create_file, make_folder, sync_folder, try_lock
+from elytron_store.file.disk import create_file, make_folder, try_lock
 from elytron_store.manifest import StoreManifest, is_folder, is_there
-from elytron_store.private_files import replace_file
+from elytron_store.private_files import replace_file, sync_path
 
 _LOCK = "lock"
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
@@ -54,7 +54,7 @@ class BackupStage:
             if os.path.lexists(self.target):
                 raise InvalidInput(field="target", problem="already exists: name a new file") from None
             self.path.rename(self.target)  # a file system without links
-        sync_folder(self.target.absolute().parent)
+        sync_path(self.target.absolute().parent)
 
 
 def is_free(place: Path, /) -> bool:

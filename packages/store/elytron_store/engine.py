@@ -1,14 +1,25 @@
 """Parts of stores: engines, whose calls are checked here and done there, and stores that pass calls on to a store."""
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed, StoreFull
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    InvalidInput,
+    LimitExceeded,
+    StoreClosed,
+    StoreCorrupt,
+    StoreFull,
+    StoreUnavailable,
+)
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     COMPACTION_REF,
@@ -46,6 +57,23 @@ async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
 def document_checksum(ref: DocumentRef, revision: int, body: bytes, /) -> bytes:
     """Return eight bytes that change when the body is altered or is at another place or revision."""
     return frame_checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
+
+
+_NO_BODY = b"\0no body"
+
+
+def row_checksum(*place: str | int, body: object = b"") -> bytes:
+    """Return the checksum of a row at `place` with `body`, which in a damaged row may be no bytes: nothing fits it."""
+    # Names hold no control characters, so a line break between them keeps them apart.
+    return frame_checksum("\n".join(map(str, place)).encode(), body) if isinstance(body, bytes) else _NO_BODY
+
+
+def row_document(space: str, row: tuple[str, str, int, bytes, bytes], /) -> Document:
+    """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
+    collection, key, revision, body, checksum = row
+    if row_checksum(space, collection, key, revision, body=body) != checksum:
+        raise StoreCorrupt(what=f"document {collection}/{key}")
+    return Document(DocumentRef(collection, key), revision, body)
 
 
 def require_limit(limit: int, /, *, most: int) -> None:
@@ -183,8 +211,11 @@ class Engine(ABC):
 
     capabilities: StoreCapabilities
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_process: str = "") -> None:
+        """Create an engine. With `in_process`, its name, a forked child may not use what its parent opened."""
         self._closed = False
+        self._in_process = in_process
+        self._process = os.getpid()
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         await off_loop(validate_batch, batch)
@@ -272,6 +303,9 @@ class Engine(ABC):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosed
+        if self._in_process and os.getpid() != self._process:
+            problem = f"this {self._in_process} store was opened before the process forked: reopen it in the child"
+            raise StoreUnavailable(problem)
 
     def _require_blob(self, space: SpaceId, key: str) -> None:
         self._require_open()
@@ -338,6 +372,39 @@ async def blob_pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLO
         yield bytes(piece)
 
 
+async def write_windows(
+    chunks: AsyncIterable[bytes],
+    /,
+    *,
+    parts: int,
+    stage: Callable[[int, Sequence[bytes]], Awaitable[object]],
+    publish: Callable[[int, Sequence[bytes], int], Awaitable[object]],
+    discard: Callable[[], Awaitable[object]],
+) -> int:
+    """Write a blob in windows of `parts` pieces, the last of which publishes it; return its size.
+
+    `stage` and `publish` are given how many pieces are behind them, and `publish` the size too. What was staged is
+    discarded if anything fails, also where the caller is cancelled.
+    """
+    window: list[bytes] = []
+    staged = size = 0
+    try:
+        async for chunk in blob_pieces(chunks):
+            size += len(chunk)
+            window.append(chunk)
+            if len(window) == parts:
+                await stage(staged, tuple(window))
+                staged += len(window)
+                window.clear()
+        await publish(staged, tuple(window), size)
+    except BaseException:
+        if staged or len(window) == parts:
+            with suppress(ElytronError):
+                await asyncio.shield(asyncio.ensure_future(discard()))
+        raise
+    return size
+
+
 class WriteDurability(StrEnum):
     """State of a write when its call returns.
 
@@ -347,6 +414,25 @@ class WriteDurability(StrEnum):
 
     FULL = "full"
     NORMAL = "normal"
+
+
+async def named_spaces(
+    store: Store,
+    names: Callable[[Sequence[SpaceId]], Awaitable[Sequence[SpaceId | None]]],
+    /,
+    *,
+    after: str,
+    limit: int,
+) -> Sequence[SpaceId]:
+    """Return a page of the spaces of `store` as `names` calls them; those without a name are left out."""
+    spaces: list[SpaceId] = []
+    while True:
+        page = await store.spaces(after=after, limit=limit)
+        spaces += [name for name in await names(page) if name is not None]
+        if len(page) < limit or len(spaces) >= limit:
+            return spaces[:limit]
+        # A page may have no space with a name, which is not the end.
+        after = page[-1]
 
 
 def innermost_store(store: Store, /) -> object:

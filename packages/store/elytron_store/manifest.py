@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,6 +30,12 @@ class StoreManifest(BaseModel):
     sealed: bool = False
     created_at: Instant
     opened_at: Instant
+
+    @classmethod
+    def fresh(cls, engine: str, /, *, at: Instant, profile: str | None = None, sealed: bool = False) -> Self:
+        """Return the manifest of a store that is created at `at`."""
+        profile = profile or DEFAULT_PROFILE
+        return cls(engine=engine, profile=profile, sealed=sealed, created_at=at, opened_at=at)
 
     def to_bytes(self) -> bytes:
         """Return the canonical bytes to keep."""

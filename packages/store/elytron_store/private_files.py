@@ -5,6 +5,7 @@ Whatever is created where a store is, is created here.
 
 import os
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -37,6 +38,18 @@ def replace_file(path: Path, data: bytes, /) -> None:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
+
+
+def sync_path(path: Path, /) -> None:
+    """Return when the bytes of a file, or the names in a folder, are on the device."""
+    is_file = path.is_file()
+    if sys.platform == "win32" and not is_file:
+        return  # Windows has no such call: it keeps names in the journal of its file system
+    handle = os.open(path, os.O_RDWR if is_file else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_own_file(path: Path, /, *, size: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The store port: bytes below, planes above. Every engine and wrapper proves it through `elytron_store.conformance`.
+"""The store port: bytes below, planes above. Every engine and wrapper proves it through `elytron_conformance`.
 
 Rules that hold for every store:
 

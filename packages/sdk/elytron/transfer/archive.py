@@ -53,7 +53,7 @@ from elytron_core.planes.transcript import cited_turn
 from elytron_core.policy.admission.facts import is_allowed_since, join_rules
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 from elytron_core.scope import ConversationKey, Scope
-from elytron_store.private_files import private_opener
+from elytron_store.private_files import private_opener, sync_path
 
 MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
@@ -184,7 +184,7 @@ class ArchiveWriter:
             size = self._partial.stat().st_size
             self._require_free()
             self._partial.replace(self._path)
-            _sync_folder(self._path.parent)
+            sync_path(self._path.parent)
         except OSError as error:
             raise StoreUnavailable(f"cannot write {self._path.name!r}: {error.strerror}") from error
         return size
@@ -381,16 +381,6 @@ def _parse_entry(line: dict[str, Any]) -> JournalEntry:
 
 def _dump_line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # Windows gives no handle to a folder
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 AT_ONCE = 64

@@ -208,10 +208,7 @@ def _gate_path(where: StorePaths) -> Path:
 
 def _read_sized(file: FileIO, size: int) -> bytes:
     with while_reading("a blob"):
-        data = file.read(size) or b""
-        while 0 < len(data) < size and (more := file.read(size - len(data))):
-            data += more
-    return data
+        return disk.read_up_to(file.read, size)
 
 
 def _seal_chunk(name: str, key: str, place: int, data: bytes) -> bytes:

@@ -18,7 +18,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -28,7 +28,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
 from elytron_store.device_room import FULL
 from elytron_store.manifest import is_folder
-from elytron_store.private_files import private_opener
+from elytron_store.private_files import private_opener, sync_path
 
 _TRIES_ON_WINDOWS = 500
 
@@ -40,6 +40,14 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
         byte_count = file.write(rest)
         assert byte_count is not None, "the file blocks"
         rest = rest[byte_count:]
+
+
+def read_up_to(read: Callable[[int], bytes | None], size: int, /) -> bytes:
+    """Return `size` bytes, fewer only at the end of the file: a raw file may return less than was asked for."""
+    data = read(size) or b""
+    while 0 < len(data) < size and (more := read(size - len(data))):
+        data += more
+    return data
 
 
 def sync_file(file: FileIO, /) -> None:
@@ -55,17 +63,6 @@ def sync_file(file: FileIO, /) -> None:
         os.fsync(file.fileno())
 
 
-def sync_folder(path: Path, /) -> None:
-    """Return when the names in the folder `path` are on the device."""
-    if sys.platform == "win32":
-        return  # Windows has no such call: it keeps names in the journal of its file system
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def move_durably(source: Path, target: Path, /) -> None:
     """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
     for last in (False,) * _TRIES_ON_WINDOWS + (True,):
@@ -77,9 +74,9 @@ def move_durably(source: Path, target: Path, /) -> None:
                 raise
             time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
     # The new name first: a power cut between the two leaves two names, not none.
-    sync_folder(target.parent)
+    sync_path(target.parent)
     if source.parent != target.parent:
-        sync_folder(source.parent)
+        sync_path(source.parent)
 
 
 _FOLDER_MODE = 0o700
@@ -134,13 +131,13 @@ def make_folder(path: Path, /) -> None:
     """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
     if not is_folder(path):
         path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-        sync_folder(path.parent)
+        sync_path(path.parent)
 
 
 def leave_mark(path: Path, /) -> None:
     """Leave an empty file at `path`, durable; its folder is there."""
     create_file(path).close()
-    sync_folder(path.parent)
+    sync_path(path.parent)
 
 
 def create_file(path: Path, /) -> FileIO:

@@ -19,12 +19,12 @@ from elytron_store.file.disk import (
     locked_file,
     make_folder,
     sync_file,
-    sync_folder,
     while_reading,
     write_all,
     write_file,
 )
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, is_there
+from elytron_store.manifest import StoreManifest, is_folder, is_there
+from elytron_store.private_files import sync_path
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
 """Left-overs of an opening that died before there is a manifest."""
@@ -43,7 +43,7 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
                 # Looked at once more: another process may have made the store in the meantime.
                 stored = _matching_manifest(where, profile=profile, sealed=sealed)
                 if stored is None:
-                    stored = new_manifest(at=at, profile=profile, sealed=sealed)
+                    stored = StoreManifest.fresh(ENGINE, at=at, profile=profile, sealed=sealed)
                     disk.write_file(where.manifest, stored.to_bytes())
                 if not _lists_queues(where, stored):
                     _list_queues(where, stored)
@@ -62,7 +62,7 @@ def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
     filled.mkdir(mode=0o700)
     for space in where.spaces.iterdir() if is_folder(where.spaces) else ():
         create_file(filled / space.name).close()
-    sync_folder(filled)
+    sync_path(filled)
     shutil.rmtree(where.queued, ignore_errors=True)
     disk.move_durably(filled, where.queued)
     # Last, so that what is cut short is done again.
@@ -116,11 +116,6 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
     return store_manifest
 
 
-def new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
-    """Return the manifest of a store that is made at `at`."""
-    return StoreManifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
-
-
 def _write_manifest(where: StorePaths, store_manifest: StoreManifest) -> None:
     """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
     try:
@@ -169,7 +164,7 @@ def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
         if is_there(place):
             make_folder(here.root / place.parent.name)
             _copy_file(place, here.root / place.parent.name / name)
-            sync_folder(here.root / place.parent.name)
+            sync_path(here.root / place.parent.name)
     log = there.log_of(name)
     if not is_there(log):
         return  # erased meanwhile
@@ -180,8 +175,8 @@ def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
         make_folder(here.blobs_of(name))
         for blob in sorted(blobs.glob("*.blob")):
             _copy_file(blob, here.blobs_of(name) / blob.name)
-        sync_folder(here.blobs_of(name))
-    sync_folder(here.spaces / name)
+        sync_path(here.blobs_of(name))
+    sync_path(here.spaces / name)
 
 
 def _copy_file(source: Path, target: Path) -> None:

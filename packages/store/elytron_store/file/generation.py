@@ -40,7 +40,16 @@ from elytron_store.file.frame import (
     seal_answer,
     seal_document,
 )
-from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_answer, read_sealed
+from elytron_store.file.log import (
+    BodySpan,
+    GenerationLog,
+    LogContents,
+    LogHole,
+    LogView,
+    entries_of,
+    read_answer,
+    read_sealed,
+)
 from elytron_store.group_commit import Outcome
 from elytron_store.ledger import LedgerStage
 
@@ -285,12 +294,10 @@ class ErasureRemainder(NamedTuple):
     sequence: int
 
 
-def left_by(
-    erasure: ErasureTarget, scrub: DigestScrub, log: GenerationLog | None, contents: LogContents, /
-) -> ErasureRemainder:
+def left_by(erasure: ErasureTarget, scrub: DigestScrub, view: LogView, /) -> ErasureRemainder:
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
-    refs, ledger = frozenset(erasure.refs), contents.ledger
-    frames = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
+    refs, ledger = frozenset(erasure.refs), view.contents.ledger
+    frames = snapshot_frames(*view, without=refs, rewrite=scrub)
     entries = erasure_entries(erasure, after=ledger.last)
     ending = (
         entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
@@ -300,11 +307,9 @@ def left_by(
     return ErasureRemainder(chain(frames, ending), documents, entries[-1].sequence)
 
 
-def judge_batches(
-    batches: Sequence[Batch], contents: LogContents, log: GenerationLog | None, /
-) -> tuple[list[Outcome], list[NewFrame]]:
+def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outcome], list[NewFrame]]:
     """Return what each batch is answered, and the frames to append for those that change something."""
-    stage = LedgerStage(contents.ledger)
+    stage = LedgerStage(view.contents.ledger)
     outcomes: list[Outcome] = []
     frames: list[NewFrame] = []
     for batch in batches:
@@ -313,8 +318,7 @@ def judge_batches(
             if repeated is not None:
                 answer = repeated.answer
                 if isinstance(answer, BodySpan):
-                    assert log is not None, "an earlier answer is in a log"
-                    answer = read_answer(log, repeated.key, answer)
+                    answer = read_answer(view.log, repeated.key, answer)
                 outcomes.append(CommitReceipt(repeated.first, repeated.last, replayed=True, answer=answer))
                 continue
             stage.require_expected(batch)

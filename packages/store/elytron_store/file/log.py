@@ -4,14 +4,15 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
+from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalEntry
 from elytron_store.engine import DocumentPage
-from elytron_store.file.disk import while_reading
+from elytron_store.file.disk import read_up_to, while_reading
 from elytron_store.file.frame import (
     CHECKSUM_BYTES,
     HEAD_BYTES,
@@ -118,11 +119,7 @@ class GenerationLog:
         """Return up to `size` bytes at offset `at`; fewer at the end of the file."""
         with while_reading("a space's log"):
             self._file.seek(at)
-            data = self._file.read(size) or b""
-            # A raw file may return less than was asked for before its end.
-            while 0 < len(data) < size and (more := self._file.read(size - len(data))):
-                data += more
-        return data
+            return read_up_to(self._file.read, size)
 
     def block_at(self, at: int, /) -> FrameBlock | None:
         """Return the block at offset `at`, None if none is whole."""
@@ -381,10 +378,20 @@ class LogContents:
 
 
 class LogView(NamedTuple):
-    """A log and what is known of its generation."""
+    """A log and what is known of its generation. A space that has not begun is an empty view."""
 
     log: GenerationLog
     contents: LogContents
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the view of a space without a log."""
+        header = LogHeader(b"", SpaceId(""), HEADER_BYTES, sound=True)
+        return cls(GenerationLog(BytesIO(), header), LogContents(b""))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.contents.salt
 
 
 def read_document(log: GenerationLog, ref: DocumentRef, document: HeldDocument[BodySpan], /) -> Document:

@@ -23,7 +23,6 @@ from elytron_store.file.disk import (
     StorePaths,
     folder_name,
     locked_file,
-    sync_folder,
     while_reading,
     while_writing,
     write_all,
@@ -32,6 +31,7 @@ from elytron_store.file.frame import CHECKSUM_BYTES
 from elytron_store.file.log import GenerationLog
 from elytron_store.losses import LossNote, pending_losses
 from elytron_store.manifest import is_folder, is_there
+from elytron_store.private_files import sync_path
 
 
 def record_space(where: StorePaths, space: SpaceId, /) -> None:
@@ -40,7 +40,7 @@ def record_space(where: StorePaths, space: SpaceId, /) -> None:
     if not is_there(path):
         disk.make_folder(where.records)
         _write_record(path, space)
-        sync_folder(where.records)
+        sync_path(where.records)
 
 
 def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
@@ -60,7 +60,7 @@ def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
                     disk.make_folder(where.records)
                     _write_record(where.record_of(name), log.header.space)
         if names and is_folder(where.records):
-            sync_folder(where.records)
+            sync_path(where.records)
     except (StoreFull, PermissionRefused):
         return
     except OSError as error:
@@ -146,7 +146,7 @@ def _write_record(path: Path, space: SpaceId) -> None:
 def _remove_file(path: Path) -> None:
     if is_there(path):
         path.unlink()
-        sync_folder(path.parent)
+        sync_path(path.parent)
 
 
 def _file_names(folder: Path) -> list[str]:

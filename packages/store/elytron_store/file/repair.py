@@ -18,22 +18,22 @@ from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind,
 from elytron_store import engine
 from elytron_store.file import blobs, disk, generation, records
 from elytron_store.file.disk import (
+    ENGINE,
     StorePaths,
     folder_name,
     locked_file,
     make_folder,
     move_durably,
-    sync_folder,
     while_reading,
     while_writing,
 )
-from elytron_store.file.folder import new_manifest
 from elytron_store.file.frame import HEADER_BYTES, open_answer, open_document
 from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
 from elytron_store.ledger import AnsweredRequest
 from elytron_store.limits import BUSY_WAIT_S
-from elytron_store.manifest import is_folder, is_there, known_manifest
+from elytron_store.manifest import StoreManifest, is_folder, is_there, known_manifest
+from elytron_store.private_files import sync_path
 from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
 
 _STRETCH = "log."
@@ -71,7 +71,7 @@ def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentR
     for path in folder.iterdir():
         if is_named(path.name, refs=refs, blobs=blobs):
             path.unlink(missing_ok=True)
-    sync_folder(folder)
+    sync_path(folder)
 
 
 def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> bool:
@@ -87,7 +87,7 @@ def clear_pieces(where: StorePaths, name: str, /) -> None:
     folder = where.quarantine / name
     if is_folder(folder):
         shutil.rmtree(folder)
-        sync_folder(where.quarantine)
+        sync_path(where.quarantine)
 
 
 def folder_of(where: StorePaths, name: str, /) -> Path:
@@ -280,7 +280,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
                 if where.manifest.exists():
                     make_folder(where.quarantine)
                     move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
-                disk.write_file(where.manifest, new_manifest(at=at, profile=None, sealed=is_sealed).to_bytes())
+                disk.write_file(where.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
     findings: list[SpaceFindings] = []
     for name in names:
         each = repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)

@@ -36,7 +36,6 @@ from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, DeviceReserv
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
-from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
 from elytron_store.file.disk import (
     ENGINE,
@@ -44,7 +43,6 @@ from elytron_store.file.disk import (
     folder_name,
     locked_file,
     move_durably,
-    sync_folder,
     while_reading,
     while_writing,
 )
@@ -53,6 +51,7 @@ from elytron_store.file.log import GenerationLog, LogContents, LogView, read_doc
 from elytron_store.file.repair import SpaceFindings
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.manifest import is_folder, is_there
+from elytron_store.private_files import sync_path
 
 
 class FileSpace:
@@ -93,18 +92,17 @@ class FileSpace:
         with self._writing("appending commits"), self._viewing() as view:
             if any(change.ref.collection == QUEUE for batch in batches for change in batch.puts):
                 self._leave_mark()
-            if view is None:
-                outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
-                if frames:
-                    self._write_new(frames, instead_of=None)
-                return outcomes
             # A lost frame may hold a newer revision or an answered request, so no precondition can be judged.
             view.contents.require_complete()
-            if not self._is_recorded:
+            if not (self._is_recorded or view.is_empty):
                 # A process may have died between the first log and its record.
                 records.record_space(self._where, self.space)
                 self._is_recorded = True
-            outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
+            outcomes, frames = generation.judge_batches(batches, view)
+            if view.is_empty:
+                if frames:
+                    self._write_new(frames, view)
+                return outcomes
             if frames:
                 self._append(view, frames)
             if any(delete.ref.collection == QUEUE for batch in batches for delete in batch.deletes):
@@ -114,8 +112,6 @@ class FileSpace:
     def get(self, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs`, in that order."""
         with self._reading() as view:
-            if view is None:
-                return [None] * len(refs)
             with self._mutex:
                 documents = view.contents.find(refs)
             # Without the lock: the bytes of a generation never change, and its file stays open.
@@ -124,25 +120,20 @@ class FileSpace:
     def scan(self, page: DocumentPage, /) -> Sequence[Document]:
         """Return documents in key order, as `Store.scan` promises."""
         with self._reading() as view:
-            if view is None:
-                return []
             with self._mutex:
                 documents = view.contents.scan(page)
             return [read_document(view.log, ref, document) for ref, document in documents]
 
     def count(self, collection: str, /) -> int:
         """Return the number of documents in `collection`, as `Store.count` promises."""
-        with self._reading() as view:
-            if view is None:
-                return 0
-            with self._mutex:
-                return view.contents.count(collection)
+        with self._reading() as view, self._mutex:
+            return view.contents.count(collection)
 
     def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return journal entries in order, as `Store.journal` promises."""
         with self._reading() as view:
             # Without the lock, since a page may read much: places of frames are only ever added, the offset last.
-            return [] if view is None else view.contents.journal(view.log, after=after, limit=limit)
+            return view.contents.journal(view.log, after=after, limit=limit)
 
     def settle_queue(self) -> None:
         """Take the mark of the space away if it has no unfinished jobs."""
@@ -157,9 +148,9 @@ class FileSpace:
             disk.leave_mark(self._mark)
             self._has_marked = True
 
-    def _settle_mark(self, view: LogView | None) -> None:
+    def _settle_mark(self, view: LogView) -> None:
         # Under the space's lock, so that no other writer is between its mark and its batch.
-        if view is None or not view.contents.count(QUEUE):
+        if not view.contents.count(QUEUE):
             self._drop_mark()
 
     def _drop_mark(self) -> None:
@@ -170,8 +161,8 @@ class FileSpace:
         """Leave the finished blob of `writer` as the blob `key` for good."""
         with self._writing("publishing a blob"):
             with self._viewing() as view:
-                if view is None:
-                    self._write_new((), instead_of=None)  # a space is known by its log
+                if view.is_empty:
+                    self._write_new((), view)  # a space is known by its log
             disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
@@ -183,8 +174,7 @@ class FileSpace:
             if erasure.whole_space:
                 return self._reserve.use(self._erase_everything)
             with self._viewing() as view:
-                if view is not None:
-                    view.contents.require_complete()
+                view.contents.require_complete()
                 repair.forget_pieces(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
                 removed = self._remove_blobs(set(erasure.blobs))
                 # Last, since it writes the entry which says that everything named is gone.
@@ -193,14 +183,12 @@ class FileSpace:
     def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
         """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
         with self._writing("compacting the journal"), self._viewing() as view:
-            if view is None:
-                for run in runs:
-                    raise engine.missing_run(run)
-                return 0
+            if view.is_empty:
+                return sum(1 for _ in engine.compacted_journal((), runs))  # each of its runs is missing
             view.contents.require_complete()
             compaction = generation.CompactedRuns(runs)
-            frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=compaction)
-            self._write_new(frames, instead_of=view.log)
+            frames = generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction)
+            self._write_new(frames, view)
             # Counted while the frames were written, so it is known only now.
             return view.contents.entries - compaction.count
 
@@ -209,9 +197,8 @@ class FileSpace:
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
             # Asked again under the lock: another process may have compacted since.
-            if view is not None and view.contents.wants_compaction:
-                frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=iter)
-                self._write_new(frames, instead_of=view.log)
+            if view.contents.wants_compaction:
+                self._write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=iter), view)
 
     def _append(self, view: LogView, frames: Sequence[NewFrame]) -> None:
         log, contents = view
@@ -224,24 +211,25 @@ class FileSpace:
             contents.catch_up(log)
         self.wants_compaction = contents.wants_compaction
 
-    def _write_new(self, frames: Iterable[NewFrame], *, instead_of: GenerationLog | None) -> None:
+    def _write_new(self, frames: Iterable[NewFrame], view: LogView) -> None:
+        """Leave a log of `frames` in place of that of `view`."""
         disk.make_folder(self._path.parent)
-        generation.write_new(self._path, self.space, frames, instead_of=instead_of)
-        if instead_of is not None:
+        generation.write_new(self._path, self.space, frames, instead_of=view.log)
+        if not view.is_empty:
             return
         try:
             records.record_space(self._where, self.space)
         except OSError:
             # Its first commit is refused, so nothing of it may stay.
             self._path.unlink(missing_ok=True)
-            sync_folder(self._path.parent)
+            sync_path(self._path.parent)
             raise
 
-    def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
+    def _erase_documents(self, view: LogView, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
         def rewrite() -> ErasureReceipt:
             scrub = generation.DigestScrub(frozenset(erasure.refs))
-            remainder = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
-            self._write_new(remainder.frames, instead_of=None if view is None else view.log)
+            remainder = generation.left_by(erasure, scrub, view)
+            self._write_new(remainder.frames, view)
             return ErasureReceipt(
                 documents=remainder.documents,
                 blobs=blobs_removed,
@@ -261,8 +249,7 @@ class FileSpace:
         documents, entries = 0, 0
         try:
             with self._viewing() as view:
-                if view is not None:
-                    documents, entries = len(view.contents.ledger), view.contents.entries
+                documents, entries = len(view.contents.ledger), view.contents.entries
         except StoreCorrupt:
             pass  # a log that cannot be read any more can still be erased, uncounted
         removed = len(blobs.blob_keys(self._where, self.name))
@@ -272,7 +259,7 @@ class FileSpace:
         move_durably(folder, trash_path)
         self._drop_mark()
         shutil.rmtree(trash_path)
-        sync_folder(self._where.trash)
+        sync_path(self._where.trash)
         return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
 
     def _remove_blobs(self, keys: set[str]) -> int:
@@ -283,11 +270,11 @@ class FileSpace:
                 path.unlink()
                 removed += 1
         if removed:
-            sync_folder(self._where.blobs_of(self.name))
+            sync_path(self._where.blobs_of(self.name))
         return removed
 
     @contextmanager
-    def _reading(self) -> Generator[LogView | None]:
+    def _reading(self) -> Generator[LogView]:
         # A power cut may have taken the mark of answered commits: they are settled before this handle's first read.
         if not self._settled:
             if generation.is_unsettled(self._path):
@@ -298,15 +285,15 @@ class FileSpace:
             yield view
 
     @contextmanager
-    def _viewing(self) -> Generator[LogView | None]:
-        """Open the log and take in what it acknowledged; None where the space has none."""
+    def _viewing(self) -> Generator[LogView]:
+        """Open the log and take in what it acknowledged."""
         log = GenerationLog.open(self._path)
         if log is None and self._has_begun():
             log = GenerationLog.open(self._path)  # it may have begun in between
             if log is None:
                 raise StoreCorrupt(what=f"the log of space folder {self.name[:16]!r}")
         if log is None:
-            yield None
+            yield LogView.empty()
             return
         with log:
             with self._mutex:
@@ -481,24 +468,24 @@ class FileStore(Engine):
 
     async def _check(self) -> CheckReport:
         findings = await self._examine_all()
-        return file_repair.findings_report(
+        return repair.findings_report(
             findings, [problem for each in findings for problem in each.problems(repaired=False)]
         )
 
     async def _repair(self) -> CheckReport:
         at, findings = self._clock.now(), list[SpaceFindings]()
         for name in await self._run(records.space_names, self._where):
-            each = await self._run(file_repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
+            each = await self._run(repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
             if each is not None:
                 findings.append(each)
         final_findings = await self._examine_all()
         problems = [problem for each in findings for problem in each.problems(repaired=True)]
         losses = [each.loss for each in findings if each.loss is not None]
-        return file_repair.findings_report(final_findings, problems, losses=losses)
+        return repair.findings_report(final_findings, problems, losses=losses)
 
     async def _examine_all(self) -> Sequence[SpaceFindings]:
         names = await self._run(records.space_names, self._where)
-        return [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        return [each for name in names if (each := await self._run(repair.examine_space, self._where, name))]
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         self._require_open()

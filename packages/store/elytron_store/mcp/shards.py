@@ -158,7 +158,7 @@ class ShardLog:
     """
 
     def __init__(self, shared: SharedContext, folder: str, space: SpaceId | None, /) -> None:
-        self.view: LogView | None = None
+        self.view = LogView.empty()
         self.is_worth_rewriting = False
         self._shared = shared
         self._folder = folder
@@ -172,16 +172,16 @@ class ShardLog:
     @property
     def size(self) -> int:
         """Return how many bytes of memory the log takes."""
-        return 0 if self.view is None else self.view.log.size()
+        return self.view.log.size()
 
     async def load(self, *, is_to_be_cut: bool) -> None:
-        """Read the log; without one, `view` is None. With `is_to_be_cut`, what arrives later is ignored."""
+        """Read the log; without one, `view` is empty. With `is_to_be_cut`, what arrives later is ignored."""
         self._shard = None
         log_generation = await standing_generation(self._shared.files, self._folder)
         epoch, number = (0, 0) if log_generation is None else log_generation.rank[0]
         self._number = max(self._number, number if epoch == self._shared.lease.epoch else 0)
         if log_generation is None or log_generation.is_gone:
-            self.view, self._generation = None, None
+            self.view, self._generation = LogView.empty(), None
             return
         data = await self._read(log_generation)
         header = decode_header(data[:HEADER_BYTES])
@@ -197,7 +197,6 @@ class ShardLog:
 
     async def append(self, frames: Sequence[NewFrame], /) -> None:
         """Leave `frames` behind the log. Raises the error of any call; then the log has to be loaded again."""
-        assert self.view is not None, "a log that is appended to was loaded"
         log, contents = self.view
         start = log.acknowledged
         data = generation.encode_frames(frames, salt=contents.salt, offset=start)
@@ -237,7 +236,7 @@ class ShardLog:
         self._generation = LogGeneration(self._fresh_name(), (), is_gone=True)
         await self._stand(GONE)
         await self._shared.files.delete(f"{self._folder}/{self._generation.name}", recursive=True)
-        self.view, self._generation, self._shard = None, None, None
+        self.view, self._generation, self._shard = LogView.empty(), None, None
 
     def _see(self, data: bytes | bytearray, header: LogHeader) -> None:
         self._bytes = BytesIO(data)
@@ -288,7 +287,6 @@ class ShardLog:
         ])  # fmt: skip
 
     def _note_worth(self) -> None:
-        assert self.view is not None, "a log was read or written"
         shard_count = self.size * 4 // 3 // store_limits.MCP_SHARD_CHARS + 1
         is_long = self._shards >= max(store_limits.MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
         self.is_worth_rewriting = self.view.contents.wants_compaction or is_long

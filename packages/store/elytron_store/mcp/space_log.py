@@ -9,7 +9,7 @@ A blob of it is parts of lines under a version, which counts once its ready file
 import asyncio
 import binascii
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, TypeVar
 
@@ -29,7 +29,7 @@ from elytron_store import limits as store_limits
 from elytron_store.engine import blob_pieces
 from elytron_store.file import generation, repair
 from elytron_store.file.frame import CHECKSUM_BYTES
-from elytron_store.file.log import LogContents, LogView
+from elytron_store.file.log import LogView
 from elytron_store.file.repair import SpaceDamage, SpaceFindings, examine_log, mended_log
 from elytron_store.group_commit import Outcome, Waiting
 from elytron_store.mcp.shards import RemotePieces, ShardLog, SharedContext
@@ -261,18 +261,17 @@ class SpaceLog:
             self._appending = asyncio.create_task(self._append_all())
         return await answer
 
-    async def read(self, look: Callable[[LogView], T], /, *, otherwise: T) -> T:
-        """Return what `look` makes of the log, `otherwise` if there is none."""
+    async def read(self) -> LogView:
+        """Return the log, loaded if it was not."""
         if not self._is_loaded:
             async with self._turn:
                 await self._load()
-        view = self._log.view
-        return otherwise if view is None else look(view)
+        return self._log.view
 
     async def begin(self) -> None:
         """Leave the space there, were it without a document."""
         async with self._writing():
-            if self._log.view is None:
+            if self._log.view.is_empty:
                 await self._log.write_new(())
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
@@ -281,11 +280,10 @@ class SpaceLog:
             return await self._erase_everything()
         async with self._writing():
             view = self._log.view
-            if view is not None:
-                view.contents.require_complete()
+            view.contents.require_complete()
             await self._aside.forget(refs=erasure.refs, blobs=erasure.blobs)
             scrub = generation.DigestScrub(frozenset(erasure.refs))
-            remainder = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
+            remainder = generation.left_by(erasure, scrub, view)
             await self._log.write_new(remainder.frames)
             blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
             return ErasureReceipt(
@@ -296,10 +294,8 @@ class SpaceLog:
         """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
         async with self._writing():
             view = self._log.view
-            if view is None:
-                for run in runs:
-                    raise engine.missing_run(run)
-                return 0
+            if view.is_empty:
+                return sum(1 for _ in engine.compacted_journal((), runs))  # each of its runs is missing
             view.contents.require_complete()
             compaction = generation.CompactedRuns(runs)
             await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction))
@@ -315,7 +311,7 @@ class SpaceLog:
             except StoreCorrupt as lost:
                 findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
                 return findings
-            if self._log.view is None:
+            if self._log.view.is_empty:
                 return None
             examine_log(self._log.view.log, findings)
             await self.blobs.examine(findings)
@@ -328,7 +324,7 @@ class SpaceLog:
             return findings
         async with self._writing(is_lost_fine=True):
             view = self._log.view
-            if view is None:  # without a header no frame can be recognised, so all of the log goes aside
+            if view.is_empty:  # without a header no frame can be recognised, so all of the log goes aside
                 await self._log.move_aside(self._aside)
                 return findings
             pieces, frames = mended_log(view.log)
@@ -345,9 +341,9 @@ class SpaceLog:
             view = self._log.view
             await self._aside.clear()
             blobs = await self.blobs.clear()
-            if view is None and self._is_loaded:
+            if view.is_empty and self._is_loaded:
                 return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-            documents, entries = (len(view.contents.ledger), view.contents.entries) if view is not None else (0, 0)
+            documents, entries = len(view.contents.ledger), view.contents.entries
             await self._log.end()
             await self._shared.files.delete(self.folder, recursive=True)
             return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
@@ -364,15 +360,10 @@ class SpaceLog:
     async def _append(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         async with self._writing():
             view = self._log.view
-            if view is None:
-                outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
-                if frames:
-                    await self._log.write_new(frames)
-                return outcomes
             view.contents.require_complete()
-            outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
+            outcomes, frames = generation.judge_batches(batches, view)
             if frames:
-                await self._log.append(frames)
+                await (self._log.write_new(frames) if view.is_empty else self._log.append(frames))
         if self._log.is_worth_rewriting:
             with suppress(ElytronError):  # it saves room, and is wanted again if it failed
                 await self._rewrite()
@@ -380,9 +371,8 @@ class SpaceLog:
 
     async def _rewrite(self) -> None:
         async with self._writing():
-            if self._log.view is not None:
-                log, contents = self._log.view
-                frames = generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
+            if not self._log.view.is_empty:
+                frames = generation.snapshot_frames(*self._log.view, without=frozenset(), rewrite=iter)
                 await self._log.write_new(frames)
 
     @asynccontextmanager

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Self
 
 from elytron_core.clock import Clock
@@ -28,7 +27,7 @@ from elytron_store.file.disk import folder_name
 from elytron_store.file.frame import HEADER_BYTES, decode_header
 from elytron_store.file.log import LogView, read_document
 from elytron_store.file.repair import SpaceFindings, findings_report
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
+from elytron_store.manifest import StoreManifest
 from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.shards import SharedContext, join_shards, read_text, standing_generation
 from elytron_store.mcp.space_log import SpaceLog
@@ -80,10 +79,7 @@ class McpStore(Engine):
                 manifest.require_match(current_manifest, engine=ENGINE, profile=profile, sealed=sealed)
             await lease.hold()
             if current_manifest is None:
-                at = clock.now()
-                new_manifest = StoreManifest(
-                    engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
-                )
+                new_manifest = StoreManifest.fresh(ENGINE, at=clock.now(), profile=profile, sealed=sealed)
                 await files.write(f"{_ROOT}/manifest.json", new_manifest.to_bytes().decode(), mode=WriteMode.TRUNCATE)
         except BaseException:
             await files.close()
@@ -94,25 +90,24 @@ class McpStore(Engine):
         return await self._space(batch.space).commit(batch)
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        space_log = await self._reading(space)
-        return await space_log.read(partial(_view_documents, refs=refs), otherwise=[None] * len(refs))
+        view = await self._read(space)
+        documents = view.contents.find(refs)
+        return [None if document is None else read_document(view.log, ref, document) for ref, document in documents]
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        space_log = await self._reading(space)
-        return await space_log.read(partial(_scan_view, page=page), otherwise=[])
+        view = await self._read(space)
+        return [read_document(view.log, ref, document) for ref, document in view.contents.scan(page)]
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        space_log = await self._reading(space)
-        return await space_log.read(partial(_count_view, collection=collection), otherwise=0)
+        return (await self._read(space)).contents.count(collection)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        space_log = await self._reading(space)
-        return await space_log.read(
-            lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[]
-        )
+        view = await self._read(space)
+        return view.contents.journal(view.log, after=after, limit=limit)
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
-        return await (await self._reading(space)).compact_journal(runs)
+        await self._shared.lease.hold()
+        return await self._space(space).compact_journal(runs)
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
@@ -170,9 +165,9 @@ class McpStore(Engine):
             self._held.clear()
             await self._shared.files.close()
 
-    async def _reading(self, space: SpaceId) -> SpaceLog:
+    async def _read(self, space: SpaceId) -> LogView:
         await self._shared.lease.hold()
-        return self._space(space)
+        return await self._space(space).read()
 
     def _space(self, space: SpaceId) -> SpaceLog:
         space_log = self._held.get(space)
@@ -227,19 +222,6 @@ class McpStore(Engine):
         await self._shared.lease.hold()
         findings = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
         return [each for each in findings if each is not None]
-
-
-def _view_documents(view: LogView, *, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-    documents = view.contents.find(refs)
-    return [None if document is None else read_document(view.log, ref, document) for ref, document in documents]
-
-
-def _count_view(view: LogView, *, collection: str) -> int:
-    return view.contents.count(collection)
-
-
-def _scan_view(view: LogView, *, page: DocumentPage) -> Sequence[Document]:
-    return [read_document(view.log, ref, document) for ref, document in view.contents.scan(page)]
 
 
 async def _remote_manifest(files: ToolFiles, *, is_made: bool) -> StoreManifest | None:

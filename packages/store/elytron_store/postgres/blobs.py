@@ -1,19 +1,16 @@
 """Blobs: parts are staged under an upload's number, and one small transaction makes them the blob."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.errors import NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_store.engine import blob_pieces
+from elytron_store.engine import row_checksum, write_windows
 from elytron_store.postgres import statements
-from elytron_store.postgres.commits import row_checksum
 from elytron_store.postgres.connections import (
     Connection,
     ServerConnections,
@@ -59,26 +56,17 @@ async def write_blob(
     """Replace the blob `key` by `chunks`; see `Store.write_blob`."""
     # Seven bytes: the server's integers are signed, so eight could overflow.
     upload = PartUpload(own, space, key, int.from_bytes(os.urandom(7)))
-    window: list[bytes] = []
-    staged = size = 0
-    try:
-        async for chunk in blob_pieces(chunks):
-            size += len(chunk)
-            window.append(chunk)
-            if len(window) == WINDOW_PARTS:
-                stage = partial(_stage_window, upload=upload, first=staged, chunks=tuple(window), at=at)
-                await connections.run(stage, doing=_WRITING)
-                staged += len(window)
-                window.clear()
-        finish = partial(_publish_upload, upload=upload, staged=staged, chunks=tuple(window), size=size)
-        await connections.run(finish, doing=_WRITING)
-    except BaseException:
-        if staged or len(window) == WINDOW_PARTS:
-            with suppress(ElytronError):
-                discard = connections.run(partial(_cancel_upload, upload=upload), doing=_WRITING)
-                await asyncio.shield(asyncio.ensure_future(discard))
-        raise
-    return size
+    return await write_windows(
+        chunks,
+        parts=WINDOW_PARTS,
+        stage=lambda first, window: connections.run(
+            partial(_stage_window, upload=upload, first=first, chunks=window, at=at), doing=_WRITING
+        ),
+        publish=lambda staged, window, size: connections.run(
+            partial(_publish_upload, upload=upload, staged=staged, chunks=window, size=size), doing=_WRITING
+        ),
+        discard=lambda: connections.run(partial(_cancel_upload, upload=upload), doing=_WRITING),
+    )
 
 
 async def read_blob(

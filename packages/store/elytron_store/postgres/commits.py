@@ -21,8 +21,8 @@ from elytron_core.errors import (
     StoreFailed,
 )
 from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, DocumentRef, JournalEntry, number_entries
-from elytron_core.strict_json import frame_checksum
 from elytron_store import limits as store_limits
+from elytron_store.engine import row_checksum
 from elytron_store.group_commit import Outcome, Waiting, answer_group, take_group
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE
@@ -152,11 +152,6 @@ class GroupPlan:
             revision = self._before.setdefault(ref, assumed)
         if revision != expected:
             raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
-
-
-def row_checksum(*place: str | int, body: bytes = b"") -> bytes:
-    """Return the checksum of a row at `place` with `body`."""
-    return frame_checksum("\n".join(map(str, place)).encode(), body)
 
 
 def entry_checksum(space: str, entry: JournalEntry, /) -> bytes:

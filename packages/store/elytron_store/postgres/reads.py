@@ -13,11 +13,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
 from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
 from elytron_store import limits as store_limits
-from elytron_store.engine import DocumentPage
+from elytron_store.engine import DocumentPage, row_checksum, row_document
 from elytron_store.losses import LossNote, pending_losses, quarantined_losses
 from elytron_store.postgres import statements
 from elytron_store.postgres.blobs import WINDOW_PARTS, read_window
-from elytron_store.postgres.commits import entry_checksum, row_checksum
+from elytron_store.postgres.commits import entry_checksum
 from elytron_store.postgres.connections import Connection, Row, text_array, wide_number
 from elytron_store.postgres.statements import PartitionStatements
 
@@ -66,14 +66,6 @@ async def count_documents(connection: Connection, own: PartitionStatements, spac
 
 def _is_plain(text: str) -> bool:
     return text.isascii() and "\0" not in text
-
-
-def row_document(space: str, row: Row, /) -> Document:
-    """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
-    collection, key, revision, body, checksum = row
-    if row_checksum(space, collection, key, revision, body=body) != checksum:
-        raise StoreCorrupt(what=f"document {collection}/{key}")
-    return Document(DocumentRef(collection, key), revision, body)
 
 
 async def read_journal(

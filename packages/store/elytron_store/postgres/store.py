@@ -1,6 +1,5 @@
 """The Postgres engine: one schema of one database, which any number of nodes share."""
 
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -11,7 +10,7 @@ import psycopg
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreFull, StoreReadOnly
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -28,7 +27,7 @@ from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
 from elytron_store.postgres import blobs, reads, statements, tables
-from elytron_store.postgres.address import PostgresAddress
+from elytron_store.postgres.address import ENGINE, PostgresAddress
 from elytron_store.postgres.commits import CommitQueues, GroupWriter
 from elytron_store.postgres.connections import (
     Connection,
@@ -57,7 +56,7 @@ class PostgresStore(Engine):
     def __init__(
         self, connections: ServerConnections, address: PostgresAddress, layout: FoundTables, /, *, clock: Clock
     ) -> None:
-        super().__init__()
+        super().__init__(in_process=ENGINE)  # a child would read its parent's answers from the same sockets
         self._connections = connections
         self._address = address
         self._partitions = layout.partitions
@@ -66,7 +65,6 @@ class PostgresStore(Engine):
         self._answers = 0
         self._is_refused = False
         """The latest commit found no room, or a server that only lets itself be read."""
-        self._process = os.getpid()
 
     @classmethod
     async def found(cls, target: WantedTables, /, *, clock: Clock) -> Self:
@@ -262,12 +260,6 @@ class PostgresStore(Engine):
     def lend_connection(self) -> AbstractAsyncContextManager[Connection]:
         """Lend one of its connections, for a look at the server or maintenance of its tables."""
         return self._connections.connection(doing="a statement")
-
-    def _require_open(self) -> None:
-        super()._require_open()
-        # A child shares its parent's sockets: both would read answers from the same stream.
-        if os.getpid() != self._process:
-            raise StoreUnavailable("this postgres store was opened before the process forked: reopen it in the child")
 
     def _own(self, space: str) -> PartitionStatements:
         """Return the statements of the partition of `space`."""

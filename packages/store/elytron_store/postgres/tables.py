@@ -14,7 +14,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import KeyMissing, StoreForeign, StoreMissing, StoreNewer, StoreReadOnly, StoreRefused
 from elytron_core.strict_json import canonical_bytes
 from elytron_store import limits as store_limits
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, read_manifest, require_match
+from elytron_store.manifest import StoreManifest, read_manifest, require_match
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE, PostgresAddress
 from elytron_store.postgres.connections import Connection, connect_once, translate_error, wide_number
@@ -291,13 +291,7 @@ async def _look_at_server(connection: Connection) -> bool:
 
 async def _make_tables(connection: Connection, target: WantedTables) -> None:
     schema, layout = target.address.schema, target.layout
-    manifest = StoreManifest(
-        engine=ENGINE,
-        profile=target.profile or DEFAULT_PROFILE,
-        sealed=target.sealed,
-        created_at=target.at,
-        opened_at=target.at,
-    )
+    manifest = StoreManifest.fresh(ENGINE, at=target.at, profile=target.profile, sealed=target.sealed)
     async with connection.transaction():
         await _lock_making(connection, schema)
         if await _is_there(connection, statements.IS_TABLE, f"{schema}.manifest"):

@@ -57,9 +57,9 @@ def random_nonce() -> bytes:
     return os.urandom(NONCE_BYTES)
 
 
-def key_number(sealed: bytes, /) -> int:
+def key_number(sealed: bytes, /, *, least_bytes: int = OVERHEAD) -> int:
     """Return the number of the data key that `sealed` names, 0 for bytes that are not sealed."""
-    if len(sealed) < OVERHEAD or sealed[0] != VERSION:
+    if len(sealed) < least_bytes or sealed[0] != VERSION:
         return 0
     return int.from_bytes(sealed[1:5], "big")
 
@@ -182,7 +182,7 @@ async def unseal_stream(
             if len(buffer) >= _BLOB_HEAD.size:
                 break
         head = bytes(buffer[: _BLOB_HEAD.size])
-        key = await find_key(_key_number(head))
+        key = await find_key(key_number(head, least_bytes=_BLOB_HEAD.size))
         if key is None:
             raise SealBroken(what=what)
         cipher = _chunk_cipher(key, head)
@@ -210,12 +210,6 @@ def _chunk_cipher(key: DataKey, head: bytes) -> AESGCM:
 
 def _chunk_place(context: bytes, number: int, end: bytes) -> bytes:
     return b"%b|%d|%b" % (context, number, end)
-
-
-def _key_number(head: bytes) -> int:
-    if len(head) < _BLOB_HEAD.size or head[0] != VERSION:
-        return 0
-    return int.from_bytes(head[1:5], "big")
 
 
 def _open_chunk(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:

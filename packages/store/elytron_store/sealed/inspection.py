@@ -40,6 +40,7 @@ from elytron_store.sealed.records import (
     SPACE_SLOTS,
     KeyLife,
     SpaceSlot,
+    document_slot,
     read_record,
     space_slot_ref,
     tag_of,
@@ -74,7 +75,7 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
         if record.ref == NAMES:
             continue
         document = slots.get(tag_of(record.ref.key))
-        slot = _document_slot(document)
+        slot = document_slot(document)
         if slot is not None and slot.inner != record.ref.key:
             continue  # of an earlier incarnation
         seated.add(tag_of(record.ref.key))
@@ -82,7 +83,7 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
         if slot is None or not is_open:
             faults.append(KeyringFault(document, record, name, is_open))
     for tag, document in sorted(slots.items()):
-        slot = _document_slot(document)
+        slot = document_slot(document)
         if tag not in seated and (slot is None or slot.life is KeyLife.LIVE):
             faults.append(KeyringFault(document, None, None, is_open=False))
     return faults
@@ -145,16 +146,6 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
     return name, True
 
 
-def _document_slot(document: Document | None) -> SpaceSlot | None:
-    """Return the slot in `document`; None if there is none, or it is another space's."""
-    if document is None:
-        return None
-    with suppress(SealBroken):
-        slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
-        return slot if tag_of(slot.inner) == document.ref.key else None
-    return None
-
-
 async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
     """Yield what can be read of a collection: page by page up to damage, from there on by the journal's keys."""
     after = ""
@@ -211,11 +202,7 @@ async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document |
         deletes=(DeleteChange(document.ref, document.revision),),
         sealed=True,
     )
-    try:
-        await keyring.inner.commit(moved)
-    except Conflict:
-        return False  # it was written again meanwhile
-    return True
+    return await _commit_batch(keyring, moved)
 
 
 async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:

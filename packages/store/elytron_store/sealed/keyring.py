@@ -40,6 +40,7 @@ from elytron_store.sealed.records import (
     SealedSpaceRecord,
     SpaceSlot,
     WrappedKey,
+    document_slot,
     read_record,
     record_ref,
     shows_seal,
@@ -333,7 +334,7 @@ class StoreKeyring:
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
         while (document := await self.slot(space)) is not None:
-            slot = self._undamaged_slot(document)
+            slot = document_slot(document)
             if slot is None:
                 break
             if slot.life is KeyLife.LIVE:
@@ -347,13 +348,6 @@ class StoreKeyring:
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(slot.inner),)))
             return SpaceId(slot.inner)
         await self._erase_damaged_slot(space, document)
-        return None
-
-    def _undamaged_slot(self, document: Document) -> SpaceSlot | None:
-        """Return the slot in `document`, None if it is damaged, or was moved here from another space."""
-        with suppress(SealBroken):
-            slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
-            return slot if tag_of(slot.inner) == document.ref.key else None
         return None
 
     async def _erase_damaged_slot(self, space: SpaceId, document: Document | None) -> None:

@@ -19,7 +19,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken, StoreForeign
 from elytron_core.model import Value
 from elytron_core.strict_json import canonical_bytes
-from elytron_store.private_files import private_opener, replace_file
+from elytron_store.private_files import private_opener, replace_file, sync_path
 from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, bound_place, random_nonce
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -195,7 +195,7 @@ class FileKeys(LocalKeys):
             raise _missing_file(target) from error
         with os.fdopen(descriptor, "wb") as file:
             _fill_file(file, {key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
-        _sync_folder(target)
+        sync_path(target.parent)
         return cls(target)
 
     def add_key(self) -> str:
@@ -224,7 +224,7 @@ class FileKeys(LocalKeys):
                 _fill_file(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
             beside.replace(self._path)
             cleanup.pop_all()
-        _sync_folder(self._path)
+        sync_path(self._path.parent)
         self._reload()
         return key_id
 
@@ -313,13 +313,3 @@ def _fill_file(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> No
     file.write(canonical_bytes(content))
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,6 +9,7 @@ space is made, so nothing written under a destroyed key can ever be beside curre
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from pydantic import ConfigDict, Field
 from elytron_core.errors import InvalidInput, SealBroken
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.ports.store import DocumentRef
+from elytron_core.ports.store import Document, DocumentRef
 
 KEYRING = SpaceId("elytron.keyring")
 """Not the form of an inner space's name, which is hex digits and a dot."""
@@ -104,6 +105,16 @@ def read_record(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
         return model.from_bytes(body)
     except InvalidInput:
         raise SealBroken(what=what) from None
+
+
+def document_slot(document: Document | None, /) -> SpaceSlot | None:
+    """Return the slot in `document`; None if there is none, it is damaged, or it was moved here from another space."""
+    if document is None:
+        return None
+    with suppress(SealBroken):
+        slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
+        return slot if tag_of(slot.inner) == document.ref.key else None
+    return None
 
 
 def space_slot_ref(tag: str, /) -> DocumentRef:

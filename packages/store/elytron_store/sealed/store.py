@@ -22,6 +22,7 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import StoreCapabilities
+from elytron_store import engine
 from elytron_store.sealed import inspection
 from elytron_store.sealed.keyring import NAMES_OWNER, StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
@@ -164,15 +165,11 @@ class SealedStore(SealedSpaces):
         Destroyed spaces are left out.
         """
         mark = await self._keyring.mark(after) if after else ""
-        names: list[SpaceId] = []
-        while True:
-            page = await self._inner.spaces(after=mark, limit=limit)
-            real_names = await self._keyring.names([inner for inner in page if inner != KEYRING])
-            names += [name for name in real_names if name is not None]
-            if len(page) < limit or len(names) >= limit:
-                return names[:limit]
-            # A page may consist of destroyed spaces alone, which is not the end.
-            mark = page[-1]
+
+        async def real_names(page: Sequence[SpaceId]) -> Sequence[SpaceId | None]:
+            return await self._keyring.names([inner for inner in page if inner != KEYRING])
+
+        return await engine.named_spaces(self._inner, real_names, after=mark, limit=limit)
 
     async def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
         """Yield the spaces by their real names; destroyed spaces are left out."""
@@ -209,9 +206,6 @@ class SealedStore(SealedSpaces):
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
         inner = None if space is None else await self._keyring.mark(space)
         return await store.acknowledge_losses(self._inner, inner, at=at)
-
-    async def probe(self) -> None:
-        await self._inner.probe()
 
     async def close(self) -> None:
         """Forget the open keys and close the inner store."""

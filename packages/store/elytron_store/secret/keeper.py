@@ -137,7 +137,9 @@ class SecretKeeper:
 
     async def key_of(self, secret: UserSecret, terms: DerivationTerms, /) -> UserKey:
         """Return the key that `secret` makes under `terms`, whether or not it opens anything."""
-        return UserKey(terms, await self._derive(secret, terms))
+        # One at a time: each takes much memory.
+        async with self._deriving:
+            return UserKey(terms, await asyncio.to_thread(derive_key, secret.text, terms))
 
     async def seal(self, space: SpaceId, key: UserKey, /, *, until: Instant, copy: SpaceCopier) -> SecretSession:
         """Put `space` under `key`, with all that it holds, and return its open session.
@@ -351,10 +353,6 @@ class SecretKeeper:
                 await self._inner.commit(secret_batch(space, self._clock, slot_change, takes_back=True))
                 return moved
         raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
-
-    async def _derive(self, secret: UserSecret, terms: DerivationTerms) -> bytes:
-        async with self._deriving:
-            return await asyncio.to_thread(derive_key, secret.text, terms)
 
     def _wrapping(self, space: SpaceId, key: UserKey) -> KeyWrapping:
         keys = LocalKeys({USER_KEY: key.key}, current=USER_KEY)

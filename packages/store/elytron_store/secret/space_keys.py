@@ -1,5 +1,6 @@
 """The keys of spaces under their users' secrets: found in the slot of a space, open while a session is."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
@@ -13,11 +14,37 @@ from elytron_store.secret.records import INNER_PREFIX, RECORD, SECRET_GUARD, SEC
 from elytron_store.secret.sessions import SecretSlots, guard_revision
 
 
-class FixedKeyring:
+class _InnerKeyring(ABC):
+    """Keys of inner spaces, which the store above erases with their slot."""
+
+    def __init__(self, inner: Store, /) -> None:
+        self._inner = inner
+
+    async def guard(self, inner: SpaceId, /) -> int:
+        return await guard_revision(self._inner, inner)
+
+    async def find(self, space: str, /) -> SpaceKeys | None:
+        return await self.ensure(space)
+
+    @abstractmethod
+    async def ensure(self, space: str, /) -> SpaceKeys: ...
+
+    async def _space_keys(self, name: SpaceId, keys: Mapping[int, DataKey]) -> SpaceKeys:
+        return SpaceKeys(name, slot=name.encode(), guard=await self.guard(name), keys=keys, guard_ref=SECRET_GUARD)
+
+    async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
+        for none in ():
+            yield none
+
+    async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:  # noqa: B027 - nothing holds the name
+        """Do nothing."""
+
+
+class FixedKeyring(_InnerKeyring):
     """The keys of one inner space that is being filled."""
 
     def __init__(self, inner: Store, name: SpaceId, keys: Mapping[int, DataKey], /) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._name = name
         self._keys = keys
 
@@ -27,15 +54,8 @@ class FixedKeyring:
     async def slot(self, _space: str, /) -> Document | None:
         return Document(SECRET_SLOT, 1, self._name.encode())
 
-    async def guard(self, inner: SpaceId, /) -> int:
-        return await guard_revision(self._inner, inner)
-
-    async def find(self, space: str, /) -> SpaceKeys | None:
-        return await self.ensure(space)
-
     async def ensure(self, _space: str, /) -> SpaceKeys:
-        guard = await self.guard(self._name)
-        return SpaceKeys(self._name, slot=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
+        return await self._space_keys(self._name, self._keys)
 
     async def raise_guard(self, clock: Clock, /) -> None:
         """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
@@ -50,18 +70,12 @@ class FixedKeyring:
     async def bury(self, _space: SpaceId, /) -> SpaceId | None:
         return self._name
 
-    async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
-        for none in ():
-            yield none
 
-    async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
-        """Do nothing: the name is free until the space is filled."""
-
-
-class SecretKeyring:
+class SecretKeyring(_InnerKeyring):
     """Keys by the stored slots and the sessions of this process."""
 
     def __init__(self, slots: SecretSlots, /) -> None:
+        super().__init__(slots.inner)
         self._secret_slots = slots
 
     def tag(self, space: str, /) -> str:
@@ -74,29 +88,13 @@ class SecretKeyring:
             return None
         return Document(SECRET_SLOT, entry[1], entry[0].inner.encode())
 
-    async def guard(self, inner: SpaceId, /) -> int:
-        return await guard_revision(self._secret_slots.inner, inner)
-
-    async def find(self, space: str, /) -> SpaceKeys | None:
-        return await self.ensure(space)
-
     async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
         entry = await self._secret_slots.read(SpaceId(space))
         if entry is None:
             raise KeyDestroyed
         session = self._secret_slots.require(SpaceId(space), entry[0])
-        guard = await self.guard(session.inner)
-        return SpaceKeys(
-            session.inner, slot=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
-        )
+        return await self._space_keys(session.inner, session.keys)
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
-        raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its slot
-
-    async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
-        for none in ():
-            yield none
-
-    async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
-        """Do nothing: see `bury`."""
+        raise SpaceLocked(space=space)

@@ -29,7 +29,7 @@ from elytron_core.ports.store import (
     validate_batch,
 )
 from elytron_core.ports.store_checks import CheckReport, StoreLoss
-from elytron_store.engine import PassingStore
+from elytron_store.engine import PassingStore, named_spaces
 from elytron_store.secret.holds import erase_hold, held_until
 from elytron_store.secret.records import (
     ATTEMPTS,
@@ -138,13 +138,11 @@ class SecretStore(PassingStore):
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return a page of the spaces by their own names; inner spaces are left out."""
-        names: list[SpaceId] = []
-        while True:
-            page = await self._inner.spaces(after=after, limit=limit)
-            names += [name for name in page if not name.startswith(INNER_PREFIX)]
-            if len(page) < limit or len(names) >= limit:
-                return names[:limit]
-            after = page[-1]
+
+        async def own_names(page: Sequence[SpaceId]) -> Sequence[SpaceId]:
+            return [name for name in page if not name.startswith(INNER_PREFIX)]
+
+        return await named_spaces(self._inner, own_names, after=after, limit=limit)
 
     def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
         """Yield the spaces by their own names; an inner space by that of the space whose slot names it."""

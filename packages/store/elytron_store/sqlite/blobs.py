@@ -4,15 +4,13 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple
 from zlib import crc32
 
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.errors import NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_store.engine import blob_pieces
-from elytron_store.sqlite import schema
+from elytron_store.engine import row_checksum, write_windows
 from elytron_store.sqlite.driver import Raw, read_snapshot
 from elytron_store.sqlite.schema import PAD
 
@@ -60,24 +58,14 @@ async def write_blob(
     """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function its own transaction."""
     # Seven bytes: SQLite's integers are signed, so eight could overflow.
     upload = BlobUpload(space, key, int.from_bytes(os.urandom(7)))
-    window: list[bytes] = []
-    staged = size = 0
-    try:
-        async for chunk in blob_pieces(chunks):
-            size += len(chunk)
-            window.append(chunk)
-            if len(window) == WINDOW_PARTS:
-                await run(_stage_parts, upload, staged, tuple(window), at)
-                staged += len(window)
-                window.clear()
-        await run(_finish_upload, upload, staged, tuple(window), size)
-    except BaseException:
-        # Also where the caller was cancelled: what was handed over is behind this in the same queue.
-        if staged or len(window) == WINDOW_PARTS:
-            with suppress(ElytronError):
-                await asyncio.shield(asyncio.ensure_future(run(discard_upload, upload)))
-        raise
-    return size
+    return await write_windows(
+        chunks,
+        parts=WINDOW_PARTS,
+        stage=lambda first, window: run(_stage_parts, upload, first, window, at),
+        publish=lambda staged, window, size: run(_finish_upload, upload, staged, window, size),
+        # What was handed over is behind this in the same queue.
+        discard=lambda: run(discard_upload, upload),
+    )
 
 
 async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
@@ -124,9 +112,9 @@ def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[b
     if before is not None:
         drop_chunks(raw, space, before[0])
     parts = staged + len(chunks)
-    raw.execute(_REPLACE, (space, key, number, parts, size, schema.check_of(space, key, number, parts, size)))
+    raw.execute(_REPLACE, (space, key, number, parts, size, row_checksum(space, key, number, parts, size)))
     # A space may consist of blobs alone: its head makes it known.
-    raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, schema.check_of(space, 0)))
+    raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, row_checksum(space, 0)))
 
 
 def discard_upload(raw: Raw, upload: BlobUpload) -> None:
@@ -151,7 +139,7 @@ def drop_chunks(raw: Raw, space: str, upload: int, /) -> None:
 def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) -> bool:
     """Return whether the blob of a row in `blobs`, or any chunk of it, is damaged."""
     upload, parts, size, check = row
-    if schema.check_of(space, key, upload, parts, size) != check:
+    if row_checksum(space, key, upload, parts, size) != check:
         return True
     rows = raw.execute(_PARTS, (space, upload, 0, parts))
     remaining_bytes = size
@@ -178,9 +166,9 @@ def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[byt
 def check_of_chunk(space: str, upload: int, part: int, body: object, /) -> bytes:
     """Return the checksum of a part of an upload, which in a damaged row may be no bytes."""
     if not isinstance(body, bytes):
-        return schema.check_of(body=None)
+        return row_checksum(body=None)
     # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
-    return schema.check_of(space, upload, part, len(body), crc32(body))
+    return row_checksum(space, upload, part, len(body), crc32(body))
 
 
 def _require_upload(raw: Raw, upload: BlobUpload) -> None:
@@ -194,7 +182,7 @@ def _find_blob(raw: Raw, space: str, key: str) -> StoredBlob | None:
     if row is None:
         return None
     upload, parts, size, check = row
-    if schema.check_of(space, key, upload, parts, size) != check:
+    if row_checksum(space, key, upload, parts, size) != check:
         raise StoreCorrupt(what=f"blob {key}")
     return StoredBlob(upload, parts, size)
 

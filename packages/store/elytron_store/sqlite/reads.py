@@ -26,7 +26,7 @@ from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import QUEUE, Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
 from elytron_store import engine
 from elytron_store import limits as store_limits
-from elytron_store.engine import DocumentPage
+from elytron_store.engine import DocumentPage, row_document
 from elytron_store.sqlite import schema
 from elytron_store.sqlite.driver import ERRORS, Raw, read_snapshot
 from elytron_store.sqlite.schema import Row
@@ -57,7 +57,7 @@ def get_documents(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], /) -> S
     """Return the documents at `refs`, in their order."""
     if len(refs) == 1:
         row = raw.execute(_ONE, (space, *refs[0])).fetchone()
-        return [None if row is None else schema.row_document(space, row)]
+        return [None if row is None else row_document(space, row)]
     return _place_documents(space, refs, _find_rows(raw, _DOCUMENT, (space,), refs))
 
 
@@ -86,19 +86,19 @@ def _several_refs(select: str, size: int) -> str:
 
 
 def _place_documents(space: SpaceId, refs: Sequence[DocumentRef], rows: Sequence[Row]) -> Sequence[Document | None]:
-    documents = {document.ref: document for document in (schema.row_document(space, row) for row in rows)}
+    documents = {document.ref: document for document in (row_document(space, row) for row in rows)}
     return [documents.get(ref) for ref in refs]
 
 
 def scan_documents(raw: Raw, space: SpaceId, page: DocumentPage, /) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` does."""
-    return [schema.row_document(space, row) for row in _scan_rows(raw, _DOCUMENT, (space,), page)]
+    return [row_document(space, row) for row in _scan_rows(raw, _DOCUMENT, (space,), page)]
 
 
 def scan_small(raw: Raw, space: SpaceId, page: DocumentPage, most: int, /) -> Sequence[Document] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
     rows = _scan_rows(raw, _SMALL, (most, space), page)
-    return [schema.row_document(space, row) for row in rows] if _is_whole(rows) else None
+    return [row_document(space, row) for row in rows] if _is_whole(rows) else None
 
 
 def _is_whole(rows: Sequence[Any]) -> bool:

@@ -17,9 +17,9 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import DocumentRef, JournalAction, JournalEntry
 from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
 from elytron_store import limits as store_limits
-from elytron_store.engine import lost_entry
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, known_manifest
-from elytron_store.private_files import create_empty
+from elytron_store.engine import lost_entry, row_checksum
+from elytron_store.manifest import StoreManifest, known_manifest
+from elytron_store.private_files import create_empty, sync_path
 from elytron_store.sealed.records import SEALED_LOST, shows_seal
 from elytron_store.sqlite import blobs, quarantine, schema
 from elytron_store.sqlite.driver import ERRORS, Raw, is_busy, sqlite_library
@@ -54,7 +54,7 @@ _NEWEST = {"documents": ("INSERT", _NEWEST_DOCUMENT), "heads": ("INSERT", _NEWES
 
 def _is_whole_document(row: Cell) -> bool:
     *place, body, check = row
-    return schema.check_of(*place, body=body) == check
+    return row_checksum(*place, body=body) == check
 
 
 def _is_whole_entry(row: Cell) -> bool:
@@ -64,12 +64,12 @@ def _is_whole_entry(row: Cell) -> bool:
 
 def _is_whole_row(row: Cell) -> bool:
     *place, check = row
-    return schema.check_of(*place) == check
+    return row_checksum(*place) == check
 
 
 def _is_whole_answer(row: Cell) -> bool:
     space, key, digest, answer, first, last, at, check = row
-    return schema.check_of(space, key, digest, first, last, at, body=answer) == check
+    return row_checksum(space, key, digest, first, last, at, body=answer) == check
 
 
 def _is_whole_chunk(row: Cell) -> bool:
@@ -179,13 +179,7 @@ class FileSalvage:
 
     def end(self) -> None:
         """Make the tables a store, and commit them."""
-        manifest = self._manifest or StoreManifest(
-            engine="sqlite",
-            profile=DEFAULT_PROFILE,
-            sealed=shows_seal(self._spaces),
-            created_at=self._at,
-            opened_at=self._at,
-        )
+        manifest = self._manifest or StoreManifest.fresh("sqlite", at=self._at, sealed=shows_seal(self._spaces))
         self._raw.execute("INSERT INTO manifest VALUES ('store', ?)", (manifest.to_bytes(),))
         self._raw.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         self._raw.execute(f"PRAGMA user_version = {len(schema.STEPS)}")
@@ -224,7 +218,7 @@ class FileSalvage:
         head = self._raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchone()
         entries = self._fill_gaps(space, 0 if head is None else head[0])
         last = self._append_unnamed(space) if entries or head is None else self._last_entry(space)
-        self._raw.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (space, last, schema.check_of(space, last)))
+        self._raw.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (space, last, row_checksum(space, last)))
         if entries:
             problem = StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), f"{entries} journal entries")
             self._problems.append(problem)
@@ -326,7 +320,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     except BaseException:
         new_path.unlink()
         raise
-    _sync_path(new_path)
+    sync_path(new_path)
     with path.open("rb+") as file, open_pages(path) as pages:
         pages.fold(file.fileno())
     for ending in ("-wal", "-journal", "-shm"):  # SQLite would play another file's journal into the new one
@@ -338,7 +332,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     except OSError:  # a file system without links
         path.replace(damaged_path)
     new_path.replace(path)
-    _sync_path(path.parent)
+    sync_path(path.parent)
     return report
 
 
@@ -353,11 +347,3 @@ def _require_alone(path: Path) -> None:
         except ERRORS as error:
             if is_busy(error):
                 raise StoreBusy(engine="sqlite", waited_s=store_limits.BUSY_WAIT_S) from error
-
-
-def _sync_path(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,6 +1,5 @@
 """The tables of a store file, the mark of one, and the steps from one schema to the next."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
@@ -14,15 +13,14 @@ from elytron_core.ports.store import (
     QUEUE,
     Batch,
     CompactedRun,
-    Document,
     DocumentRef,
     JournalAction,
     JournalEntry,
     number_entries,
 )
-from elytron_core.strict_json import frame_checksum
 from elytron_store import engine
-from elytron_store.private_files import create_empty
+from elytron_store.engine import row_checksum
+from elytron_store.private_files import create_empty, sync_path
 from elytron_store.sqlite.driver import FileAccess, Raw, SqliteLibrary, sqlite_library, write_transaction
 
 Row = tuple[str, str, int, bytes, bytes]
@@ -35,28 +33,10 @@ EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
 """A journal entry as it is inserted."""
 
 
-_NO_BODY = b"\0no body"
-
-
-def check_of(*place: str | int, body: object = b"") -> bytes:
-    """Return the checksum of a row at `place` with `body`, which in a damaged row may be no bytes: nothing fits it."""
-    if not isinstance(body, bytes):
-        return _NO_BODY
-    return frame_checksum("\n".join(map(str, place)).encode(), body)
-
-
-def row_document(space: str, row: Row, /) -> Document:
-    """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
-    collection, key, revision, body, check = row
-    if check_of(space, collection, key, revision, body=body) != check:
-        raise StoreCorrupt(what=f"document {collection}/{key}")
-    return Document(DocumentRef(collection, key), revision, body)
-
-
 def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
     """Return the row of a journal entry."""
     sequence, at, action, (collection, key) = entry.sequence, entry.at, _WORDS[entry.action], entry.ref
-    check = check_of(space, sequence, at, action, collection, key, entry.digest, entry.covers)
+    check = row_checksum(space, sequence, at, action, collection, key, entry.digest, entry.covers)
     return space, sequence, at, action, collection, key, entry.digest, entry.covers, check
 
 
@@ -64,7 +44,7 @@ def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Se
     """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
     entries: list[JournalEntry] = []
     for sequence, at, action, collection, key, digest, covers, check in rows:
-        if check_of(space, sequence, at, action, collection, key, digest, covers) != check:
+        if row_checksum(space, sequence, at, action, collection, key, digest, covers) != check:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
         # The first may cover a run that contains `after`.
         is_next = sequence - covers == after if entries else sequence - covers <= after < sequence
@@ -192,9 +172,9 @@ def _copy_journal(raw: Raw) -> None:
     while rows := raw.execute(_OLD_ENTRIES, after).fetchall():
         fresh: list[tuple[object, ...]] = []
         for *place, check in rows:
-            if check_of(*place) != check:
+            if row_checksum(*place) != check:
                 raise StoreCorrupt(what=f"journal entry {place[1]}")
-            fresh.append((*place, 1, check_of(*place, 1)))
+            fresh.append((*place, 1, row_checksum(*place, 1)))
         raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
         after = (rows[-1][0], rows[-1][1])
 
@@ -293,11 +273,7 @@ def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
         reader.execute("VACUUM INTO ?", (str(copy_path),))
     for place in (copy_path, copy_path.parent):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_path(place)
     return copy_path
 
 
@@ -329,7 +305,7 @@ class JournalAppending:
         if sequence is None:
             row = self._raw.execute(_HEAD, (space,)).fetchone()
             sequence = 0 if row is None else row[0]
-            if row is not None and check_of(space, sequence) != row[1]:
+            if row is not None and row_checksum(space, sequence) != row[1]:
                 raise StoreCorrupt(what="the head of a journal")
             self._heads[space] = sequence
         return sequence
@@ -348,7 +324,7 @@ class JournalAppending:
     def finish(self) -> None:
         """Write the entries, and the last sequence of each space that grew."""
         self._raw.executemany(_APPEND, self._entries)
-        moved = [(space, self._heads[space], check_of(space, self._heads[space])) for space in self._moved]
+        moved = [(space, self._heads[space], row_checksum(space, self._heads[space])) for space in self._moved]
         self._raw.executemany(_MOVE_HEAD, moved)
 
 

@@ -17,11 +17,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
 from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, file_bytes, free_bytes
-from elytron_store.engine import WriteDurability
+from elytron_store.engine import WriteDurability, row_checksum
 from elytron_store.losses import quarantined_losses
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
+from elytron_store.manifest import StoreManifest, is_folder, read_manifest, require_match
 from elytron_store.private_files import create_empty
-from elytron_store.sqlite import blobs, quarantine, schema
+from elytron_store.sqlite import blobs, quarantine
 from elytron_store.sqlite.driver import (
     ERRORS,
     FileAccess,
@@ -146,7 +146,8 @@ def prepare_file(raw: Raw, options: WantedStore, /) -> FileAccess:
             migrate_schema(raw, options.path, library=options.library, steps=options.steps)
             # In the same transaction, so that no store has tables and no manifest.
             if _matching_manifest(raw, options) is None:
-                _keep_manifest(raw, _new_manifest(options))
+                fresh = StoreManifest.fresh("sqlite", at=options.at, profile=options.profile, sealed=options.sealed)
+                _keep_manifest(raw, fresh)
     return access
 
 
@@ -194,16 +195,6 @@ def _matching_manifest(raw: Raw, options: WantedStore) -> StoreManifest | None:
     manifest = read_manifest(row[0])
     require_match(manifest, engine="sqlite", profile=options.profile, sealed=options.sealed)
     return manifest
-
-
-def _new_manifest(options: WantedStore) -> StoreManifest:
-    return StoreManifest(
-        engine="sqlite",
-        profile=options.profile or DEFAULT_PROFILE,
-        sealed=options.sealed,
-        created_at=options.at,
-        opened_at=options.at,
-    )
 
 
 def _keep_manifest(raw: Raw, manifest: StoreManifest) -> None:
@@ -314,7 +305,7 @@ def _check_engine(raw: Raw, _: _PassTally) -> Iterator[FoundDamage]:
 def _check_documents(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
     for space, collection, key, revision, body, check in raw.execute(_DOCUMENTS):
         tally.documents += 1
-        if schema.check_of(space, collection, key, revision, body=body) != check:
+        if row_checksum(space, collection, key, revision, body=body) != check:
             problem = StoreProblem(DamageKind.DOCUMENT, SpaceId(space), f"document {collection}/{key}")
             yield FoundDamage(problem, (space, collection, key))
 
@@ -324,7 +315,7 @@ def _check_journal(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
     for space, sequence, at, action, collection, key, digest, covers, check in raw.execute(_ENTRIES):
         tally.entries += 1
         end = ends.get(space, 0)
-        is_whole = schema.check_of(space, sequence, at, action, collection, key, digest, covers) == check
+        is_whole = row_checksum(space, sequence, at, action, collection, key, digest, covers) == check
         if not (isinstance(sequence, int) and isinstance(covers, int)):
             yield FoundDamage(StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {end + 1}"))
             continue
@@ -337,7 +328,7 @@ def _check_journal(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
     for space, head, check in raw.execute(_HEADS):
         tally.spaces += 1
         end = ends.pop(space, 0)
-        if head != end or schema.check_of(space, head) != check:
+        if head != end or row_checksum(space, head) != check:
             yield FoundDamage(
                 StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), f"the head of the journal, which ends at {end}")
             )

@@ -1,6 +1,5 @@
 """The SQLite engine: one file, one writer that commits in groups, readers beside it."""
 
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreBusy, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreBusy, StoreFailed, StoreFull, StoreReadOnly
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -27,7 +26,7 @@ from elytron_store import limits as store_limits
 from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import DocumentPage, Engine, WriteDurability
 from elytron_store.sqlite import blobs, quarantine, reads, schema, setup, writes
-from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
+from elytron_store.sqlite.driver import ENGINE, ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
 from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
@@ -63,14 +62,13 @@ class SqliteStore(Engine):
         clock: Clock,
         access: FileAccess,
     ) -> None:
-        super().__init__()
+        super().__init__(in_process=ENGINE)  # a child has neither the worker threads nor the file locks of its parent
         self._memo = ReadCache(watch, others=writer.others) if watch is not None else None
         self._writer = writer
         self._readers = readers or (writer.connection,)
         self._reads = [0] * len(self._readers)
         self._clock = clock
         self._access = access
-        self._process = os.getpid()
 
     @classmethod
     async def open(
@@ -279,12 +277,6 @@ class SqliteStore(Engine):
         # Without readers the writer's connection is both: it is closed once, and last.
         for connection in dict.fromkeys((*self._readers, self._writer.connection)):
             await connection.close()
-
-    def _require_open(self) -> None:
-        super()._require_open()
-        # A child has neither the worker threads nor the file locks of its parent.
-        if os.getpid() != self._process:
-            raise StoreUnavailable("this sqlite store was opened before the process forked: reopen it in the child")
 
     async def _read(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` on the read connection with the fewest callers."""

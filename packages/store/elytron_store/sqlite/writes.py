@@ -38,6 +38,7 @@ from elytron_core.ports.store import (
     erasure_entries,
 )
 from elytron_store import limits as store_limits
+from elytron_store.engine import row_checksum
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
@@ -174,7 +175,7 @@ def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
     raw.executemany(
         _SCRUB,
         [
-            (schema.check_of(space, sequence, at, action, collection, key, "", covers), space, sequence)
+            (row_checksum(space, sequence, at, action, collection, key, "", covers), space, sequence)
             for sequence, at, action, collection, key, covers in rows
         ],
     )
@@ -368,7 +369,7 @@ def _append_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> Commit
     if batch.idempotency is None:
         return CommitReceipt(first, last)
     key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-    check = schema.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
+    check = row_checksum(batch.space, key, digest, first, last, batch.at, body=answer)
     raw.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
     return CommitReceipt(first, last, answer=answer)
 
@@ -381,7 +382,7 @@ def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
     if row is None:
         return None
     digest, answer, first, last, at, check = row
-    if schema.check_of(batch.space, key, digest, first, last, at, body=answer) != check:
+    if row_checksum(batch.space, key, digest, first, last, at, body=answer) != check:
         raise StoreCorrupt(what="an idempotency record")
     if digest != batch.idempotency.digest:
         raise IdempotencyConflict
@@ -390,12 +391,12 @@ def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
 
 def _insert_of(space: str, change: PutChange) -> tuple[str, str, str, bytes, bytes]:
     collection, key = change.ref
-    return space, collection, key, change.body, schema.check_of(space, collection, key, 1, body=change.body)
+    return space, collection, key, change.body, row_checksum(space, collection, key, 1, body=change.body)
 
 
 def _update_of(space: str, change: PutChange) -> tuple[int, bytes, bytes, str, str, str, int]:
     collection, key = change.ref
-    check = schema.check_of(space, collection, key, change.expects + 1, body=change.body)
+    check = row_checksum(space, collection, key, change.expects + 1, body=change.body)
     return change.expects + 1, change.body, check, space, collection, key, change.expects
 
 

@@ -2,31 +2,24 @@
 
 import asyncio
 import os
-import re
 import shlex
-import statistics
 import sys
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
-from pydantic import SerializeAsAny, TypeAdapter, ValidationError
+from pydantic import SerializeAsAny
 
-from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_cli.config import FoundSetting, RunSettings, called_as
 from elytron_cli.input.options import PageGroup, as_json, common_options, global_options
-from elytron_cli.session import CommandSession, open_session, run_settings
+from elytron_cli.session import open_session, run_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_text
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, RecallHit
-from elytron_core.errors import MissingExtra, UnreadableFile
+from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
-from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
+from elytron_evaluation.recall_demo import DemoReport, demonstrate_recall, telling_sentences
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -34,42 +27,8 @@ if TYPE_CHECKING:
 
 
 STORE = "elytron-demo.db"
-CONVERSATION = "harbour.jsonl"
-QUESTIONS = "harbour.questions.json"
 SHOWN_HITS = 3
-SHOWN_CHARS = 300
-PROJECTED_CHARS = 1_200
 FOUND = "✓"
-_WORD = re.compile(r"\w{3,}")
-
-
-class DemoQuestion(Value):
-    """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
-
-    question: str
-    evidence: tuple[int, ...]
-    answer: str
-    kind: Literal["single", "multi", "temporal", "update", "chinese"]
-
-
-class AnsweredQuestion(Value):
-    """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
-
-    question: str
-    answer: str
-    hits: tuple[RecallHit, ...]
-    evidence_at: tuple[int, ...]
-
-
-class DemoReport(Value):
-    """The whole demonstration. A rate is there only if something was written."""
-
-    store: str
-    imported: TranscriptImportReport
-    turns_per_s: float | None = None
-    recall_p50_ms: float
-    answered: tuple[AnsweredQuestion, ...]
-    projection: MemoryProjectionReport
 
 
 @click.group("demo", cls=PageGroup, invoke_without_command=True)
@@ -102,56 +61,12 @@ def demo_group() -> None:
     out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
-def demo_folder() -> Path:
-    """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
-    shipped = Path(__file__).parents[2] / "demo_data"
-    return shipped if shipped.is_dir() else Path(__file__).parents[5] / "fixtures" / "conversations"
-
-
 async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
-    lines, questions = _read_conversation()
     async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
-        with ProgressBar("writing a year of conversation", unit="bytes", is_visible=not out.is_json) as bar:
-            began = time.perf_counter()
-            imported = await import_transcript(session, demo_folder() / CONVERSATION, progress=bar.at)
-            took = time.perf_counter() - began
-        times: list[float] = []
-        answered = [await _ask_question(session, question, lines, times) for question in questions]
-        request = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
-        projection = await session.call(request)
-    return DemoReport(
-        store=settings.store.shown,
-        imported=imported,
-        turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
-        recall_p50_ms=round(statistics.median(times) * 1000, 2),
-        answered=tuple(answered),
-        projection=projection,
-    )
-
-
-def _read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
-    """Return the texts of the conversation and the questions about it."""
-    name = QUESTIONS
-    try:
-        questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
-        name = CONVERSATION
-        texts = TypeAdapter(dict[str, str])
-        lines = [texts.validate_json(line)["content"] for line in (demo_folder() / name).read_bytes().splitlines()]
-    except (OSError, ValidationError, KeyError) as error:
-        raise UnreadableFile(name=name, problem="of the demonstration is damaged: reinstall elytron") from error
-    return lines, questions
-
-
-async def _ask_question(
-    session: CommandSession, question: DemoQuestion, lines: Sequence[str], times: list[float]
-) -> AnsweredQuestion:
-    request = MemoryRecallRequest(query=question.question)
-    began = time.perf_counter()
-    report = await session.call(request)
-    times.append(time.perf_counter() - began)
-    evidence = {lines[number - 1] for number in question.evidence}
-    places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
-    return AnsweredQuestion(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+        with ProgressBar(
+            "writing a year of conversation", unit="bytes", is_visible=not out.is_json, unasked=True
+        ) as bar:
+            return await demonstrate_recall(session, store=settings.store.shown, progress=bar.at)
 
 
 def _command_called() -> str:
@@ -163,7 +78,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         count = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
         hits = [
-            hit.model_copy(update={"text": _telling_sentences(hit.text, answered.question)})
+            hit.model_copy(update={"text": telling_sentences(hit.text, answered.question)})
             for hit in answered.hits[:count]
         ]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
@@ -191,12 +106,6 @@ def _demo_figures(report: DemoReport) -> str:
     )
 
 
-def _telling_sentences(text: str, question: str) -> str:
-    """Return the whole sentences of `text` that say most of what `question` asks for."""
-    terms = [word.casefold() for word in _WORD.findall(question)]
-    return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))
-
-
 class ProxyDemoReport(Value):
     """The calls of the demonstration, in their order."""
 
@@ -220,7 +129,7 @@ def demo_proxy() -> None:
 
 async def _proxy_demo() -> ProxyDemoReport:
     import elytron
-    from elytron_proxy.demonstration import demonstrate_proxy
+    from elytron_evaluation.proxy_demo import demonstrate_proxy
 
     async with elytron.open("memory:", space="default") as memory:
         return ProxyDemoReport(calls=await demonstrate_proxy(memory, "default"))

@@ -50,7 +50,7 @@ from elytron_store import WhenMissing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_agent.hooks.evaluation import HookRates
+    from elytron_evaluation.hook_rates import HookRates
     from elytron_replay.evolve import SandboxReport
     from elytron_replay.runner import ReplayEngine
 
@@ -70,8 +70,8 @@ def hooks_command(*, file: Path | None) -> int | None:
     By default, the built-in turns are used. FILE contains JSON lines of the kinds turn, question, wait and setup. Exits
     with 1 if a rate misses its target.
     """
-    from elytron_agent.hooks.evaluation import evaluate_hooks as rated
-    from elytron_agent.hooks.evaluation import evaluate_turns, read_script
+    from elytron_evaluation.hook_rates import evaluate_hooks as rated
+    from elytron_evaluation.hook_rates import evaluate_turns, read_script
 
     rates = asyncio.run(rated() if file is None else evaluate_turns(read_script(file)))
     run_output().report(rates, _show_rates)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from elytron_conformance.examples import AT, Claims, batch, documents, fact, journal, one, put, sequences
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ports.store import BatchKey, CommitReceipt, Document, PutChange, Store
-from elytron_store.conformance.examples import AT, Claims, batch, documents, fact, journal, one, put, sequences
 
 ONCE = BatchKey(key="request 1", digest="d1", answer=b"\x00answer\xff")
 OTHER = BatchKey(key="request 1", digest="d2", answer=b"other")

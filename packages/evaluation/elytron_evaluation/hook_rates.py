@@ -13,13 +13,12 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 import elytron
-from elytron_agent import limits
 from elytron_agent.hooks.messages import items_of
 from elytron_agent.hooks.session import checked_session, space_of
 from elytron_agent.hooks.settings import HookSettings, StorageKind
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_agent.hooks.window import is_reference
-from elytron_core import limits as core_limits
+from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.errors import InvalidInput, InvalidJson, UnreadableFile
@@ -31,6 +30,12 @@ from elytron_core.strict_json import parse_json
 from elytron_core.text.similarity import is_blank, normalise_text
 from elytron_models.chat_messages import Json
 
+MAX_SCRIPT_BYTES: Final = 4 * 1024 * 1024
+MAX_SCRIPT_LINES: Final = 1_000
+"""Bounds of a file of turns."""
+MAX_SCRIPT_TEXTS: Final = 64
+"""Texts that a question expects, and that it excludes."""
+MAX_SCRIPT_DAYS: Final = 3_650
 CEILINGS: Final[Mapping[str, float]] = {
     "prompt_duplicate_rate": 0.0,
     "persisted_history_echo_rate": 0.0,
@@ -290,9 +295,9 @@ class _HookScenarios(HookStage):
         return (rate_of("compaction_triggers", right, len(SHARES)),)
 
 
-_Words = Annotated[str, Field(min_length=1, max_length=core_limits.CONDITION_CHARS)]
-_Said = Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
-_Texts = Annotated[tuple[_Words, ...], Field(max_length=limits.EVALUATED_TEXTS)]
+_Words = Annotated[str, Field(min_length=1, max_length=limits.CONDITION_CHARS)]
+_Said = Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+_Texts = Annotated[tuple[_Words, ...], Field(max_length=MAX_SCRIPT_TEXTS)]
 
 
 class TurnLine(Value):
@@ -318,7 +323,7 @@ class WaitLine(Value):
     """Days that go by before the next line."""
 
     kind: Literal["wait"]
-    days: Annotated[int, Field(ge=1, le=limits.EVALUATED_DAYS)]
+    days: Annotated[int, Field(ge=1, le=MAX_SCRIPT_DAYS)]
 
 
 class SetupLine(Value):
@@ -354,11 +359,11 @@ def read_script(path: Path, /) -> TurnScript:
     """Return the turns of a file. Raises UnreadableFile, which names the line; nothing of the line is in it."""
     try:
         with path.open("rb") as file:
-            data = file.read(limits.EVALUATED_BYTES + 1)
+            data = file.read(MAX_SCRIPT_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UnreadableFile.unopened(path.name, error) from None
-    if len(data) > limits.EVALUATED_BYTES:
-        raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_BYTES:,} bytes")
+    if len(data) > MAX_SCRIPT_BYTES:
+        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_SCRIPT_BYTES:,} bytes")
     lines: list[TurnLine | QuestionLine | WaitLine] = []
     setup: SetupLine | None = None
     settings = HookSettings()
@@ -374,8 +379,8 @@ def read_script(path: Path, /) -> TurnScript:
         except InvalidInput as error:
             problem = f"{error.field} {error.problem}"
             raise UnreadableFile(name=path.name, line=number, problem=problem) from None
-    if len(lines) > limits.EVALUATED_LINES:
-        raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_LINES:,} lines")
+    if len(lines) > MAX_SCRIPT_LINES:
+        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_SCRIPT_LINES:,} lines")
     if not any(isinstance(line, TurnLine) for line in lines):
         raise UnreadableFile(name=path.name, problem="has no turn: add lines of the kind turn")
     return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
@@ -384,7 +389,7 @@ def read_script(path: Path, /) -> TurnScript:
 def _parse_line(text: bytes) -> _Line:
     """Return what one line says. Raises InvalidInput."""
     try:
-        line = _LINES.validate_python(parse_json(text, limit=limits.EVALUATED_BYTES))
+        line = _LINES.validate_python(parse_json(text, limit=MAX_SCRIPT_BYTES))
     except InvalidJson as error:
         raise InvalidInput(field="JSON", problem=error.problem) from None
     except ValidationError as error:

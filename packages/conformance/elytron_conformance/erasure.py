@@ -2,22 +2,7 @@
 
 import pytest
 
-from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, InvalidInput, NotFound
-from elytron_core.ports.store import (
-    ERASURE_REF,
-    BatchKey,
-    CommitReceipt,
-    DeleteChange,
-    Document,
-    ErasureReceipt,
-    ErasureTarget,
-    JournalAction,
-    JournalEntry,
-    PutChange,
-    Store,
-)
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     BOB,
@@ -34,6 +19,21 @@ from elytron_store.conformance.examples import (
     put,
     spaces,
     write_blob,
+)
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, InvalidInput, NotFound
+from elytron_core.ports.store import (
+    ERASURE_REF,
+    BatchKey,
+    CommitReceipt,
+    DeleteChange,
+    Document,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+    Store,
 )
 
 LATER = Instant(AT + 1)

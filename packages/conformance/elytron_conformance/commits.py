@@ -5,6 +5,20 @@ from functools import partial
 
 import pytest
 
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    Claims,
+    batch,
+    delete,
+    documents,
+    entry,
+    fact,
+    journal,
+    one,
+    put,
+    refusals,
+)
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
@@ -21,20 +35,6 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
     Store,
-)
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    Claims,
-    batch,
-    delete,
-    documents,
-    entry,
-    fact,
-    journal,
-    one,
-    put,
-    refusals,
 )
 
 AGAINST_THE_RULES = {

@@ -4,6 +4,21 @@ from functools import partial
 
 import pytest
 
+from elytron_conformance.examples import (
+    ADA,
+    AT,
+    BOB,
+    NOWHERE,
+    Claims,
+    batch,
+    documents,
+    fact,
+    journal,
+    put,
+    refusals,
+    sequences,
+    spaces,
+)
 from elytron_core.errors import Conflict, InvalidInput
 from elytron_core.ports.store import (
     COMPACTION_REF,
@@ -18,21 +33,6 @@ from elytron_core.ports.store import (
     JournalEntry,
     PutChange,
     Store,
-)
-from elytron_store.conformance.examples import (
-    ADA,
-    AT,
-    BOB,
-    NOWHERE,
-    Claims,
-    batch,
-    documents,
-    fact,
-    journal,
-    put,
-    refusals,
-    sequences,
-    spaces,
 )
 
 

@@ -5,17 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core import limits
-from elytron_core.errors import IdempotencyConflict, NotFound
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import BatchKey, CommitReceipt, CompactedRun, Document, ErasureTarget, PutChange, Store
-from elytron_core.profiles import ErasurePromise
-from elytron_store.conformance.blobs import BlobClaims
-from elytron_store.conformance.commits import CommitClaims
-from elytron_store.conformance.compaction import CompactionClaims
-from elytron_store.conformance.concurrency import ConcurrencyClaims
-from elytron_store.conformance.erasure import ErasureClaims
-from elytron_store.conformance.examples import (
+from elytron_conformance.blobs import BlobClaims
+from elytron_conformance.commits import CommitClaims
+from elytron_conformance.compaction import CompactionClaims
+from elytron_conformance.concurrency import ConcurrencyClaims
+from elytron_conformance.erasure import ErasureClaims
+from elytron_conformance.examples import (
     ADA,
     AT,
     BOB,
@@ -33,10 +28,15 @@ from elytron_store.conformance.examples import (
     spaces_with_jobs,
     write_blob,
 )
-from elytron_store.conformance.health import HealthClaims
-from elytron_store.conformance.idempotency import IdempotencyClaims
-from elytron_store.conformance.isolation import IsolationClaims
-from elytron_store.conformance.reads import QueueClaims, ReadClaims
+from elytron_conformance.health import HealthClaims
+from elytron_conformance.idempotency import IdempotencyClaims
+from elytron_conformance.isolation import IsolationClaims
+from elytron_conformance.reads import QueueClaims, ReadClaims
+from elytron_core import limits
+from elytron_core.errors import IdempotencyConflict, NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import BatchKey, CommitReceipt, CompactedRun, Document, ErasureTarget, PutChange, Store
+from elytron_core.profiles import ErasurePromise
 
 Reopen = Callable[[], Awaitable[Store]]
 """Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""

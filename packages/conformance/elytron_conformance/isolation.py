@@ -5,11 +5,7 @@ from functools import partial
 
 import pytest
 
-from elytron_core import limits
-from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     AT,
     Claims,
     batch,
@@ -24,6 +20,10 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
 
 NAMES = [
     SpaceId(name)

@@ -4,10 +4,7 @@ import asyncio
 
 import pytest
 
-from elytron_core.errors import Conflict, IdempotencyConflict, NotFound
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     JOBS,
@@ -25,6 +22,9 @@ from elytron_store.conformance.examples import (
     spaces_with_jobs,
     write_blob,
 )
+from elytron_core.errors import Conflict, IdempotencyConflict, NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
 
 
 class SecondHandleSuite(Claims):

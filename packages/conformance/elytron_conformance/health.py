@@ -3,10 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from elytron_core.errors import StoreClosed
-from elytron_core.ports.store import ErasureTarget, PutChange, Store
-from elytron_core.ports.store_checks import CheckReport
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     BOB,
@@ -22,6 +19,9 @@ from elytron_store.conformance.examples import (
     source,
     write_blob,
 )
+from elytron_core.errors import StoreClosed
+from elytron_core.ports.store import ErasureTarget, PutChange, Store
+from elytron_core.ports.store_checks import CheckReport
 
 HEALTHY = CheckReport(spaces=2, documents=3, entries=5, blobs=1)
 

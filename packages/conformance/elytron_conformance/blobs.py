@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
+from elytron_conformance.examples import ADA, NOWHERE, Claims, blob, journal, refusals, write_blob
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, NotFound, StoreError
 from elytron_core.ports.store import Store
-from elytron_store.conformance.examples import ADA, NOWHERE, Claims, blob, journal, refusals, write_blob
 
 PATTERN = bytes(range(251))
 BIG = (PATTERN * (2 * limits.BLOB_CHUNK_BYTES // len(PATTERN) + 7))[: 2 * limits.BLOB_CHUNK_BYTES + 3]

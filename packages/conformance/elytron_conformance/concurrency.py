@@ -2,10 +2,7 @@
 
 import asyncio
 
-from elytron_core.errors import Conflict, StoreClosed
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import BatchKey, CommitReceipt, Document, DocumentRef, PutChange, Store
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     Claims,
     batch,
@@ -19,6 +16,9 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_core.errors import Conflict, StoreClosed
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, DocumentRef, PutChange, Store
 
 
 class ConcurrencyClaims(Claims):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from elytron_agent.hooks.evaluation import CEILINGS, FLOORS, HookRates, evaluate_turns, read_script
 from elytron_core.errors import UnreadableFile
+from elytron_evaluation.hook_rates import CEILINGS, FLOORS, HookRates, evaluate_turns, read_script
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "turns.jsonl"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "turns.jsonl"
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 NAME: dict[str, Any] = {"kind": "turn", "user": "My name is Ada Byron.", "assistant": "Hello."}
 BREAD: dict[str, Any] = {"kind": "turn", "user": "Today I need to buy bread.", "assistant": "I see."}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_agent.hooks.evaluation import HookRate, HookRates, evaluate_hooks
+from elytron_evaluation.hook_rates import HookRate, HookRates, evaluate_hooks
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,7 @@ from itertools import product
 
 import pytest
 
-from elytron_core import limits
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import DeleteChange, Document, DocumentRef, ErasureTarget, JournalEntry, PutChange, Store
-from elytron_store.conformance.examples import (
+from elytron_conformance.examples import (
     ADA,
     AT,
     BOB,
@@ -29,6 +25,10 @@ from elytron_store.conformance.examples import (
     spaces_with_jobs,
     write_blob,
 )
+from elytron_core import limits
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import DeleteChange, Document, DocumentRef, ErasureTarget, JournalEntry, PutChange, Store
 
 KEYS = ("0", "00", "00.1", "01", "0a", "1", "a", "a-1", "a.1", "a1", "ab", "b")
 """In code point order, with each a prefix of others: '-' < '.' < digits < letters."""

@@ -1,0 +1,122 @@
+"""A demonstration of recall: a year of an invented conversation, ten questions, and what it took."""
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from elytron.flows.transcript_import import ImportWrites, TranscriptImportReport, import_transcript
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallHit
+from elytron_core.errors import UnreadableFile
+from elytron_core.model import OperationRequest, Value
+from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
+
+CONVERSATION = "harbour.jsonl"
+QUESTIONS = "harbour.questions.json"
+SHOWN_CHARS = 300
+PROJECTED_CHARS = 1_200
+_WORD = re.compile(r"\w{3,}")
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class DemoQuestion(Value):
+    """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
+
+    question: str
+    evidence: tuple[int, ...]
+    answer: str
+    kind: Literal["single", "multi", "temporal", "update", "chinese"]
+
+
+class AnsweredQuestion(Value):
+    """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
+
+    question: str
+    answer: str
+    hits: tuple[RecallHit, ...]
+    evidence_at: tuple[int, ...]
+
+
+class DemoReport(Value):
+    """The whole demonstration. A rate is there only if something was written."""
+
+    store: str
+    imported: TranscriptImportReport
+    turns_per_s: float | None = None
+    recall_p50_ms: float
+    answered: tuple[AnsweredQuestion, ...]
+    projection: MemoryProjectionReport
+
+
+class DemoCaller(ImportWrites, Protocol):
+    """The memory that is shown."""
+
+    async def call(self, request: OperationRequest[ReportT], /) -> ReportT:
+        """Return the report of an operation."""
+        ...
+
+
+async def demonstrate_recall(
+    memory: DemoCaller, /, *, store: str, progress: Callable[[int, int], None] | None = None
+) -> DemoReport:
+    """Import the conversation into `memory`, ask its questions and project the first. `store` is named in the report.
+
+    Raises:
+        UnreadableFile: a file of the demonstration is damaged.
+    """
+    lines, questions = read_conversation()
+    began = time.perf_counter()
+    imported = await import_transcript(memory, demo_folder() / CONVERSATION, progress=progress)
+    took = time.perf_counter() - began
+    times: list[float] = []
+    answered = [await _ask_question(memory, question, lines, times) for question in questions]
+    projection = await memory.call(MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS))
+    return DemoReport(
+        store=store,
+        imported=imported,
+        turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
+        recall_p50_ms=round(statistics.median(times) * 1000, 2),
+        answered=tuple(answered),
+        projection=projection,
+    )
+
+
+def demo_folder() -> Path:
+    """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
+    shipped = Path(__file__).parent / "demo_data"
+    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "fixtures" / "conversations"
+
+
+def read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
+    """Return the texts of the conversation and the questions about it. Raises UnreadableFile."""
+    name = QUESTIONS
+    try:
+        questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
+        name = CONVERSATION
+        texts = TypeAdapter(dict[str, str])
+        lines = [texts.validate_json(line)["content"] for line in (demo_folder() / name).read_bytes().splitlines()]
+    except (OSError, ValidationError, KeyError) as error:
+        raise UnreadableFile(name=name, problem="of the demonstration is damaged: reinstall elytron") from error
+    return lines, questions
+
+
+async def _ask_question(
+    memory: DemoCaller, question: DemoQuestion, lines: Sequence[str], times: list[float]
+) -> AnsweredQuestion:
+    began = time.perf_counter()
+    report = await memory.call(MemoryRecallRequest(query=question.question))
+    times.append(time.perf_counter() - began)
+    evidence = {lines[number - 1] for number in question.evidence}
+    places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
+    return AnsweredQuestion(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+
+
+def telling_sentences(text: str, question: str, /) -> str:
+    """Return the whole sentences of `text` that say most of what `question` asks for."""
+    terms = [word.casefold() for word in _WORD.findall(question)]
+    return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))
