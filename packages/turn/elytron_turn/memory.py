@@ -118,6 +118,8 @@ class TurnBudget:
     the block's standing parts; None: they are in the block."""
     wait_s: float | None = None
     """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
+    answers_only: bool = False
+    """True for a block of what was recalled for the query in other conversations: the rest was shown before."""
 
 
 class RecalledMemory(Value):
@@ -189,7 +191,7 @@ class TurnMemory:
     async def before(self, messages: TurnMessages, budget: TurnBudget, /) -> TurnContext:
         """Return what memory adds to a turn, within the budget. A memory that fails or is late adds nothing."""
         if budget.memories is None:
-            return await self._block(messages.query, budget)
+            return await self._block(messages, budget)
         standing = await self._standing(messages, budget)
         # A message that is no more than its wish is not shown twice.
         texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
@@ -231,10 +233,13 @@ class TurnMemory:
             # A copy, since calls that end take themselves out.
             await asyncio.wait(set(self._late))
 
-    async def _block(self, query: str, budget: TurnBudget) -> TurnContext:
+    async def _block(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
+        update: dict[str, object] = {"shown_ids": tuple(sorted(messages.ids))[: limits.RECALL_MAX]}
+        if budget.answers_only:
+            update |= {"answers_only": True, "without_conversation": True}
         try:
-            request = self._projection(query, budget.max_chars)
+            request = self._projection(messages.query, budget.max_chars).model_copy(update=update)
             report = await deadline.bound(lambda: self._operate(request))
         except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)
