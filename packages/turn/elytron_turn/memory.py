@@ -94,6 +94,8 @@ class TurnMessages(Value):
     """The ids under which memory holds messages that are shown."""
     texts: frozenset[str] = frozenset()
     """Texts of messages that are shown, in the form of `similarity.plain_text`."""
+    has_conversation: bool = False
+    """True if the model is shown all of the scope's own conversation."""
 
     @property
     def query(self) -> str:
@@ -119,7 +121,7 @@ class TurnBudget:
     wait_s: float | None = None
     """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
     answers_only: bool = False
-    """True for a block of what was recalled for the query in other conversations: the rest was shown before."""
+    """True for a block of what was recalled for the query, without what stands in every block."""
 
 
 class RecalledMemory(Value):
@@ -235,9 +237,11 @@ class TurnMemory:
 
     async def _block(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
-        update: dict[str, object] = {"shown_ids": tuple(sorted(messages.ids))[: limits.RECALL_MAX]}
-        if budget.answers_only:
-            update |= {"answers_only": True, "without_conversation": True}
+        update = {
+            "answers_only": budget.answers_only,
+            "without_conversation": messages.has_conversation,
+            "shown_ids": tuple(sorted(messages.ids))[: limits.RECALL_MAX],
+        }
         try:
             request = self._projection(messages.query, budget.max_chars).model_copy(update=update)
             report = await deadline.bound(lambda: self._operate(request))

@@ -184,17 +184,13 @@ class ActivityFolder:
             yield
 
     def _session_file(self, host: str, session: str) -> Path:
-        return self.folder / f"{digest_of(f'{host}\n{session}')}.json"
+        name = digest_of(f"{host}\n{session}")
+        return self.folder / f"{name}.json"
 
     def _session_files(self) -> list[Path]:
         """Return the files of sessions, the one that changed last first."""
-        names = {_TOTALS, _PAUSED}
-        files: list[tuple[int, Path]] = []
-        with suppress(OSError):
-            for file in self.folder.glob("*.json"):
-                if file.name not in names:
-                    files.append((file.stat().st_mtime_ns, file))
-        return [file for _, file in sorted(files, reverse=True)]
+        files = (file for file in self.folder.glob("*.json") if file.name not in {_TOTALS, _PAUSED})
+        return sorted(files, key=_changed_ns, reverse=True)
 
     def _drop_oldest(self) -> None:
         old_files = self._session_files()[SESSIONS_KEPT:]
@@ -221,6 +217,12 @@ def store_digest(url: str, /) -> str:
 def digest_of(text: str, /) -> str:
     """Return a short digest of a text."""
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _changed_ns(file: Path) -> int:
+    with suppress(OSError):  # another process dropped it
+        return file.stat().st_mtime_ns
+    return 0
 
 
 def _pause_path(place: Path) -> str:
