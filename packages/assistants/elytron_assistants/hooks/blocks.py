@@ -71,7 +71,8 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     hits = [
         hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
     ]
-    latest = sorted({hit.id: hit for hit in hits}.values(), key=lambda message: message.at or 0)
+    unsaid = {hit.id: hit for hit in hits if hit.id not in standing.selected_ids}
+    latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
     room = max_chars - len(block) + len(rule) - 1
     beside = build_projection(ProjectionInputs(max_chars=room, recent=tuple(latest)), mark=token_hex(_MARK_BYTES))
