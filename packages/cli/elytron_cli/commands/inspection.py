@@ -442,7 +442,7 @@ def doctor_command() -> int | None:
     is not created. Exits with 13 if the store is damaged or has an unacknowledged loss, or with the code of the error
     if it cannot be opened.
     """
-    from elytron_cli.agents.hooks import shared_settings
+    from elytron_cli.commands.agents.install import shared_settings
 
     settings = run_settings()
     report = DoctorReport(

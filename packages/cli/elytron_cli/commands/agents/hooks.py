@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shlex
 import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -12,29 +11,27 @@ from typing import Any, TypeVar
 import click
 
 import elytron
-from elytron_assistants.repository import repository_of
+from elytron_assistants.hosts.host_table import KEY
 from elytron_cli.agents.hooks import (
     CONTEXT_CHARS,
     HookEvent,
     HookPlace,
     PromptServer,
-    configure_hooks,
     last_turns,
     prompt_context,
     read_event,
     require_transcript,
     scope_of,
-    settings_file,
     start_resident,
     typed_text,
 )
-from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
+from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.app import FAILURE
-from elytron_cli.config import RunSettings, program_path
+from elytron_cli.commands.agents.install import claude_code
+from elytron_cli.config import RunSettings
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, person_space, run_output, stated_settings
-from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
@@ -49,10 +46,6 @@ _RESIDENT = click.option(
     is_flag=True,
     help="Keep a process with the open memory running between prompts, to answer in about 0.1 s.",
 )
-_WAS_SHARED = (
-    "\nThe previous hooks shared one space between all repositories. Its memories remain there;"
-    " `elytron repo migrate` moves them."
-)
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 
@@ -62,56 +55,7 @@ def hooks_group() -> None:
     """Recall and store automatically through a coding agent's hooks."""
 
 
-@hooks_group.group("claude-code", cls=PageGroup)
-@common_options
-def claude_code() -> None:
-    """Configure the hooks of Claude Code."""
-
-
-@claude_code.command("install")
-@click.option("--project", is_flag=True, help="Configure this folder only, in .claude/settings.local.json.")
-@_RESIDENT
-@_URL
-@common_options
-def install_command(*, project: bool, resident: bool, url: str | None) -> None:
-    """Configure Claude Code to recall at each prompt and store each turn; other hooks are preserved.
-
-    Without --space, each repository has a memory of its own and one of the person beside it: `elytron repo` shows them.
-    With --url, name the space that the key opens.
-    """
-    _require_local(url, resident=resident)
-    folder = Path.cwd() if project else Path.home()
-    file = settings_file(folder, is_project=project)
-    options, space = _memory_options(url, Path.cwd() if project else None)
-    program = program_path(sys.argv[0])
-    recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *options]
-    keep = [program, "hooks", "keep", *options]
-    report = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join(keep), space=space)
-    outcome = "written to" if report.changed else "unchanged in"
-    whose = f"the space {space}" if space is not None else "a space for each repository"
-    line = f"{outcome} {report.file}: {whose}{_WAS_SHARED if report.was_shared else ''}"
-    run_output().report(report, lambda console, _: console.print(line, soft_wrap=True))
-
-
-def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:
-    """Return the options that name the memory, and its space; None if that is the one of each session's repository.
-
-    Repositories share a space only if it was named. Raises InvalidInput for a server without a space.
-    """
-    settings = stated_settings()
-    is_named = settings.space.origin != "default"
-    if url is not None:
-        if not is_named:
-            raise InvalidInput(field="--space", problem="is missing: with --url, name the space that the key opens")
-        return ["--url", url, "--space", settings.space.value], settings.space.value
-    options = setting_options(settings)
-    if settings.is_per_repository:
-        return options, None
-    if is_named:
-        return options, settings.space.value
-    if project is not None and repository_of(project) is None:
-        raise InvalidInput(field="--space", problem="is missing: several projects share this folder, so name a space")
-    return [*options, PER_REPOSITORY], None
+hooks_group.add_command(claude_code)
 
 
 def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
