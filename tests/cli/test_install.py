@@ -54,11 +54,15 @@ def settings_at(path: Path) -> dict[str, Any]:
 
 def is_within(part: Any, whole: Any) -> bool:
     """Return whether everything in `part` stands in `whole`, too."""
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(key in whole and is_within(part[key], whole[key]) for key in part)
-    if isinstance(part, list):
-        return whole[: len(part)] == part
-    return part == whole
+    match part:
+        case dict():
+            inner: dict[str, Any] = part
+            return all(key in whole and is_within(inner[key], whole[key]) for key in inner)
+        case list():
+            items: list[Any] = part
+            return whole[: len(items)] == items
+        case _:
+            return part == whole
 
 
 def test_every_host_gets_its_entries_once_and_loses_nothing(machine: Machine) -> None:
@@ -272,3 +276,15 @@ def test_a_status_line_of_the_person_stays(machine: Machine) -> None:
     settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}', "utf-8")
     machine.elytron("install", "--yes", "--only", "claude-code")
     assert settings_at(settings)["statusLine"] == {"type": "command", "command": "mine"}
+
+
+def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
+    put_samples(machine.home)
+    machine.elytron("install", "--yes", "--only", "cursor")
+    checks = machine.elytron.json("doctor")["assistants"]
+    assert {(each["host"], each["part"]) for each in checks} == {("cursor", part) for part in ("file", "hook", "tools")}
+    assert [each["problem"] for each in checks if each["part"] != "hook"] == ["", "", ""]
+    assert not (machine.elytron.folder / "m.db").exists()
+    (machine.home / ".cursor" / "mcp.json").unlink()
+    shown = " ".join(machine.elytron("doctor", "--no-json").stdout.split())
+    assert "mcp.json: is gone: run `elytron install` again" in shown

@@ -30,7 +30,7 @@ class TextNode:
         return list(self.members.values()) or [(item.start, item) for item in self.items]
 
 
-class _Reader:
+class _JsoncReader:
     """Reads a text once, from the front."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -121,7 +121,7 @@ class _Reader:
 
 def read_text(text: str, name: str, /) -> TextNode:
     """Return the object that a text holds. Raises UnreadableFile, which names the file and the line."""
-    node = _Reader(text, name).read()
+    node = _JsoncReader(text, name).read()
     if not isinstance(node.value, dict):
         raise UnreadableFile(name=name, problem="is not a JSON object: fix the file first", line=1)
     return node
@@ -136,9 +136,9 @@ def set_member(text: str, path: Sequence[str], value: Json, name: str, /) -> str
         if key not in node.members:
             for missing in reversed(path[depth + 1 :]):
                 value = {missing: value}
-            return _insert(text, node, f"{json.dumps(key, ensure_ascii=False)}: ", value)
+            return _insert_part(text, node, f"{json.dumps(key, ensure_ascii=False)}: ", value)
         node = node.members[key][1]
-    return text[: node.start] + _printed(text, value, _indent_at(text, node.start)) + text[node.end :]
+    return text[: node.start] + _printed_value(text, value, _indent_at(text, node.start)) + text[node.end :]
 
 
 def add_item(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
@@ -148,7 +148,7 @@ def add_item(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
         return set_member(text, path, [value], name)
     if not isinstance(node.value, list):
         raise _type_error(text, node, path, "a list", name)
-    return _insert(text, node, "", value)
+    return _insert_part(text, node, "", value)
 
 
 def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
@@ -161,7 +161,7 @@ def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
         position = key if isinstance(key, int) else list(parent.members).index(key)
         around = text[parent.start + 1 : parts[0][0]] + text[parts[-1][1].end : parent.end - 1]
         if len(parts) > 1 or len(path) == 1 or around.strip(" \t\r\n,"):
-            return _cut(text, parts, position)
+            return _cut_part(text, parts, position)
         # The only one, and no comment stands there: what holds it goes.
         path = path[:-1]
 
@@ -196,13 +196,13 @@ def _unit_of(text: str) -> str:
     return match[1] if match is not None else "  "
 
 
-def _printed(text: str, value: Json, indent: str) -> str:
+def _printed_value(text: str, value: Json, indent: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = json.dumps(value, indent=_unit_of(text), ensure_ascii=False).split("\n")
     return f"{newline}{indent}".join(lines)
 
 
-def _insert(text: str, node: TextNode, label: str, value: Json) -> str:
+def _insert_part(text: str, node: TextNode, label: str, value: Json) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     parts, closing = node.parts(), node.end - 1
     if parts and "\n" not in text[node.start : parts[0][0]]:
@@ -211,7 +211,7 @@ def _insert(text: str, node: TextNode, label: str, value: Json) -> str:
         return f"{text[:last]}, {label}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
     outer = _indent_at(text, node.start)
     indent = _indent_at(text, parts[0][0]) if parts else outer + _unit_of(text)
-    entry = f"{newline}{indent}{label}{_printed(text, value, indent)}"
+    entry = f"{newline}{indent}{label}{_printed_value(text, value, indent)}"
     if not parts:
         inner = text[node.start + 1 : closing].rstrip()
         return f"{text[: node.start + 1]}{inner}{entry}{newline}{outer}{text[closing:]}"
@@ -222,7 +222,7 @@ def _insert(text: str, node: TextNode, label: str, value: Json) -> str:
     return f"{text[:last]}{'' if has_comma else ','}{tail}{entry}{text[end:]}"
 
 
-def _cut(text: str, parts: list[tuple[int, TextNode]], position: int) -> str:
+def _cut_part(text: str, parts: list[tuple[int, TextNode]], position: int) -> str:
     start, end = parts[position][0], parts[position][1].end
     comma = _comma_after(text, end)
     if comma is not None:

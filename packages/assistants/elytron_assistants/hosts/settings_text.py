@@ -206,8 +206,8 @@ def _without_table(text: str, path: tuple[str, str], name: str) -> str:
     after = "".join(lines)
     others = {key: value for key, value in servers.items() if key != inner}
     expected = {key: value for key, value in settings.items() if key != outer} | ({outer: others} if others else {})
-    left = _parsed_table(after)
-    if left is None or {key: value for key, value in left.items() if (key, value) != (outer, {})} != expected:
+    remainder = _parsed_table(after)
+    if remainder is None or {key: value for key, value in remainder.items() if (key, value) != (outer, {})} != expected:
         problem = f"has `{outer}.{inner}` in a form that cannot be removed: remove it by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner))
     return after

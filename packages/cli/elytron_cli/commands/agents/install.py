@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elytron_assistants.hosts.host_table import (
-    HOST_TABLE,
-    WIRED_HOSTS,
-    HookVerb,
-    HostName,
-    command_line,
-    host_folders,
-)
-from elytron_assistants.hosts.settings_text import SettingsEntry, uses_shared_space
-from elytron_assistants.hosts.wiring import (
+from elytron_assistants.hosts.host_files import (
     FilePlan,
     WiringChoice,
     WiringRecord,
@@ -30,6 +21,15 @@ from elytron_assistants.hosts.wiring import (
     removal_paths,
     write_plan,
 )
+from elytron_assistants.hosts.host_table import (
+    HOST_TABLE,
+    WIRED_HOSTS,
+    HookVerb,
+    HostName,
+    command_line,
+    host_folders,
+)
+from elytron_assistants.hosts.settings_text import SettingsEntry, uses_shared_space
 from elytron_assistants.repository import repository_of
 from elytron_cli.agents.hosts import mcp_address, setting_options
 from elytron_cli.app import FAILURE
@@ -114,7 +114,7 @@ def install_command(
     """
     choice, space = _wiring_choice(url, is_project=project, resident=resident)
     hosts = names or _installed_hosts(choice)
-    record_file = _record_file()
+    record_file = record_path()
     record = read_record(record_file)
     plans = [plan_file(goal, record) for host in hosts for goal in host_goals(host, choice)]
     report = InstallReport(
@@ -139,9 +139,9 @@ def uninstall_command(*, names: tuple[HostName, ...], dry_run: bool, yes: bool) 
 
     In files that were changed since, only the entries of Elytron are removed. The memory itself is not touched.
     """
-    record_file = _record_file()
+    record_file = record_path()
     record = read_record(record_file)
-    choice = WiringChoice("elytron", (), _folders(), sys.platform)
+    choice = WiringChoice("elytron", (), _host_folders(), sys.platform)
     paths = removal_paths(names or tuple(WIRED_HOSTS), record, choice)
     plans = [plan_removal(path, host, record) for path, host in paths.items()]
     plans = [plan for plan in plans if plan.is_change or plan.error is not None or str(plan.path) in record.files]
@@ -172,7 +172,7 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
     With --url, name the space that the key opens.
     """
     choice, space = _wiring_choice(url, is_project=project, resident=resident)
-    record_file = _record_file()
+    record_file = record_path()
     record = read_record(record_file)
     plan = plan_file(hooks_goal(HostName.CLAUDE_CODE, choice), record)
     if plan.error is not None:
@@ -199,7 +199,7 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
 def shared_settings() -> tuple[str, ...]:
     """Return the settings files of the user and of this folder whose hooks use one space for all repositories."""
     wiring = WIRED_HOSTS[HostName.CLAUDE_CODE]
-    files = (Path(wiring.hooks_user.format_map(_folders())), Path.cwd() / wiring.hooks_project)
+    files = (Path(wiring.hooks_user.format_map(_host_folders())), Path.cwd() / wiring.hooks_project)
     return tuple(os.fspath(file) for file in files if file.is_file() and uses_shared_space(_lenient_text(file)))
 
 
@@ -210,11 +210,12 @@ def _lenient_text(file: Path) -> str:
         return ""
 
 
-def _folders() -> dict[str, Path]:
+def _host_folders() -> dict[str, Path]:
     return host_folders(os.environ, Path.home(), sys.platform)
 
 
-def _record_file() -> Path:
+def record_path() -> Path:
+    """Return the file that records what was written."""
     return state_folder(os.environ) / "installed.json"
 
 
@@ -238,7 +239,7 @@ def _wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) 
     choice = WiringChoice(
         program_path(sys.argv[0]),
         tuple(options),
-        _folders(),
+        _host_folders(),
         sys.platform,
         address=mcp_address(url) if url is not None else None,
         is_resident=resident if resident is not None else url is None and has_sockets,

@@ -191,7 +191,7 @@ def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
     usual = HOST_TABLE[host].tools.path
     with suppress(ElytronError):
         # The form of OpenCode 2, whose entries take precedence where they exist.
-        if host is HostName.OPENCODE and has_member(_read_file(path) or "{}", (*usual, "servers"), path.name):
+        if host is HostName.OPENCODE and has_member(read_settings(path) or "{}", (*usual, "servers"), path.name):
             return (*usual, "servers")
     return usual
 
@@ -200,15 +200,15 @@ def plan_file(goal: FileGoal, record: WiringRecord, /) -> FilePlan:
     """Return what becomes of a file. Broken settings are a problem that names the line."""
     before: str | None = None
     try:
-        before = _read_file(goal.path)
-        written = _written_record(goal.path, before, record)
+        before = read_settings(goal.path)
+        fresh = _written_record(goal.path, before, record)
         if goal.text is not None:
-            is_new = before is None or written is not None
+            is_new = before is None or fresh is not None
             problem = "was not written by `elytron install`: move it away" if before != goal.text and not is_new else ""
             return FilePlan(
                 goal.host, goal.path, before, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
             )
-        base = _base_text(goal, before, written)
+        base = _base_text(goal, before, fresh)
         start = base if base is not None and base.strip(f"{_BYTE_MARK} \t\r\n") else _first_text(goal)
         entries = tuple(
             entry for entry in goal.entries if not (entry.is_optional and has_member(start, entry.path, goal.path.name))
@@ -225,12 +225,12 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
     """Return what becomes of a file when our entries leave it."""
     before: str | None = None
     try:
-        before = _read_file(path)
-        written, earlier = _written_record(path, before, record), record.files.get(str(path))
+        before = read_settings(path)
+        fresh, earlier = _written_record(path, before, record), record.files.get(str(path))
         if before is None:
             return FilePlan(host, path, None, None, is_removal=True)
-        if written is not None:
-            after = None if written.is_new else undo_changes(before, written.undo)
+        if fresh is not None:
+            after = None if fresh.is_new else undo_changes(before, fresh.undo)
         elif path.suffix in {".js", ".md"}:
             problem = "was changed by hand: remove it yourself" if earlier is not None else ""
             return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
@@ -306,7 +306,8 @@ def _write_record(file: Path, record: WiringRecord) -> None:
         file.unlink(missing_ok=True)
 
 
-def _read_file(path: Path) -> str | None:
+def read_settings(path: Path, /) -> str | None:
+    """Return the text of a settings file, None if there is none. Raises UnreadableFile."""
     try:
         with path.open("rb") as file:
             data = file.read(_SETTINGS_BYTES + 1)
@@ -327,18 +328,23 @@ def _digest_of(text: str | None) -> str:
     return blake2b((text or "").encode(), digest_size=16).hexdigest()
 
 
+def is_unchanged(text: str, entry: FileRecord, /) -> bool:
+    """Return whether a file is as it was written."""
+    return entry.digest == _digest_of(text)
+
+
 def _written_record(path: Path, text: str | None, record: WiringRecord) -> FileRecord | None:
     """Return the record of a file that nobody has changed since."""
     entry = record.files.get(str(path))
-    return entry if entry is not None and text is not None and entry.digest == _digest_of(text) else None
+    return entry if entry is not None and text is not None and is_unchanged(text, entry) else None
 
 
-def _base_text(goal: FileGoal, before: str | None, written: FileRecord | None) -> str | None:
+def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> str | None:
     """Return the text without our entries, None if there was no file before them."""
-    if before is None or (written is not None and written.is_new):
+    if before is None or (fresh is not None and fresh.is_new):
         return None
-    if written is not None:
-        return undo_changes(before, written.undo)
+    if fresh is not None:
+        return undo_changes(before, fresh.undo)
     return remove_own(before, goal.style, goal.path.name) if before.strip(f"{_BYTE_MARK} \t\r\n") else before
 
 
