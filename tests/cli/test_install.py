@@ -270,12 +270,19 @@ def test_a_machine_without_assistants_says_so(machine: Machine, monkeypatch: pyt
     assert refusal["details"]["field"] == "--only"
 
 
-def test_a_status_line_of_the_person_stays(machine: Machine) -> None:
+def test_a_status_line_of_the_person_is_run_as_well(machine: Machine) -> None:
     (machine.home / ".claude").mkdir(parents=True)
     settings = machine.home / ".claude" / "settings.json"
-    settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}', "utf-8")
-    machine.elytron("install", "--yes", "--only", "claude-code")
-    assert settings_at(settings)["statusLine"] == {"type": "command", "command": "mine"}
+    own = {"type": "command", "command": "mine --at '~/a b'", "padding": 0}
+    settings.write_text(json.dumps({"statusLine": own}), "utf-8")
+    for _ in range(2):
+        machine.elytron("install", "--yes", "--only", "claude-code")
+        line = settings_at(settings)["statusLine"]
+        words = shlex.split(line["command"])
+        assert (words[1:], line["padding"]) == (["hooks", "status", "--wrap", own["command"]], 0)
+    settings.write_text(settings.read_text("utf-8") + "\n", "utf-8")
+    machine.elytron("uninstall", "--yes")
+    assert settings_at(settings) == {"statusLine": own}
 
 
 def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:

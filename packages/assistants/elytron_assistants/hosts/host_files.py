@@ -31,6 +31,7 @@ from elytron_assistants.hosts.settings_text import (
     read_table,
     remove_own,
     undo_changes,
+    with_wrapped,
 )
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable, UnreadableFile
 from elytron_core.model import Value
@@ -149,9 +150,9 @@ def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
         )
         for each in wiring.events
     ]
-    if wiring.has_status_line and choice.project is None:
+    if wiring.has_status_line and choice.project is None and choice.platform != "win32":
         command = command_line([choice.program, "hooks", "status"], choice.platform)
-        entries.append(SettingsEntry(("statusLine",), {"type": "command", "command": command}, is_optional=True))
+        entries.append(SettingsEntry(("statusLine",), {"type": "command", "command": command}, wraps=True))
     return FileGoal(host, path, entries=tuple(entries), is_versioned=wiring.is_versioned)
 
 
@@ -210,9 +211,7 @@ def plan_file(goal: FileGoal, record: WiringRecord, /) -> FilePlan:
             )
         base = _base_text(goal, before, fresh)
         start = base if base is not None and base.strip(f"{_BYTE_MARK} \t\r\n") else _first_text(goal)
-        entries = tuple(
-            entry for entry in goal.entries if not (entry.is_optional and has_member(start, entry.path, goal.path.name))
-        )
+        entries = tuple(with_wrapped(start, entry, goal.path.name) for entry in goal.entries)
         after, undo = add_entries(start, entries, goal.style, goal.path.name)
         if base is not None and start is not base:
             undo = (UndoSpan(start=0, length=len(after), text=base),)

@@ -48,6 +48,7 @@ const wordsOf = (parts) =>
 export const ElytronMemory = async ({ client, directory }) => {
   const blocks = new Map() // by message
   const digests = new Map() // by session, as promises
+  const compacted = new Set() // sessions whose context began anew
   const children = new Map() // by session, as promises
   const eventOf = (sessionID, more) => ({ session_id: sessionID, cwd: directory, ...more })
 
@@ -95,12 +96,14 @@ export const ElytronMemory = async ({ client, directory }) => {
     // Into the first message: some servers refuse a second one of the system.
     "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
       if (!sessionID || (await isChild(sessionID))) return
-      if (!digests.has(sessionID)) digests.set(sessionID, run("start", eventOf(sessionID, { source: "startup" })))
+      const source = compacted.has(sessionID) ? "compact" : "startup"
+      if (!digests.has(sessionID)) digests.set(sessionID, run("start", eventOf(sessionID, { source })))
       const digest = await digests.get(sessionID)
       if (digest) system[0] = system.length ? `${system[0]}\n\n${digest}` : digest
     },
     "experimental.session.compacting": async ({ sessionID }) => {
       store("compact", sessionID).catch(() => {})
+      compacted.add(sessionID)
       digests.delete(sessionID)
     },
     event: async ({ event }) => {
@@ -110,6 +113,7 @@ export const ElytronMemory = async ({ client, directory }) => {
         if (!(await isChild(id))) run("end", eventOf(id)).catch(() => {})
         digests.delete(id)
         children.delete(id)
+        compacted.delete(id)
       }
     },
   }

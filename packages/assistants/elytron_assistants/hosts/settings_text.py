@@ -2,9 +2,10 @@
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from elytron_assistants.hosts.host_table import HOST_TABLE, SERVER_NAME, HostName, SettingsStyle, toml_table
@@ -27,6 +28,7 @@ _OWN_MEMBERS: Final = (
     ("mcp", "servers", SERVER_NAME),
 )
 _STORING: Final = re.compile(r" hooks (?:recall|keep)\b(?!.* --(?:space|per-repository)\b)")
+_WRAP: Final = " --wrap "
 _LINE: Final = re.compile(r"at line (\d+)")
 
 
@@ -37,8 +39,8 @@ class SettingsEntry:
     path: tuple[str, ...]
     value: Json
     is_item: bool = False
-    is_optional: bool = False
-    """Written only where nothing stands."""
+    wraps: bool = False
+    """True for a command of which a host has one: it runs the person's own as well."""
 
     @property
     def text(self) -> str:
@@ -82,6 +84,8 @@ def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
     """Return the text without what Elytron wrote into it, now or earlier. Raises UnreadableFile."""
     if style is SettingsStyle.TOML:
         return _without_table(text, ("mcp_servers", SERVER_NAME), name)
+    if (command := _wrapped_command(read_text(text, name).value)) is not None:
+        text = set_member(text, ("statusLine", "command"), command, name)
     while (path := _own_part(read_text(text, name).value)) is not None:
         text = remove_part(text, path, name)
     return text
@@ -123,6 +127,23 @@ def is_own_value(value: Json, /) -> bool:
         return bool(hooks) and all(map(is_own_value, hooks))
     command = value.get("command", value.get("bash"))
     return value == _ASKED_KEY or (isinstance(command, str) and OWN_COMMAND.search(command) is not None)
+
+
+def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry:
+    """Return the entry as it is written over a person's own command, which it then runs first."""
+    node = node_at(read_text(text, name), entry.path) if entry.wraps else None
+    own = node.value if node is not None else None
+    if not isinstance(own, dict) or not isinstance(command := own.get("command"), str):
+        return entry
+    assert isinstance(entry.value, dict)
+    return replace(entry, value={**own, "command": f"{entry.value['command']}{_WRAP}{shlex.quote(command)}"})
+
+
+def _wrapped_command(settings: Json) -> str | None:
+    """Return the person's own command in a status line of ours."""
+    line = _member_at(settings, ("statusLine", "command"))
+    is_ours = isinstance(line, str) and OWN_COMMAND.search(line) is not None and _WRAP in line
+    return shlex.split(line.partition(_WRAP)[2])[0] if isinstance(line, str) and is_ours else None
 
 
 def _own_part(settings: Json) -> tuple[str | int, ...] | None:
