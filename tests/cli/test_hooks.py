@@ -191,7 +191,8 @@ def test_earlier_hooks_that_share_a_space_are_named_until_they_are_installed_aga
 def test_settings_that_are_none_are_left_alone(elytron: CommandLine, content: bytes) -> None:
     (elytron.folder / ".claude").mkdir()
     path = Path(elytron.write(".claude/settings.local.json", content))
-    elytron.error("hooks", "claude-code", "install", "--project", expect=2)
+    refusal = elytron.error("hooks", "claude-code", "install", "--project", expect=6)
+    assert "settings.local.json', line 1 " in refusal["reason"]
     assert path.read_bytes() == content
     assert elytron.json("doctor")["shared_hooks"] == []
 
@@ -210,10 +211,10 @@ def test_a_server_needs_no_resident_process(elytron: CommandLine) -> None:
     assert list(elytron.folder.iterdir()) == []
 
 
-def test_the_hook_of_a_prompt_is_configured_with_a_resident_process(elytron: CommandLine) -> None:
+def test_every_hook_is_configured_with_a_resident_process(elytron: CommandLine) -> None:
     told = elytron.json("hooks", "claude-code", "install", "--project", "--resident")
     assert "hooks recall --resident" in told["recall"]
-    assert "--resident" not in told["keep"]
+    assert "hooks keep --resident" in told["keep"]
 
 
 PROGRAM_TEXTS = (

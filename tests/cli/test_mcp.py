@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters
 from tests.cli.conftest import CommandLine
 
 import elytron as elytron_sdk
-from elytron_cli.agents.hosts import HOSTS, KEY, McpHost
+from elytron_assistants.hosts.host_table import HOST_TABLE, KEY, HostName
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 
@@ -33,23 +33,23 @@ async def test_a_host_starts_the_command_and_has_the_tools_that_its_owner_chose(
         assert [hit.text for hit in (await memory.list()).items] == ["The ferry leaves at six."]
 
 
-@pytest.mark.parametrize("host", list(McpHost))
-def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: McpHost) -> None:
+@pytest.mark.parametrize("host", list(HostName))
+def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: HostName) -> None:
     result = elytron("mcp", "config", "--host", host.value, "--space", "ada")
-    assert HOSTS[host].file in result.stderr
+    assert HOST_TABLE[host].tools.file in result.stderr
     for word in ("elytron", "mcp", "--space", "ada", str(elytron.folder / "m.db")):
         assert word in result.stdout
-    if host is McpHost.CODEX:
+    if host is HostName.CODEX:
         entry = tomllib.loads(result.stdout)["mcp_servers"]["elytron"]
         assert (Path(entry["command"]).name, entry["args"][0]) == ("elytron", "mcp")
         assert Path(entry["command"]).is_absolute()
-    elif host is not McpHost.CONTINUE:
+    elif host is not HostName.CONTINUE:
         assert "elytron" in json.dumps(json.loads(result.stdout))
 
 
-@pytest.mark.parametrize("host", [host for host in McpHost if host is not McpHost.CLAUDE_DESKTOP])
+@pytest.mark.parametrize("host", [host for host in HostName if host is not HostName.CLAUDE_DESKTOP])
 def test_every_host_is_told_the_address_and_no_key(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: McpHost
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: HostName
 ) -> None:
     monkeypatch.setenv(KEY, "ely_user_s3cret")
     result = elytron("mcp", "config", "--host", host.value, "--url", "https://memory.example/")
@@ -58,18 +58,18 @@ def test_every_host_is_told_the_address_and_no_key(
     assert "s3cret" not in result.stdout + result.stderr
 
 
-def test_opencode_is_told_its_servers_as_its_second_version_reads_them(elytron: CommandLine) -> None:
-    started = json.loads(elytron("mcp", "config", "--host", "opencode").stdout)["mcp"]["servers"]["elytron"]
+def test_opencode_gets_a_form_that_both_of_its_versions_read(elytron: CommandLine) -> None:
+    started = json.loads(elytron("mcp", "config", "--host", "opencode").stdout)["mcp"]["elytron"]
     program, verb = started["command"][:2]
     assert (started["type"], Path(program).is_absolute(), verb) == ("local", True, "mcp")
     result = elytron("mcp", "config", "--host", "opencode", "--url", "https://memory.example")
-    assert json.loads(result.stdout)["mcp"]["servers"]["elytron"] == {
+    assert json.loads(result.stdout)["mcp"]["elytron"] == {
         "type": "remote",
         "url": "https://memory.example/mcp",
         "oauth": False,
         "headers": {"Authorization": f"Bearer {{env:{KEY}}}"},
+        "enabled": True,
     }
-    assert "opencode 1" in result.stderr
 
 
 def test_the_tools_that_are_asked_for_stand_in_the_command(elytron: CommandLine) -> None:

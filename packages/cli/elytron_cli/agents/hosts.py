@@ -1,80 +1,47 @@
-"""Configuration texts for MCP hosts: each host has its own file and format."""
+"""Texts that people paste into hosts: the configuration of the MCP server, and rules for models."""
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
+from elytron_assistants.hosts.host_table import HOST_TABLE, KEY, HostName, tools_text
 from elytron_cli.config import RunSettings, program_path
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.model import Value
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
-KEY = "ELYTRON_API_KEY"
-"""The environment variable that holds an access key; no key is ever printed."""
-
-Json = dict[str, Any]
-
-
-class McpHost(StrEnum):
-    """A program that speaks MCP."""
-
-    CLAUDE_CODE = "claude-code"
-    CLAUDE_DESKTOP = "claude-desktop"
-    CLINE = "cline"
-    CODEX = "codex"
-    CONTINUE = "continue"
-    CURSOR = "cursor"
-    GEMINI_CLI = "gemini-cli"
-    OPENCODE = "opencode"
-    VSCODE = "vscode"
-    WINDSURF = "windsurf"
-    ZED = "zed"
-
 
 class McpConfigReport(Value):
     """A text to paste, and the file that it goes to."""
 
-    host: McpHost
+    host: HostName
     file: str
     text: str
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostForm:
-    """The format of a host's configuration: its file, and its text for a command and for an address."""
-
-    file: str
-    command: Callable[[list[str]], str]
-    address: Callable[[str], str] | None
-    note: str = "add this to the existing settings"
-    address_note: str = f"set {KEY} in the host's environment"
-
-
 def config_of(
-    host: McpHost, /, *, settings: RunSettings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
+    host: HostName, /, *, settings: RunSettings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
 ) -> McpConfigReport:
     """Return what `host` needs to reach the server at `url`, or to start one over the settings' store.
 
     Raises InvalidInput for a URL that is none, for a host that starts its servers itself, and for `sets` beside a URL:
     a server chooses its tools.
     """
-    form = HOSTS[host]
+    form = HOST_TABLE[host].tools
     if url is None:
-        command = form.command(_server_command(settings, sets))
-        return McpConfigReport(host=host, file=form.file, text=command, note=form.note)
+        text = tools_text(form, form.local(_server_command(settings, sets)), is_remote=False)
+        return McpConfigReport(host=host, file=form.file, text=text, note=form.note)
     if sets != DEFAULT_SETS:
         raise InvalidInput(field="--tools", problem="cannot be used with --url: pass --mcp-tools to the server")
-    if form.address is None:
+    if form.remote is None:
         raise InvalidInput(field="--url", problem=f"cannot be used with {host.value}, which starts servers itself")
-    note = f"{form.note}; {form.address_note}"
-    return McpConfigReport(host=host, file=form.file, text=form.address(mcp_address(url)), note=note)
+    text = tools_text(form, form.remote(mcp_address(url)), is_remote=True)
+    return McpConfigReport(host=host, file=form.file, text=text, note=f"{form.note}; {form.remote_note}")
 
 
 def mcp_address(url: str, /) -> str:
@@ -125,126 +92,6 @@ def _placed_store(store: str) -> str:
     return f"{address.engine}://{quote(address.path.resolve().as_posix())}{address.options}"
 
 
-def _toml_text(value: Json) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _split_command(command: list[str], **more: str) -> Json:
-    return {**more, "command": command[0], "args": command[1:]}
-
-
-def _bearer_header(variable: str) -> Json:
-    return {"Authorization": f"Bearer {variable}"}
-
-
-def _servers_entry(entry: Json, *, key: str = "mcpServers") -> str:
-    return _toml_text({key: {"elytron": entry}})
-
-
-def _opencode_entry(entry: Json) -> str:
-    return _toml_text({"mcp": {"servers": {"elytron": entry}}})
-
-
-def _yaml_entry(*lines: str) -> str:
-    return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
-
-
-def _quoted_text(value: str | list[str]) -> str:
-    """Return texts in quotes, as JSON, TOML and YAML read them."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-_VSCODE_INPUT: Json = {
-    "type": "promptString",
-    "id": "elytron-key",
-    "description": f"Elytron access key ({KEY})",
-    "password": True,
-}
-
-HOSTS: dict[McpHost, HostForm] = {
-    McpHost.CLAUDE_CODE: HostForm(
-        ".mcp.json",
-        lambda command: _servers_entry(_split_command(command)),
-        lambda url: _servers_entry({"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}")}),
-    ),
-    McpHost.CLAUDE_DESKTOP: HostForm(
-        "claude_desktop_config.json",
-        lambda command: _servers_entry(_split_command(command)),
-        None,
-        note="add this to the existing settings (Settings, Developer, Edit Config) and restart the program",
-    ),
-    McpHost.CLINE: HostForm(
-        "cline_mcp_settings.json",
-        lambda command: _servers_entry(_split_command(command)),
-        lambda url: _servers_entry({"type": "streamableHttp", "url": url, "headers": _bearer_header(f"<{KEY}>")}),
-        address_note=f"replace the placeholder with the value of {KEY}: the host does not read variables there",
-    ),
-    McpHost.CODEX: HostForm(
-        "~/.codex/config.toml",
-        lambda command: (
-            f"[mcp_servers.elytron]\ncommand = {_quoted_text(command[0])}\nargs = {_quoted_text(command[1:])}"
-        ),
-        lambda url: f'[mcp_servers.elytron]\nurl = "{url}"\nbearer_token_env_var = "{KEY}"',
-    ),
-    McpHost.CONTINUE: HostForm(
-        ".continue/mcpServers/elytron.yaml",
-        lambda command: _yaml_entry(
-            f"    command: {_quoted_text(command[0])}", f"    args: {_quoted_text(command[1:])}"
-        ),
-        lambda url: _yaml_entry(
-            "    type: streamable-http",
-            f"    url: {url}",
-            "    requestOptions:",
-            "      headers:",
-            f"        Authorization: Bearer ${{{{ secrets.{KEY} }}}}",
-        ),
-        note="this is the whole file",
-        address_note=f"store the key as the secret {KEY}",
-    ),
-    McpHost.CURSOR: HostForm(
-        "~/.cursor/mcp.json",
-        lambda command: _servers_entry(_split_command(command)),
-        lambda url: _servers_entry({"url": url, "headers": _bearer_header(f"${{env:{KEY}}}")}),
-    ),
-    McpHost.GEMINI_CLI: HostForm(
-        "~/.gemini/settings.json",
-        lambda command: _servers_entry(_split_command(command)),
-        lambda url: _servers_entry({"httpUrl": url, "headers": _bearer_header(f"${{{KEY}}}")}),
-    ),
-    McpHost.OPENCODE: HostForm(
-        "opencode.json",
-        lambda command: _opencode_entry({"type": "local", "command": command}),
-        # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
-        lambda url: _opencode_entry(
-            {"type": "remote", "url": url, "oauth": False, "headers": _bearer_header(f"{{env:{KEY}}}")}
-        ),
-        note="add this to the existing settings; opencode 1 expects the content of `servers` directly under `mcp`",
-    ),
-    McpHost.VSCODE: HostForm(
-        ".vscode/mcp.json",
-        lambda command: _servers_entry(_split_command(command, type="stdio"), key="servers"),
-        lambda url: _toml_text(
-            {
-                "inputs": [_VSCODE_INPUT],
-                "servers": {"elytron": {"type": "http", "url": url, "headers": _bearer_header("${input:elytron-key}")}},
-            }
-        ),
-        address_note="the host asks for the key once and stores it",
-    ),
-    McpHost.WINDSURF: HostForm(
-        "~/.codeium/windsurf/mcp_config.json",
-        lambda command: _servers_entry(_split_command(command)),
-        lambda url: _servers_entry({"serverUrl": url, "headers": _bearer_header(f"${{env:{KEY}}}")}),
-    ),
-    McpHost.ZED: HostForm(
-        "~/.config/zed/settings.json",
-        lambda command: _servers_entry(_split_command(command, source="custom"), key="context_servers"),
-        lambda url: _servers_entry({"url": url, "headers": _bearer_header(f"<{KEY}>")}, key="context_servers"),
-        address_note=f"replace the placeholder with the value of {KEY}: the host does not read variables there",
-    ),
-}
-
-
 TOOLS = ("search", "context", "add", "remember_fact", "list_recent")
 """The tools that the rules name; the set of tools that is shown by default has them."""
 
@@ -256,7 +103,7 @@ class RulesTarget(StrEnum):
     CURSOR = "cursor"
     CODEX = "codex"
     WINDSURF = "windsurf"
-    GEMINI_CLI = "gemini-cli"
+    GEMINI = "gemini"
     CONTINUE = "continue"
     CLINE = "cline"
     AIDER = "aider"
@@ -345,7 +192,7 @@ _FORMS: dict[RulesTarget, _RulesForm] = {
     RulesTarget.CLAUDE_CODE: _RulesForm(
         ".claude/rules/elytron.md",
         _mcp_rules,
-        f"{_CONFIG} claude-code`; `elytron hooks claude-code install` recalls and stores automatically",
+        f"{_CONFIG} claude-code`; `elytron install` recalls and stores automatically",
     ),
     RulesTarget.CURSOR: _RulesForm(
         ".cursor/rules/elytron.mdc",
@@ -356,7 +203,7 @@ _FORMS: dict[RulesTarget, _RulesForm] = {
     RulesTarget.WINDSURF: _RulesForm(
         ".windsurf/rules/elytron.md", _headed_rules(trigger="always_on"), f"{_CONFIG} windsurf`"
     ),
-    RulesTarget.GEMINI_CLI: _RulesForm("GEMINI.md", _mcp_rules, f"{_CONFIG} gemini-cli`"),
+    RulesTarget.GEMINI: _RulesForm("GEMINI.md", _mcp_rules, f"{_CONFIG} gemini`"),
     RulesTarget.CONTINUE: _RulesForm(
         ".continue/rules/elytron.md", _headed_rules(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} continue`"
     ),

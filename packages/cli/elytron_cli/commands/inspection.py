@@ -15,6 +15,8 @@ from pydantic import Field
 from elytron.journal.upkeep import VerifiedSpace, verify_store
 from elytron.ops.inspection import shown_check
 from elytron_adapter.envelope import EXIT_DAMAGE, RejectedAnswer, failure_of, reject_error
+from elytron_assistants.hosts.host_files import read_record
+from elytron_assistants.hosts.probe import WiringCheck, check_wiring
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
@@ -421,6 +423,8 @@ class DoctorReport(Value):
     store: StoreReport
     shared_hooks: tuple[str, ...] = ()
     """Settings files of Claude Code whose hooks use one space for all repositories."""
+    assistants: tuple[WiringCheck, ...] = ()
+    """The state of each part that `elytron install` wrote."""
 
 
 _COMPUTABLE = (
@@ -439,10 +443,10 @@ def doctor_command() -> int | None:
     """Show each setting with its origin, the installed versions, and the state of the store.
 
     For a store on a database server, also shows the server settings that it relies on, with any risks. A missing store
-    is not created. Exits with 13 if the store is damaged or has an unacknowledged loss, or with the code of the error
-    if it cannot be opened.
+    is not created. What `elytron install` wrote is tried, and nothing is stored by that. Exits with 13 if the store is
+    damaged or has an unacknowledged loss, or with the code of the error if it cannot be opened.
     """
-    from elytron_cli.agents.hooks import shared_settings
+    from elytron_cli.commands.agents.install import record_path, shared_settings
 
     settings = run_settings()
     report = DoctorReport(
@@ -452,6 +456,7 @@ def doctor_command() -> int | None:
         server=asyncio.run(_server_items(settings)),
         store=asyncio.run(_store_report(settings)),
         shared_hooks=shared_settings(),
+        assistants=tuple(check_wiring(read_record(record_path()))),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]
@@ -464,6 +469,10 @@ def doctor_command() -> int | None:
     rows += [("lost", tables_common.loss_text(loss)) for loss in report.store.losses]
     rows += [("unsealed", f"{space}: will be sealed when its user next unlocks it") for space in report.store.unsealed]
     rows += [("hooks", f"{file}: {_SHARED.format(space=settings.space.value)}") for file in report.shared_hooks]
+    for host in dict.fromkeys(check.host for check in report.assistants):
+        checks = [check for check in report.assistants if check.host is host]
+        failures = [f"{check.part} in {check.file}: {check.problem}" for check in checks if check.problem]
+        rows += [(host.value, line) for line in failures or ["the hooks and tools answer"]]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":

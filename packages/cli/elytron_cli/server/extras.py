@@ -18,7 +18,7 @@ from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.access_keys import Authenticator
-from elytron_cli.agents.hosts import McpHost
+from elytron_assistants.hosts.host_table import HostName
 from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
 from elytron_console import (
     ConsoleHost,
@@ -310,7 +310,7 @@ def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHos
         checks=_smoke_checks(settings),
         rule_commands=(
             f"elytron rules export --target {_TARGET}",
-            f"elytron mcp config --host {McpHost.CLAUDE_CODE.value}",
+            f"elytron mcp config --host {HostName.CLAUDE_CODE.value}",
         ),
     )
 

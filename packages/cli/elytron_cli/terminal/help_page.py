@@ -71,6 +71,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "migrate": ("archive:migrate_command", "Copy every space into another store."),
     },
     "Serve and connect": {
+        "install": ("agents.install:install_command", "Connect the coding assistants on this machine to the memory."),
+        "uninstall": ("agents.install:uninstall_command", "Remove what `elytron install` wrote."),
         "serve": ("servers.serve:serve_command", "Serve the store over HTTP."),
         "console": ("servers.server:console_command", "Open the store in a browser: browse, search, correct, erase."),
         "proxy": ("servers.server:proxy_command", "Serve a model server's API with memory added."),

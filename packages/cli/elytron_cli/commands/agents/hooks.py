@@ -14,17 +14,16 @@ from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
 from elytron_assistants.hooks.events import HookHost, HookKind
 from elytron_assistants.hooks.runner import ALONE_S, HookCall
-from elytron_assistants.repository import repository_of
-from elytron_cli.agents.hooks import configure_hooks, settings_file
-from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
+from elytron_assistants.hosts.host_table import KEY
+from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
 from elytron_cli.agents.status_line import print_status_line
 from elytron_cli.app import FAILURE
+from elytron_cli.commands.agents.install import claude_code
 from elytron_cli.config import program_path, state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, person_space, run_output, stated_settings
-from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
 from elytron_store import WhenMissing
@@ -38,10 +37,6 @@ _HOST = click.option(
     "--host", type=OneOf(HookHost), default=HookHost.CLAUDE_CODE, help="Assistant that calls the hook."
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), default=".")
-_WAS_SHARED = (
-    "\nThe previous hooks shared one space between all repositories. Its memories remain there;"
-    " `elytron repo migrate` moves them."
-)
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 
@@ -51,56 +46,7 @@ def hooks_group() -> None:
     """Recall and store automatically through a coding agent's hooks."""
 
 
-@hooks_group.group("claude-code", cls=PageGroup)
-@common_options
-def claude_code() -> None:
-    """Configure the hooks of Claude Code."""
-
-
-@claude_code.command("install")
-@click.option("--project", is_flag=True, help="Configure this folder only, in .claude/settings.local.json.")
-@_RESIDENT
-@_URL
-@common_options
-def install_command(*, project: bool, resident: bool, url: str | None) -> None:
-    """Configure Claude Code to recall at each prompt and store each turn; other hooks are preserved.
-
-    Without --space, each repository has a memory of its own and one of the person beside it: `elytron repo` shows them.
-    With --url, name the space that the key opens.
-    """
-    _require_local(url, resident=resident)
-    folder = Path.cwd() if project else Path.home()
-    file = settings_file(folder, is_project=project)
-    options, space = _memory_options(url, Path.cwd() if project else None)
-    program = program_path(sys.argv[0])
-    recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *options]
-    keep = [program, "hooks", "keep", *options]
-    report = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join(keep), space=space)
-    outcome = "written to" if report.changed else "unchanged in"
-    whose = f"the space {space}" if space is not None else "a space for each repository"
-    line = f"{outcome} {report.file}: {whose}{_WAS_SHARED if report.was_shared else ''}"
-    run_output().report(report, lambda console, _: console.print(line, soft_wrap=True))
-
-
-def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:
-    """Return the options that name the memory, and its space; None if that is the one of each session's repository.
-
-    Repositories share a space only if it was named. Raises InvalidInput for a server without a space.
-    """
-    settings = stated_settings()
-    is_named = settings.space.origin != "default"
-    if url is not None:
-        if not is_named:
-            raise InvalidInput(field="--space", problem="is missing: with --url, name the space that the key opens")
-        return ["--url", url, "--space", settings.space.value], settings.space.value
-    options = setting_options(settings)
-    if settings.is_per_repository:
-        return options, None
-    if is_named:
-        return options, settings.space.value
-    if project is not None and repository_of(project) is None:
-        raise InvalidInput(field="--space", problem="is missing: several projects share this folder, so name a space")
-    return [*options, PER_REPOSITORY], None
+hooks_group.add_command(claude_code)
 
 
 def _event_command(kind: HookKind, text: str) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elytron_adapter.surface import SurfaceFigure
-from elytron_cli.agents.hosts import McpHost, config_of
+from elytron_assistants.hosts.host_table import HostName
+from elytron_cli.agents.hosts import config_of
 from elytron_cli.config import RunSettings
 from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command
 from elytron_cli.input.server_options import (
@@ -552,11 +553,11 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
 
 
 @mcp_group.command("config")
-@click.option("--host", required=True, type=OneOf(McpHost), help="Program that will use the memory.")
+@click.option("--host", required=True, type=OneOf(HostName), help="Program that will use the memory.")
 @click.option("--url", metavar="URL", help="Address of a memory server. [default: the host starts `elytron mcp`]")
 @_tools
 @common_options
-def config_command(*, host: McpHost, url: str | None, sets: tuple[ToolSet, ...]) -> None:
+def config_command(*, host: HostName, url: str | None, sets: tuple[ToolSet, ...]) -> None:
     """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
     host_config = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
     out = run_output()

@@ -1,0 +1,1 @@
+"""The assistants that Elytron can be wired into: one table of them, and what is written from it."""

@@ -1,0 +1,364 @@
+"""The files that wire a host to the memory: planned, written, recorded, and restored."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from elytron_assistants.hosts.host_table import (
+    HOST_TABLE,
+    SERVER_NAME,
+    WIRED_HOSTS,
+    HookVerb,
+    HostName,
+    HostWiring,
+    SettingsStyle,
+    command_line,
+)
+from elytron_assistants.hosts.jsonc_text import read_text
+from elytron_assistants.hosts.settings_text import (
+    SettingsEntry,
+    UndoSpan,
+    add_entries,
+    has_member,
+    read_table,
+    remove_own,
+    undo_changes,
+    with_wrapped,
+)
+from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable, UnreadableFile
+from elytron_core.model import Value
+from elytron_store.private_files import replace_file
+
+SKILL: Final = "elytron-memory"
+_SETTINGS_BYTES: Final = 64 * 1024 * 1024
+_BYTE_MARK: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class WiringChoice:
+    """What hosts are to run: the program with its options, or the address of a server for the tools."""
+
+    program: str
+    options: tuple[str, ...]
+    folders: Mapping[str, Path]
+    platform: str
+    address: str | None = None
+    is_resident: bool = False
+    has_tools: bool = True
+    project: Path | None = None
+    """Folder that is wired alone; None: all of the user's."""
+
+    def hook_words(self, host: HostName, verb: HookVerb, /) -> list[str]:
+        """Return the command of a host's event."""
+        of_host = [] if host is HostName.CLAUDE_CODE else ["--host", host.value]
+        resident = ["--resident"] if self.is_resident else []
+        return [self.program, "hooks", verb.value, *of_host, *resident, *self.options]
+
+    def place(self, user: str, project: str, /) -> Path:
+        """Return the file of a user or of the project."""
+        return self.project / project if self.project is not None else Path(user.format_map(self.folders))
+
+
+@dataclass(frozen=True, slots=True)
+class FileGoal:
+    """What a file is to hold: entries among others, or a whole text."""
+
+    host: HostName
+    path: Path
+    style: SettingsStyle = SettingsStyle.JSON
+    entries: tuple[SettingsEntry, ...] = ()
+    is_versioned: bool = False
+    text: str | None = None
+
+
+class FileRecord(Value):
+    """A file as it was written: its digest, whether it was new, and what undoes the change."""
+
+    host: HostName
+    digest: str
+    is_new: bool = False
+    folders: tuple[str, ...] = ()
+    """Folders that were made for it, the innermost first."""
+    undo: tuple[UndoSpan, ...] = ()
+
+
+class WiringRecord(Value):
+    """Every file that was written, by its path. It holds nothing of the files but what our entries replaced."""
+
+    files: dict[str, FileRecord] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """A file before and after; None where it does not exist. With an error, it is left as it is."""
+
+    host: HostName
+    path: Path
+    before: str | None
+    after: str | None
+    entries: tuple[SettingsEntry, ...] = ()
+    undo: tuple[UndoSpan, ...] = ()
+    is_new: bool = False
+    is_removal: bool = False
+    error: ElytronError | None = None
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether the file is to be written or removed."""
+        return self.error is None and self.before != self.after
+
+
+def is_installed(wiring: HostWiring, folders: Mapping[str, Path], search_path: str | None, /) -> bool:
+    """Return whether a host is on this machine: its program on the search path, or its folder."""
+    programs = (shutil.which(program, path=search_path) for program in wiring.programs)
+    return any(programs) or Path(wiring.folder.format_map(folders)).is_dir()
+
+
+def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
+    """Yield the files of a host and what they are to hold."""
+    wiring = WIRED_HOSTS[host]
+    tools = _tools_goal(host, choice) if choice.has_tools else None
+    hooks = hooks_goal(host, choice)
+    if tools is not None and tools.path == hooks.path:
+        yield replace(tools, entries=(*tools.entries, *hooks.entries))
+    else:
+        yield from (goal for goal in (tools, hooks) if goal is not None)
+    if wiring.skills and choice.has_tools and choice.project is None:
+        folder = Path(wiring.skills.format_map(choice.folders))
+        yield FileGoal(host, folder / SKILL / "SKILL.md", text=packaged_text("skill.md"))
+
+
+def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
+    """Return the file of a host's hooks."""
+    wiring = WIRED_HOSTS[host]
+    path = choice.place(wiring.hooks_user, wiring.hooks_project)
+    if wiring.item is None:
+        return FileGoal(host, path, text=module_text(host, choice))
+    entries = [
+        SettingsEntry(
+            ("hooks", each.event),
+            wiring.item(command_line(choice.hook_words(host, each.verb), choice.platform), each.timeout_s),
+            is_item=True,
+        )
+        for each in wiring.events
+    ]
+    if wiring.has_status_line and choice.project is None and choice.platform != "win32":
+        command = command_line([choice.program, "hooks", "status"], choice.platform)
+        entries.append(SettingsEntry(("statusLine",), {"type": "command", "command": command}, wraps=True))
+    return FileGoal(host, path, entries=tuple(entries), is_versioned=wiring.is_versioned)
+
+
+def module_text(host: HostName, choice: WiringChoice, /) -> str:
+    """Return the JavaScript module of a host whose hooks are one."""
+    verbs = [each.verb for each in WIRED_HOSTS[host].events]
+    commands = {verb.value: choice.hook_words(host, verb) for verb in verbs}
+    return packaged_text("opencode.js").replace("__COMMANDS__", json.dumps(commands, indent=2, ensure_ascii=False))
+
+
+def packaged_text(name: str, /) -> str:
+    """Return a text that stands beside this module."""
+    return files("elytron_assistants.hosts").joinpath(name).read_text("utf-8")
+
+
+def _tools_goal(host: HostName, choice: WiringChoice) -> FileGoal | None:
+    wiring, form = WIRED_HOSTS[host], HOST_TABLE[host].tools
+    if choice.project is not None:
+        places = [choice.project / name for name in wiring.tools_project]
+    else:
+        places = [Path(name.format_map(choice.folders)) for name in wiring.tools_user]
+    path = next((place for place in places if place.exists()), places[0] if places else None)
+    if path is None:
+        return None
+    if choice.address is None:
+        entry = form.local([choice.program, "mcp", *choice.options])
+    else:
+        assert form.remote is not None
+        entry = form.remote(choice.address)
+    entries = [SettingsEntry((*_tools_path(host, path), SERVER_NAME), entry)]
+    if choice.address is not None and form.prompt is not None:
+        entries.append(SettingsEntry(("inputs",), form.prompt, is_item=True))
+    return FileGoal(host, path, form.style, tuple(entries))
+
+
+def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
+    usual = HOST_TABLE[host].tools.path
+    with suppress(ElytronError):
+        # The form of OpenCode 2, whose entries take precedence where they exist.
+        if host is HostName.OPENCODE and has_member(read_settings(path) or "{}", (*usual, "servers"), path.name):
+            return (*usual, "servers")
+    return usual
+
+
+def plan_file(goal: FileGoal, record: WiringRecord, /) -> FilePlan:
+    """Return what becomes of a file. Broken settings are a problem that names the line."""
+    before: str | None = None
+    try:
+        before = read_settings(goal.path)
+        fresh = _written_record(goal.path, before, record)
+        if goal.text is not None:
+            is_new = before is None or fresh is not None
+            problem = "was not written by `elytron install`: move it away" if before != goal.text and not is_new else ""
+            return FilePlan(
+                goal.host, goal.path, before, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
+            )
+        base = _base_text(goal, before, fresh)
+        start = base if base is not None and base.strip(f"{_BYTE_MARK} \t\r\n") else _first_text(goal)
+        entries = tuple(with_wrapped(start, entry, goal.path.name) for entry in goal.entries)
+        after, undo = add_entries(start, entries, goal.style, goal.path.name)
+        if base is not None and start is not base:
+            undo = (UndoSpan(start=0, length=len(after), text=base),)
+        return FilePlan(goal.host, goal.path, before, after, entries, undo, is_new=base is None)
+    except UnreadableFile as error:
+        return FilePlan(goal.host, goal.path, before, before, error=error)
+
+
+def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePlan:
+    """Return what becomes of a file when our entries leave it."""
+    before: str | None = None
+    try:
+        before = read_settings(path)
+        fresh, earlier = _written_record(path, before, record), record.files.get(str(path))
+        if before is None:
+            return FilePlan(host, path, None, None, is_removal=True)
+        if fresh is not None:
+            after = None if fresh.is_new else undo_changes(before, fresh.undo)
+        elif path.suffix in {".js", ".md"}:
+            problem = "was changed by hand: remove it yourself" if earlier is not None else ""
+            return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
+        else:
+            after = remove_own(before, _style_of(path), path.name)
+            if earlier is not None and earlier.is_new and _is_bare(after, path):
+                after = None
+        return FilePlan(host, path, before, after, is_removal=True)
+    except UnreadableFile as error:
+        return FilePlan(host, path, before, before, error=error)
+
+
+def _file_error(path: Path, problem: str) -> InvalidInput | None:
+    return InvalidInput(field=str(path), problem=problem) if problem else None
+
+
+def removal_paths(hosts: Sequence[HostName], record: WiringRecord, choice: WiringChoice, /) -> dict[Path, HostName]:
+    """Return the files of hosts that may hold entries of ours: the recorded ones, and those of the user."""
+    # The first file in a folder that was made is the last to go, and the folder with it.
+    paths = {Path(path): each.host for path, each in reversed(record.files.items()) if each.host in hosts}
+    for host in hosts:
+        for goal in host_goals(host, choice):
+            paths.setdefault(goal.path, host)
+    return paths
+
+
+def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> WiringRecord:
+    """Write or remove a file and return the record, which is stored first. Raises StoreUnavailable."""
+    key, earlier = str(plan.path), record.files.get(str(plan.path))
+    entries = dict(record.files)
+    missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
+    folders = (*missing, *(earlier.folders if earlier is not None else ()))
+    if plan.is_removal:
+        entries.pop(key, None)
+    else:
+        entries[key] = FileRecord(
+            host=plan.host, digest=_digest_of(plan.after), is_new=plan.is_new, folders=folders, undo=plan.undo
+        )
+    changed = WiringRecord(files=entries)
+    try:
+        _write_record(record_file, changed)
+        if plan.after is None:
+            plan.path.unlink(missing_ok=True)
+            for folder in folders:
+                with suppress(OSError):
+                    Path(folder).rmdir()
+        elif plan.is_change:
+            # A link stays one, and the file keeps its mode.
+            target = plan.path.resolve()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            mode = target.stat().st_mode if target.exists() else None
+            replace_file(target, plan.after.encode())
+            if mode is not None:
+                target.chmod(mode)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {plan.path.name!r}: {error.strerror}") from error
+    return changed
+
+
+def read_record(file: Path, /) -> WiringRecord:
+    """Return the record of what was written; an empty one if there is none that can be read."""
+    try:
+        return WiringRecord.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return WiringRecord()
+
+
+def _write_record(file: Path, record: WiringRecord) -> None:
+    if record.files:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(file, record.model_dump_json().encode())
+    else:
+        file.unlink(missing_ok=True)
+
+
+def read_settings(path: Path, /) -> str | None:
+    """Return the text of a settings file, None if there is none. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_SETTINGS_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableFile.unopened(path.name, error) from error
+    if len(data) > _SETTINGS_BYTES:
+        raise UnreadableFile(name=path.name, problem=f"is larger than {_SETTINGS_BYTES} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableFile(name=path.name, problem="is not UTF-8: fix the file first", line=line) from None
+
+
+def _digest_of(text: str | None) -> str:
+    return blake2b((text or "").encode(), digest_size=16).hexdigest()
+
+
+def is_unchanged(text: str, entry: FileRecord, /) -> bool:
+    """Return whether a file is as it was written."""
+    return entry.digest == _digest_of(text)
+
+
+def _written_record(path: Path, text: str | None, record: WiringRecord) -> FileRecord | None:
+    """Return the record of a file that nobody has changed since."""
+    entry = record.files.get(str(path))
+    return entry if entry is not None and text is not None and is_unchanged(text, entry) else None
+
+
+def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> str | None:
+    """Return the text without our entries, None if there was no file before them."""
+    if before is None or (fresh is not None and fresh.is_new):
+        return None
+    if fresh is not None:
+        return undo_changes(before, fresh.undo)
+    return remove_own(before, goal.style, goal.path.name) if before.strip(f"{_BYTE_MARK} \t\r\n") else before
+
+
+def _first_text(goal: FileGoal) -> str:
+    if goal.style is SettingsStyle.TOML:
+        return ""
+    return '{\n  "version": 1\n}\n' if goal.is_versioned else "{}\n"
+
+
+def _style_of(path: Path) -> SettingsStyle:
+    return SettingsStyle.TOML if path.suffix == ".toml" else SettingsStyle.JSON
+
+
+def _is_bare(text: str, path: Path) -> bool:
+    """Return whether settings hold nothing but what a new file starts with."""
+    if _style_of(path) is SettingsStyle.TOML:
+        return not read_table(text, path.name)
+    return not text.strip() or read_text(text, path.name).value in ({}, {"version": 1})

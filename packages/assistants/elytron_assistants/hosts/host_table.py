@@ -1,0 +1,476 @@
+"""The table of hosts: where each keeps its settings, the form of its entries, and which of its events are wired.
+
+`elytron install`, `uninstall`, `doctor`, `mcp config` and the plugin folder are made from these rows.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from elytron_core.strict_json import Json
+
+KEY: Final = "ELYTRON_API_KEY"
+"""The environment variable that holds an access key; no key is ever printed or written."""
+SERVER_NAME: Final = "elytron"
+"""Name of the MCP server in every host."""
+
+
+class HostName(StrEnum):
+    """A program that can use the memory."""
+
+    CLAUDE_CODE = "claude-code"
+    CLAUDE_DESKTOP = "claude-desktop"
+    CLINE = "cline"
+    CODEX = "codex"
+    CONTINUE = "continue"
+    COPILOT = "copilot"
+    CURSOR = "cursor"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+    VSCODE = "vscode"
+    WINDSURF = "windsurf"
+    ZED = "zed"
+
+
+class HookVerb(StrEnum):
+    """A command of `elytron hooks`, for one kind of event."""
+
+    START = "start"
+    RECALL = "recall"
+    COMPACT = "compact"
+    KEEP = "keep"
+    END = "end"
+
+
+class SettingsStyle(StrEnum):
+    """The language of a settings file."""
+
+    JSON = "json"
+    TOML = "toml"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsForm:
+    """The entry of the MCP server in a host's settings: the file that people paste it into, and its content."""
+
+    file: str
+    local: Callable[[Sequence[str]], Json]
+    """Return the entry that starts a command."""
+    remote: Callable[[str], Json] | None
+    """Return the entry for an address; None for a host that only starts commands."""
+    path: tuple[str, ...] = ("mcpServers",)
+    style: SettingsStyle = SettingsStyle.JSON
+    prompt: Json = None
+    """Item of `inputs` that has the host ask for the access key."""
+    note: str = "add this to the existing settings"
+    remote_note: str = f"set {KEY} in the host's environment"
+
+
+@dataclass(frozen=True, slots=True)
+class WiredEvent:
+    """An event of a host, the command that it runs, and how long the host waits for it."""
+
+    event: str
+    verb: HookVerb
+    timeout_s: int
+
+
+HookItem = Callable[[str, int], dict[str, Json]]
+"""Return the item of an event's list for a command line and its timeout in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWiring:
+    """Where `elytron install` writes, for a user and for a project; folders in braces are those of `host_folders`."""
+
+    programs: tuple[str, ...]
+    folder: str
+    """The host is installed if a program is found or this folder exists."""
+    tools_user: tuple[str, ...]
+    """Files of which the first that exists is used, else the first."""
+    tools_project: tuple[str, ...]
+    hooks_user: str
+    hooks_project: str
+    events: tuple[WiredEvent, ...]
+    item: HookItem | None = None
+    """None for a host whose hooks are a JavaScript module."""
+    is_versioned: bool = False
+    """True if a file of hooks begins with `"version": 1`."""
+    skills: str = ""
+    """Folder of the user's skills."""
+    has_status_line: bool = False
+    todo: str = ""
+    """What the user still has to do in the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host: its title, its MCP entry, and its wiring if `elytron install` knows it."""
+
+    title: str
+    tools: ToolsForm
+    wiring: HostWiring | None = None
+
+
+def host_folders(environment: Mapping[str, str], home: Path, platform: str, /) -> dict[str, Path]:
+    """Return the folders of hosts for a person with this home, as the variables of `environment` move them."""
+
+    def folder_of(variable: str, usual: Path) -> Path:
+        path = environment.get(variable, "")
+        return Path(path).expanduser() if path else usual
+
+    config = folder_of("XDG_CONFIG_HOME", home / ".config")
+    match platform:
+        case "win32":
+            editors = folder_of("APPDATA", home / "AppData" / "Roaming")
+        case "darwin":
+            editors = home / "Library" / "Application Support"
+        case _:
+            editors = config
+    return {
+        "claude": folder_of("CLAUDE_CONFIG_DIR", home / ".claude"),
+        "claude_root": folder_of("CLAUDE_CONFIG_DIR", home),
+        "codex": folder_of("CODEX_HOME", home / ".codex"),
+        "copilot": folder_of("COPILOT_HOME", home / ".copilot"),
+        "cursor": folder_of("CURSOR_CONFIG_DIR", home / ".cursor"),
+        "gemini": folder_of("GEMINI_CLI_HOME", home) / ".gemini",
+        # OpenCode keeps to the folders of Linux on every system.
+        "opencode": config / "opencode",
+        "vscode": editors / "Code" / "User",
+    }
+
+
+def command_line(words: Sequence[str], platform: str, /) -> str:
+    """Return `words` as one line for the shells of a platform: on Windows both `cmd` and Bash may read it."""
+    if platform != "win32":
+        return shlex.join(words)
+    plain = (word.replace("\\", "/") if position == 0 else word for position, word in enumerate(words))
+    return " ".join(
+        f'"{word}"' if position == 0 or not word or " " in word else word for position, word in enumerate(plain)
+    )
+
+
+def _group_item(command: str, timeout_s: int) -> dict[str, Json]:
+    return {"hooks": [{"type": "command", "command": command, "timeout": timeout_s}]}
+
+
+def _gemini_item(command: str, timeout_s: int) -> dict[str, Json]:
+    # Milliseconds, unlike all others.
+    hook: Json = {"name": SERVER_NAME, "type": "command", "command": command, "timeout": timeout_s * 1_000}
+    return {"hooks": [hook]}
+
+
+def _flat_item(command: str, timeout_s: int) -> dict[str, Json]:
+    return {"command": command, "timeout": timeout_s}
+
+
+def _typed_item(command: str, timeout_s: int) -> dict[str, Json]:
+    return {"type": "command", "command": command, "timeout": timeout_s}
+
+
+def _shells_item(command: str, timeout_s: int) -> dict[str, Json]:
+    return {"type": "command", "bash": command, "powershell": f"& {command}", "timeoutSec": timeout_s}
+
+
+def _split_command(command: Sequence[str], **more: Json) -> Json:
+    return {**more, "command": command[0], "args": list(command[1:])}
+
+
+def _bearer_header(variable: str) -> Json:
+    return {"Authorization": f"Bearer {variable}"}
+
+
+def quoted_text(value: Json, /) -> str:
+    """Return texts in quotes, as JSON, TOML and YAML read them."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+_ASKED_KEY: Json = {
+    "type": "promptString",
+    "id": "elytron-key",
+    "description": f"Elytron access key ({KEY})",
+    "password": True,
+}
+_UNREAD_VARIABLE: Final = f"replace the placeholder with the value of {KEY}: the host does not read variables there"
+_CLAUDE_EVENTS: Final = (
+    WiredEvent("SessionStart", HookVerb.START, 15),
+    WiredEvent("UserPromptSubmit", HookVerb.RECALL, 15),
+    WiredEvent("PreCompact", HookVerb.COMPACT, 60),
+    WiredEvent("Stop", HookVerb.KEEP, 60),
+)
+_RESTART: Final = "restart {title} or open a new session"
+
+HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
+    HostName.CLAUDE_CODE: HostRow(
+        "Claude Code",
+        ToolsForm(
+            ".mcp.json",
+            _split_command,
+            lambda url: {"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}")},
+        ),
+        HostWiring(
+            programs=("claude",),
+            folder="{claude}",
+            tools_user=("{claude_root}/.claude.json",),
+            tools_project=(".mcp.json",),
+            hooks_user="{claude}/settings.json",
+            hooks_project=".claude/settings.local.json",
+            events=(*_CLAUDE_EVENTS, WiredEvent("SessionEnd", HookVerb.END, 15)),
+            item=_group_item,
+            skills="{claude}/skills",
+            has_status_line=True,
+            todo="open a new session",
+        ),
+    ),
+    HostName.CLAUDE_DESKTOP: HostRow(
+        "Claude Desktop",
+        ToolsForm(
+            "claude_desktop_config.json",
+            _split_command,
+            None,
+            note="add this to the existing settings (Settings, Developer, Edit Config) and restart the program",
+        ),
+    ),
+    HostName.CLINE: HostRow(
+        "Cline",
+        ToolsForm(
+            "cline_mcp_settings.json",
+            _split_command,
+            lambda url: {"type": "streamableHttp", "url": url, "headers": _bearer_header(f"<{KEY}>")},
+            remote_note=_UNREAD_VARIABLE,
+        ),
+    ),
+    HostName.CODEX: HostRow(
+        "Codex CLI",
+        ToolsForm(
+            "~/.codex/config.toml",
+            _split_command,
+            lambda url: {"url": url, "bearer_token_env_var": KEY},
+            path=("mcp_servers",),
+            style=SettingsStyle.TOML,
+        ),
+        HostWiring(
+            programs=("codex",),
+            folder="{codex}",
+            tools_user=("{codex}/config.toml",),
+            tools_project=(".codex/config.toml",),
+            hooks_user="{codex}/hooks.json",
+            hooks_project=".codex/hooks.json",
+            events=_CLAUDE_EVENTS,
+            item=_group_item,
+            skills="{codex}/skills",
+            todo="run `/hooks` in Codex and trust the new hooks: until then Codex skips them without a message",
+        ),
+    ),
+    HostName.CONTINUE: HostRow(
+        "Continue",
+        ToolsForm(
+            ".continue/mcpServers/elytron.yaml",
+            _split_command,
+            lambda url: {
+                "type": "streamable-http",
+                "url": url,
+                "requestOptions": {"headers": _bearer_header(f"${{{{ secrets.{KEY} }}}}")},
+            },
+            style=SettingsStyle.YAML,
+            note="this is the whole file",
+            remote_note=f"store the key as the secret {KEY}",
+        ),
+    ),
+    HostName.COPILOT: HostRow(
+        "Copilot CLI",
+        ToolsForm(
+            "~/.copilot/mcp-config.json",
+            lambda command: _split_command(command, type="local", tools=["*"]),
+            lambda url: {"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}"), "tools": ["*"]},
+        ),
+        HostWiring(
+            programs=("copilot",),
+            folder="{copilot}",
+            tools_user=("{copilot}/mcp-config.json",),
+            tools_project=(),
+            hooks_user="{copilot}/hooks/elytron.json",
+            hooks_project=".github/hooks/elytron.json",
+            events=(
+                WiredEvent("sessionStart", HookVerb.START, 15),
+                WiredEvent("userPromptTransformed", HookVerb.RECALL, 15),
+                WiredEvent("agentStop", HookVerb.KEEP, 60),
+                WiredEvent("sessionEnd", HookVerb.END, 15),
+            ),
+            item=_shells_item,
+            is_versioned=True,
+            skills="{copilot}/skills",
+            todo=_RESTART.format(title="Copilot CLI"),
+        ),
+    ),
+    HostName.CURSOR: HostRow(
+        "Cursor",
+        ToolsForm(
+            "~/.cursor/mcp.json",
+            _split_command,
+            lambda url: {"url": url, "headers": _bearer_header(f"${{env:{KEY}}}")},
+        ),
+        HostWiring(
+            programs=("cursor", "cursor-agent"),
+            folder="{cursor}",
+            tools_user=("{cursor}/mcp.json",),
+            tools_project=(".cursor/mcp.json",),
+            hooks_user="{cursor}/hooks.json",
+            hooks_project=".cursor/hooks.json",
+            events=(
+                WiredEvent("sessionStart", HookVerb.START, 10),
+                WiredEvent("beforeSubmitPrompt", HookVerb.RECALL, 10),
+                WiredEvent("preCompact", HookVerb.COMPACT, 60),
+                WiredEvent("stop", HookVerb.KEEP, 60),
+                WiredEvent("sessionEnd", HookVerb.END, 15),
+            ),
+            item=_flat_item,
+            is_versioned=True,
+            todo="enable the server `elytron` in Settings, MCP, and restart Cursor",
+        ),
+    ),
+    HostName.GEMINI: HostRow(
+        "Gemini CLI",
+        ToolsForm(
+            "~/.gemini/settings.json",
+            _split_command,
+            lambda url: {"httpUrl": url, "headers": _bearer_header(f"${{{KEY}}}")},
+        ),
+        HostWiring(
+            programs=("gemini",),
+            folder="{gemini}",
+            tools_user=("{gemini}/settings.json",),
+            tools_project=(".gemini/settings.json",),
+            hooks_user="{gemini}/settings.json",
+            hooks_project=".gemini/settings.json",
+            events=(
+                WiredEvent("SessionStart", HookVerb.START, 15),
+                WiredEvent("BeforeAgent", HookVerb.RECALL, 15),
+                WiredEvent("PreCompress", HookVerb.COMPACT, 60),
+                WiredEvent("AfterAgent", HookVerb.KEEP, 60),
+                WiredEvent("SessionEnd", HookVerb.END, 15),
+            ),
+            item=_gemini_item,
+            skills="{gemini}/skills",
+            todo=_RESTART.format(title="Gemini CLI"),
+        ),
+    ),
+    HostName.OPENCODE: HostRow(
+        "OpenCode",
+        ToolsForm(
+            "opencode.json",
+            lambda command: {"type": "local", "command": list(command), "enabled": True},
+            # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
+            lambda url: {
+                "type": "remote",
+                "url": url,
+                "oauth": False,
+                "headers": _bearer_header(f"{{env:{KEY}}}"),
+                "enabled": True,
+            },
+            path=("mcp",),
+            note="add this to the existing settings; OpenCode 1 and 2 read it",
+        ),
+        HostWiring(
+            programs=("opencode",),
+            folder="{opencode}",
+            tools_user=("{opencode}/opencode.json", "{opencode}/opencode.jsonc"),
+            tools_project=("opencode.json", "opencode.jsonc"),
+            hooks_user="{opencode}/plugins/elytron.js",
+            hooks_project=".opencode/plugins/elytron.js",
+            events=(
+                WiredEvent("experimental.chat.system.transform", HookVerb.START, 2),
+                WiredEvent("chat.message", HookVerb.RECALL, 2),
+                WiredEvent("experimental.session.compacting", HookVerb.COMPACT, 2),
+                WiredEvent("session.idle", HookVerb.KEEP, 2),
+                WiredEvent("session.deleted", HookVerb.END, 2),
+            ),
+            skills="{opencode}/skills",
+            todo=_RESTART.format(title="OpenCode"),
+        ),
+    ),
+    HostName.VSCODE: HostRow(
+        "VS Code Copilot",
+        ToolsForm(
+            ".vscode/mcp.json",
+            lambda command: _split_command(command, type="stdio"),
+            lambda url: {"type": "http", "url": url, "headers": _bearer_header("${input:elytron-key}")},
+            path=("servers",),
+            prompt=_ASKED_KEY,
+            remote_note="the host asks for the key once and stores it",
+        ),
+        HostWiring(
+            programs=("code",),
+            folder="{vscode}",
+            tools_user=("{vscode}/mcp.json",),
+            tools_project=(".vscode/mcp.json",),
+            # VS Code reads every file of this folder, which is that of Copilot CLI.
+            hooks_user="{copilot}/hooks/elytron-vscode.json",
+            hooks_project=".github/hooks/elytron-vscode.json",
+            events=_CLAUDE_EVENTS,
+            item=_typed_item,
+            todo="reload the window and start the server `elytron` when VS Code asks whether to trust it",
+        ),
+    ),
+    HostName.WINDSURF: HostRow(
+        "Windsurf",
+        ToolsForm(
+            "~/.codeium/windsurf/mcp_config.json",
+            _split_command,
+            lambda url: {"serverUrl": url, "headers": _bearer_header(f"${{env:{KEY}}}")},
+        ),
+    ),
+    HostName.ZED: HostRow(
+        "Zed",
+        ToolsForm(
+            "~/.config/zed/settings.json",
+            lambda command: _split_command(command, source="custom"),
+            lambda url: {"url": url, "headers": _bearer_header(f"<{KEY}>")},
+            path=("context_servers",),
+            remote_note=_UNREAD_VARIABLE,
+        ),
+    ),
+}
+WIRED_HOSTS: Final[Mapping[HostName, HostWiring]] = {
+    name: row.wiring for name, row in HOST_TABLE.items() if row.wiring is not None
+}
+"""The hosts that `elytron install` knows."""
+
+
+def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:
+    """Return the text of a host's settings with this entry of the server alone."""
+    match form.style:
+        case SettingsStyle.TOML:
+            return toml_table((*form.path, SERVER_NAME), entry)
+        case SettingsStyle.YAML:
+            lines = ("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", f"  - name: {SERVER_NAME}")
+            return "\n".join((*lines, *_yaml_lines(entry, "    ")))
+        case SettingsStyle.JSON:
+            settings: Json = {SERVER_NAME: entry}
+            for name in reversed(form.path):
+                settings = {name: settings}
+            inputs: dict[str, Json] = {"inputs": [form.prompt]} if is_remote and form.prompt is not None else {}
+            assert isinstance(settings, dict)
+            return json.dumps(inputs | settings, indent=2, ensure_ascii=False)
+
+
+def toml_table(path: Sequence[str], entry: Json, /) -> str:
+    """Return a table of texts and lists of texts in TOML."""
+    assert isinstance(entry, dict)
+    return "\n".join((f"[{'.'.join(path)}]", *(f"{name} = {quoted_text(value)}" for name, value in entry.items())))
+
+
+def _yaml_lines(entry: Json, indent: str) -> list[str]:
+    assert isinstance(entry, dict)
+    lines: list[str] = []
+    for name, value in entry.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}:", *_yaml_lines(value, f"{indent}  ")]
+        else:
+            lines.append(f"{indent}{name}: {quoted_text(value)}")
+    return lines

@@ -1,0 +1,246 @@
+"""JSON with comments, changed in place: what a person wrote around an entry stays as it is."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.errors import UnreadableFile
+from elytron_core.strict_json import Json
+
+_SPACE: Final = re.compile(r"(?:[\s\ufeff]++|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+_WORD: Final = re.compile(r"[-+.\w]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TextNode:
+    """A value in a text: its bounds, and the values inside it with the places of their names."""
+
+    start: int
+    end: int
+    value: Json
+    members: dict[str, tuple[int, "TextNode"]] = field(default_factory=dict[str, tuple[int, "TextNode"]])
+    items: tuple["TextNode", ...] = ()
+
+    def parts(self) -> list[tuple[int, "TextNode"]]:
+        """Return the values inside, each with the place where it or its name begins."""
+        return list(self.members.values()) or [(item.start, item) for item in self.items]
+
+
+class _JsoncReader:
+    """Reads a text once, from the front."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._at = 0
+
+    def read(self) -> TextNode:
+        node = self._value(0)
+        self._skip()
+        if self._at != len(self._text):
+            raise self._error("continues after its end")
+        return node
+
+    def _error(self, problem: str) -> UnreadableFile:
+        line = self._text.count("\n", 0, self._at) + 1
+        return UnreadableFile(name=self._name, problem=f"{problem}: fix the file first", line=line)
+
+    def _skip(self) -> str:
+        """Skip spaces and comments; return the next character, empty at the end."""
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match is not None else self._at
+        return self._text[self._at : self._at + 1]
+
+    def _value(self, depth: int) -> TextNode:
+        char = self._skip()
+        if depth > limits.JSON_DEPTH:
+            raise self._error("is nested too deeply")
+        start = self._at
+        match char:
+            case "{":
+                return self._object(start, depth)
+            case "[":
+                return self._list(start, depth)
+            case "":
+                raise self._error("ends too early")
+            case _:
+                value = self._scalar(char)
+                return TextNode(start, self._at, value)
+
+    def _scalar(self, char: str) -> Json:
+        match = (_STRING if char == '"' else _WORD).match(self._text, self._at)
+        if match is None:
+            raise self._error("is not valid JSON")
+        try:
+            value: Json = json.loads(match[0], strict=False)
+        except ValueError:
+            raise self._error("is not valid JSON") from None
+        self._at = match.end()
+        return value
+
+    def _next_part(self, closing: str, *, is_first: bool) -> bool:
+        """Return whether another part comes; else the closing bracket was read."""
+        char = self._skip()
+        if char == "," and not is_first:
+            self._at += 1
+            char = self._skip()
+        elif char not in {closing, ""} and not is_first:
+            raise self._error("lacks a comma")
+        if char == closing:
+            self._at += 1
+            return False
+        return True
+
+    def _object(self, start: int, depth: int) -> TextNode:
+        self._at += 1
+        members: dict[str, tuple[int, TextNode]] = {}
+        while self._next_part("}", is_first=not members):
+            place = self._at
+            key = self._scalar(self._skip() or " ")
+            if not isinstance(key, str):
+                raise self._error("has a name without quotes")
+            if key in members:
+                raise self._error(f"has {key!r} twice")
+            if self._skip() != ":":
+                raise self._error("lacks a colon")
+            self._at += 1
+            members[key] = (place, self._value(depth + 1))
+        return TextNode(start, self._at, {key: node.value for key, (_, node) in members.items()}, members)
+
+    def _list(self, start: int, depth: int) -> TextNode:
+        self._at += 1
+        items: list[TextNode] = []
+        while self._next_part("]", is_first=not items):
+            items.append(self._value(depth + 1))
+        return TextNode(start, self._at, [item.value for item in items], items=tuple(items))
+
+
+def read_text(text: str, name: str, /) -> TextNode:
+    """Return the object that a text holds. Raises UnreadableFile, which names the file and the line."""
+    node = _JsoncReader(text, name).read()
+    if not isinstance(node.value, dict):
+        raise UnreadableFile(name=name, problem="is not a JSON object: fix the file first", line=1)
+    return node
+
+
+def set_member(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
+    """Return the text with a value at `path`; objects on the way are added, and an earlier value is replaced."""
+    node = read_text(text, name)
+    for depth, key in enumerate(path):
+        if not isinstance(node.value, dict):
+            raise _type_error(text, node, path[:depth], "an object", name)
+        if key not in node.members:
+            for missing in reversed(path[depth + 1 :]):
+                value = {missing: value}
+            return _insert_part(text, node, f"{json.dumps(key, ensure_ascii=False)}: ", value)
+        node = node.members[key][1]
+    return text[: node.start] + _printed_value(text, value, _indent_at(text, node.start)) + text[node.end :]
+
+
+def add_item(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
+    """Return the text with a value at the end of the list at `path`, which is added if it is missing."""
+    node = node_at(read_text(text, name), path)
+    if node is None:
+        return set_member(text, path, [value], name)
+    if not isinstance(node.value, list):
+        raise _type_error(text, node, path, "a list", name)
+    return _insert_part(text, node, "", value)
+
+
+def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
+    """Return the text without the value at `path`; what holds nothing else goes with it."""
+    while True:
+        parent = node_at(read_text(text, name), path[:-1])
+        assert parent is not None
+        parts = parent.parts()
+        key = path[-1]
+        position = key if isinstance(key, int) else list(parent.members).index(key)
+        around = text[parent.start + 1 : parts[0][0]] + text[parts[-1][1].end : parent.end - 1]
+        if len(parts) > 1 or len(path) == 1 or around.strip(" \t\r\n,"):
+            return _cut_part(text, parts, position)
+        # The only one, and no comment stands there: what holds it goes.
+        path = path[:-1]
+
+
+def node_at(node: TextNode, path: Sequence[str | int], /) -> TextNode | None:
+    """Return the value at `path`; None if there is none."""
+    for key in path:
+        if isinstance(key, int):
+            node = node.items[key]
+        elif key in node.members:
+            node = node.members[key][1]
+        else:
+            return None
+    return node
+
+
+def _type_error(text: str, node: TextNode, path: Sequence[str], kind: str, name: str) -> UnreadableFile:
+    line = text.count("\n", 0, node.start) + 1
+    return UnreadableFile(
+        name=name, problem=f"has `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
+    )
+
+
+def _indent_at(text: str, place: int) -> str:
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _unit_of(text: str) -> str:
+    """Return one step of indentation, as the text has it."""
+    match = re.search(r"\n([ \t]+)\S", text)
+    return match[1] if match is not None else "  "
+
+
+def _printed_value(text: str, value: Json, indent: str) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = json.dumps(value, indent=_unit_of(text), ensure_ascii=False).split("\n")
+    return f"{newline}{indent}".join(lines)
+
+
+def _insert_part(text: str, node: TextNode, label: str, value: Json) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    parts, closing = node.parts(), node.end - 1
+    if parts and "\n" not in text[node.start : parts[0][0]]:
+        # All on one line.
+        last = parts[-1][1].end
+        return f"{text[:last]}, {label}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
+    outer = _indent_at(text, node.start)
+    indent = _indent_at(text, parts[0][0]) if parts else outer + _unit_of(text)
+    entry = f"{newline}{indent}{label}{_printed_value(text, value, indent)}"
+    if not parts:
+        inner = text[node.start + 1 : closing].rstrip()
+        return f"{text[: node.start + 1]}{inner}{entry}{newline}{outer}{text[closing:]}"
+    last = parts[-1][1].end
+    tail = text[last:closing].rstrip()
+    has_comma = _SPACE.sub("", tail, count=1).startswith(",")
+    end = last + len(tail)
+    return f"{text[:last]}{'' if has_comma else ','}{tail}{entry}{text[end:]}"
+
+
+def _cut_part(text: str, parts: list[tuple[int, TextNode]], position: int) -> str:
+    start, end = parts[position][0], parts[position][1].end
+    comma = _comma_after(text, end)
+    if comma is not None:
+        end = comma + 1
+    elif position:
+        # The last one: the comma before it goes with it, and comments between stay.
+        comma = _comma_after(text, parts[position - 1][1].end)
+        assert comma is not None
+        text = text[:comma] + text[comma + 1 :]
+        start, end = start - 1, end - 1
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    if line_end >= 0 and not text[line_start:start].strip() and not text[end:line_end].strip():
+        return text[:line_start] + text[line_end + 1 :]
+    return text[:start].rstrip(" \t") + text[end:]
+
+
+def _comma_after(text: str, place: int) -> int | None:
+    match = _SPACE.match(text, place)
+    place = match.end() if match is not None else place
+    return place if text[place : place + 1] == "," else None

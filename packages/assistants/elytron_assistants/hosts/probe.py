@@ -1,0 +1,146 @@
+"""Checks of what `elytron install` wrote: files, hooks, MCP servers and addresses; nothing is stored."""
+
+import json
+import shlex
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from elytron_assistants.hosts.host_files import FileRecord, WiringRecord, is_unchanged, read_settings
+from elytron_assistants.hosts.host_table import SERVER_NAME, HookVerb, HostName
+from elytron_assistants.hosts.jsonc_text import read_text
+from elytron_assistants.hosts.settings_text import own_commands, read_table
+from elytron_core.errors import ElytronError
+from elytron_core.model import Value
+from elytron_core.strict_json import Json
+
+_WAIT_S: Final = 30
+_CONNECT_S: Final = 5
+_COMMANDS: Final = "const COMMANDS = "
+_INITIALIZE: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "elytron-doctor", "version": "1"},
+    },
+}
+
+
+class WiringCheck(Value):
+    """One part of a host's wiring, and what is wrong with it; empty if nothing is."""
+
+    host: HostName
+    file: str
+    part: Literal["file", "hook", "tools"]
+    problem: str = ""
+
+
+def check_wiring(record: WiringRecord, /) -> Iterator[WiringCheck]:
+    """Yield the state of every recorded file, and of what it has its host run. The same command is run once."""
+    problems: dict[tuple[str, ...], str] = {}
+
+    def problem_of(words: tuple[str, ...], check: Callable[[tuple[str, ...]], str]) -> str:
+        if words not in problems:
+            problems[words] = check(words)
+        return problems[words]
+
+    for path, entry in record.files.items():
+        try:
+            text = read_settings(Path(path))
+            settings = _settings_of(text, Path(path)) if text is not None else None
+        except ElytronError as error:
+            yield WiringCheck(host=entry.host, file=path, part="file", problem=error.message)
+            continue
+        yield WiringCheck(host=entry.host, file=path, part="file", problem=_file_problem(text, entry))
+        if (words := _recall_words(settings)) is not None:
+            yield WiringCheck(host=entry.host, file=path, part="hook", problem=problem_of(words, _hook_problem))
+        if (words := _server_words(settings)) is not None:
+            yield WiringCheck(host=entry.host, file=path, part="tools", problem=problem_of(words, _server_problem))
+
+
+def _file_problem(text: str | None, entry: FileRecord) -> str:
+    if text is None:
+        return "is gone: run `elytron install` again"
+    return "" if is_unchanged(text, entry) else "was changed since `elytron install`"
+
+
+def _settings_of(text: str, path: Path) -> Json:
+    """Return the settings in a file; of a JavaScript module its commands, of a skill nothing."""
+    match path.suffix:
+        case ".toml":
+            return read_table(text, path.name)
+        case ".js":
+            _, _, rest = text.partition(_COMMANDS)
+            commands: Json = json.JSONDecoder().raw_decode(rest)[0] if rest else None
+            return commands
+        case ".md":
+            return None
+        case _:
+            return read_text(text, path.name).value
+
+
+def _recall_words(settings: Json) -> tuple[str, ...] | None:
+    """Return the command of a prompt's hook."""
+    words = settings.get(HookVerb.RECALL) if isinstance(settings, dict) else None
+    if isinstance(words, list):
+        return tuple(map(str, words))
+    line = next((line for line in own_commands(settings) if f" hooks {HookVerb.RECALL}" in line), None)
+    return tuple(shlex.split(line)) if line is not None else None
+
+
+def _server_words(settings: Json) -> tuple[str, ...] | None:
+    """Return the command of our MCP server, or its address as the only word."""
+    if not isinstance(settings, dict):
+        return None
+    entry = settings.get(SERVER_NAME)
+    if isinstance(entry, dict):
+        command, arguments = entry.get("command"), entry.get("args")
+        if isinstance(command, list):
+            return tuple(map(str, command))
+        if isinstance(command, str):
+            return (command, *map(str, arguments if isinstance(arguments, list) else ()))
+        url = entry.get("url", entry.get("httpUrl"))
+        return (url,) if isinstance(url, str) else None
+    inner = (_server_words(settings.get(name)) for name in ("mcpServers", "mcp_servers", "servers", "mcp"))
+    return next((words for words in inner if words is not None), None)
+
+
+def _hook_problem(words: tuple[str, ...]) -> str:
+    """Return what happens at an event that says nothing."""
+    return _run_problem(words, b"{}")[0]
+
+
+def _server_problem(words: tuple[str, ...]) -> str:
+    if len(words) == 1:
+        return _address_problem(words[0])
+    # Over a store in memory, so that no store is made.
+    problem, output = _run_problem((*words, "--store", "memory:"), json.dumps(_INITIALIZE).encode() + b"\n")
+    is_answered = any(b'"serverInfo"' in line for line in output.splitlines())
+    return problem or ("" if is_answered else "the server did not answer `initialize`")
+
+
+def _run_problem(words: tuple[str, ...], data: bytes) -> tuple[str, bytes]:
+    if not Path(words[0]).exists():
+        return f"{words[0]} does not exist: run `elytron install` again", b""
+    try:
+        run = subprocess.run(words, input=data, capture_output=True, timeout=_WAIT_S, check=False)  # noqa: S603 - ours
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the command did not end: {type(error).__name__}", b""
+    last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return f"the command ended with code {run.returncode}: {last}" if run.returncode else "", run.stdout
+
+
+def _address_problem(address: str) -> str:
+    parts = urlsplit(address)
+    place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    try:
+        socket.create_connection(place, timeout=_CONNECT_S).close()
+    except OSError as error:
+        return f"the server at {parts.netloc} cannot be reached: {type(error).__name__}"
+    return ""

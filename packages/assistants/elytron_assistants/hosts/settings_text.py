@@ -1,0 +1,243 @@
+"""Entries in the settings files of hosts: added to a text, recognised in it, and taken out again."""
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from elytron_assistants.hosts.host_table import HOST_TABLE, SERVER_NAME, HostName, SettingsStyle, toml_table
+from elytron_assistants.hosts.jsonc_text import add_item, node_at, read_text, remove_part, set_member
+from elytron_core.errors import UnreadableFile
+from elytron_core.model import Value
+from elytron_core.strict_json import Json
+
+OWN_COMMAND: Final = re.compile(r"""\belytron(?:\.exe)?['"]* hooks (?:start|recall|compact|keep|end|status)\b""")
+"""In a command line of ours, whatever the program's path and the options are."""
+_ASKED_KEY: Final = HOST_TABLE[HostName.VSCODE].tools.prompt
+_OWN_MEMBERS: Final = (
+    *(
+        dict.fromkeys(
+            (*row.tools.path, SERVER_NAME)
+            for row in HOST_TABLE.values()
+            if row.wiring is not None and row.tools.style is SettingsStyle.JSON
+        )
+    ),
+    ("mcp", "servers", SERVER_NAME),
+)
+_STORING: Final = re.compile(r" hooks (?:recall|keep)\b(?!.* --(?:space|per-repository)\b)")
+_WRAP: Final = " --wrap "
+_LINE: Final = re.compile(r"at line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsEntry:
+    """A value at a place of a settings file: the member itself, or one more item of a list."""
+
+    path: tuple[str, ...]
+    value: Json
+    is_item: bool = False
+    wraps: bool = False
+    """True for a command of which a host has one: it runs the person's own as well."""
+
+    @property
+    def text(self) -> str:
+        """Return the value as a person reads it: the command of a hook, else JSON."""
+        return next(own_commands(self.value), None) or json.dumps(self.value, ensure_ascii=False)
+
+
+class UndoSpan(Value):
+    """A part of a text that was changed, and what stood there."""
+
+    start: int
+    length: int
+    text: str
+
+
+def add_entries(
+    text: str, entries: Sequence[SettingsEntry], style: SettingsStyle, name: str, /
+) -> tuple[str, tuple[UndoSpan, ...]]:
+    """Return the text with `entries`, and how to undo it, the last change first. Raises UnreadableFile."""
+    spans: list[UndoSpan] = []
+    for entry in entries:
+        if style is SettingsStyle.TOML:
+            after = _with_table(text, entry, name)
+        elif entry.is_item:
+            after = add_item(text, entry.path, entry.value, name)
+        else:
+            after = set_member(text, entry.path, entry.value, name)
+        spans.append(_undo_span(text, after))
+        text = after
+    return text, tuple(reversed(spans))
+
+
+def undo_changes(text: str, spans: Sequence[UndoSpan], /) -> str:
+    """Return the text as it was before the changes."""
+    for span in spans:
+        text = text[: span.start] + span.text + text[span.start + span.length :]
+    return text
+
+
+def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
+    """Return the text without what Elytron wrote into it, now or earlier. Raises UnreadableFile."""
+    if style is SettingsStyle.TOML:
+        return _without_table(text, ("mcp_servers", SERVER_NAME), name)
+    if (command := _wrapped_command(read_text(text, name).value)) is not None:
+        text = set_member(text, ("statusLine", "command"), command, name)
+    while (path := _own_part(read_text(text, name).value)) is not None:
+        text = remove_part(text, path, name)
+    return text
+
+
+def read_table(text: str, name: str, /) -> dict[str, Json]:
+    """Return the content of a TOML text. Raises UnreadableFile, which names the line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = _LINE.search(str(error))
+        line = int(match[1]) if match is not None else text.count("\n") + 1
+        raise UnreadableFile(name=name, problem="is not valid TOML: fix the file first", line=line) from None
+
+
+def own_commands(value: Json, /) -> Iterator[str]:
+    """Yield the commands of ours anywhere in a value."""
+    if isinstance(value, str) and OWN_COMMAND.search(value) is not None:
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from own_commands(inner)
+
+
+def uses_shared_space(text: str, /) -> bool:
+    """Return whether a JSON text has a hook of ours that names no space, as those that were installed earlier."""
+    try:
+        settings = read_text(text or "{}", "settings").value
+    except UnreadableFile:
+        return False
+    return any(_STORING.search(command) is not None for command in own_commands(settings))
+
+
+def is_own_value(value: Json, /) -> bool:
+    """Return whether a value is a hook, a group of hooks, or a prompted input of ours and of nobody else."""
+    if not isinstance(value, dict):
+        return False
+    hooks = value.get("hooks")
+    if isinstance(hooks, list):
+        return bool(hooks) and all(map(is_own_value, hooks))
+    command = value.get("command", value.get("bash"))
+    return value == _ASKED_KEY or (isinstance(command, str) and OWN_COMMAND.search(command) is not None)
+
+
+def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry:
+    """Return the entry as it is written over a person's own command, which it then runs first."""
+    node = node_at(read_text(text, name), entry.path) if entry.wraps else None
+    own = node.value if node is not None else None
+    if not isinstance(own, dict) or not isinstance(command := own.get("command"), str):
+        return entry
+    assert isinstance(entry.value, dict)
+    return replace(entry, value={**own, "command": f"{entry.value['command']}{_WRAP}{shlex.quote(command)}"})
+
+
+def _wrapped_command(settings: Json) -> str | None:
+    """Return the person's own command in a status line of ours."""
+    line = _member_at(settings, ("statusLine", "command"))
+    is_ours = isinstance(line, str) and OWN_COMMAND.search(line) is not None and _WRAP in line
+    return shlex.split(line.partition(_WRAP)[2])[0] if isinstance(line, str) and is_ours else None
+
+
+def _own_part(settings: Json) -> tuple[str | int, ...] | None:
+    """Return the place of a part of ours, None if there is none left."""
+    for path in _OWN_MEMBERS:
+        if _member_at(settings, path) is not None:
+            return path
+    if is_own_value(_member_at(settings, ("statusLine",))):
+        return ("statusLine",)
+    hooks = _member_at(settings, ("hooks",))
+    lists = {("hooks", event): items for event, items in hooks.items()} if isinstance(hooks, dict) else {}
+    for path, items in {**lists, ("inputs",): _member_at(settings, ("inputs",))}.items():
+        for position, item in enumerate(items if isinstance(items, list) else ()):
+            if is_own_value(item):
+                return (*path, position)
+            inner = item.get("hooks") if isinstance(item, dict) else None
+            for place, hook in enumerate(inner if isinstance(inner, list) else ()):
+                if is_own_value(hook):
+                    return (*path, position, "hooks", place)
+    return None
+
+
+def _member_at(settings: Json, path: Sequence[str]) -> Json:
+    for key in path:
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return settings
+
+
+def _undo_span(before: str, after: str) -> UndoSpan:
+    """Return the one part in which two texts differ."""
+    shorter = min(len(before), len(after))
+    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    most = shorter - start
+    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    return UndoSpan(start=start, length=len(after) - end - start, text=before[start : len(before) - end])
+
+
+def _with_table(text: str, entry: SettingsEntry, name: str) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    table = toml_table(entry.path, entry.value).replace("\n", newline)
+    gap = "" if not text else newline if text.endswith("\n") else newline * 2
+    after = f"{text}{gap}{table}{newline}"
+    before = read_table(text, name)
+    merged = _merged_table(before, entry)
+    if merged is None or _parsed_table(after) != merged:
+        problem = f"has `{entry.path[0]}` in a form that takes no table: add it there by hand"
+        raise UnreadableFile(name=name, problem=problem, line=_line_of(text, entry.path[0]))
+    return after
+
+
+def _parsed_table(text: str) -> Mapping[str, Json] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _merged_table(settings: dict[str, Json], entry: SettingsEntry) -> dict[str, Json] | None:
+    outer, inner = entry.path
+    servers = settings.get(outer, {})
+    return {**settings, outer: {**servers, inner: entry.value}} if isinstance(servers, dict) else None
+
+
+def _without_table(text: str, path: tuple[str, str], name: str) -> str:
+    """Return a TOML text without a table and those inside it; comments before the next table stay."""
+    settings = read_table(text, name)
+    outer, inner = path
+    servers = cast("dict[str, Json]", settings.get(outer)) if isinstance(settings.get(outer), dict) else {}
+    if inner not in servers:
+        return text
+    header = re.compile(rf"""\s*\[\s*["']?{outer}["']?\s*\.\s*["']?{inner}["']?\s*[.\]]""")
+    lines: list[str] = []
+    is_inside = False
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("["):
+            is_inside = header.match(line) is not None
+            if is_inside and lines and not lines[-1].strip():
+                lines.pop()
+        if not is_inside or line.lstrip().startswith("#"):
+            lines.append(line)
+    after = "".join(lines)
+    others = {key: value for key, value in servers.items() if key != inner}
+    expected = {key: value for key, value in settings.items() if key != outer} | ({outer: others} if others else {})
+    remainder = _parsed_table(after)
+    if remainder is None or {key: value for key, value in remainder.items() if (key, value) != (outer, {})} != expected:
+        problem = f"has `{outer}.{inner}` in a form that cannot be removed: remove it by hand"
+        raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner))
+    return after
+
+
+def _line_of(text: str, word: str) -> int:
+    return text.count("\n", 0, max(text.find(word), 0)) + 1
+
+
+def has_member(text: str, path: Sequence[str], name: str, /) -> bool:
+    """Return whether a JSON text has a value at `path`."""
+    return node_at(read_text(text, name), path) is not None

@@ -1,0 +1,104 @@
+"""`elytron doctor` tries what `elytron install` wrote, and stores nothing by that."""
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from elytron_assistants.hosts.host_files import (
+    WiringChoice,
+    WiringRecord,
+    host_goals,
+    plan_file,
+    read_record,
+    write_plan,
+)
+from elytron_assistants.hosts.host_table import HostName, host_folders
+from elytron_assistants.hosts.probe import check_wiring
+
+
+def wired(folder: Path, host: HostName, program: str, address: str | None = None) -> WiringRecord:
+    """Wire a host in a home, as `elytron install` does."""
+    choice = WiringChoice(program, ("--space", "ada"), host_folders({}, folder, "linux"), "linux", address=address)
+    record, file = WiringRecord(), folder / "state" / "installed.json"
+    for goal in host_goals(host, choice):
+        record = write_plan(plan_file(goal, record), record, file)
+    assert read_record(file) == record
+    return record
+
+
+def problems(record: WiringRecord) -> dict[tuple[str, str], str]:
+    """Return what is wrong with each part."""
+    return {(Path(check.file).name, check.part): check.problem for check in check_wiring(record)}
+
+
+def program_at(folder: Path, code: str) -> str:
+    """Leave a program called `elytron` that does what the code says."""
+    folder.mkdir()
+    program = folder / "elytron"
+    program.write_text(f"#!{sys.executable}\nimport json, sys\n{code}\n", "utf-8")
+    program.chmod(0o755)
+    return str(program)
+
+
+ANSWER = """
+if "mcp" in sys.argv:
+    asked = json.loads(sys.stdin.readline())
+    assert sys.argv[-2:] == ["--store", "memory:"]
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"serverInfo": {"name": "elytron"}}}))
+elif sys.stdin.read() != "{}":
+    sys.exit(4)
+"""
+
+
+@pytest.mark.parametrize("host", [HostName.CURSOR, HostName.CODEX, HostName.OPENCODE, HostName.COPILOT])
+def test_a_wiring_that_answers_works(tmp_path: Path, host: HostName) -> None:
+    record = wired(tmp_path, host, program_at(tmp_path / "a b", ANSWER))
+    checks = problems(record)
+    assert {part for _, part in checks} == {"file", "hook", "tools"}
+    assert set(checks.values()) == {""}
+
+
+def test_a_command_that_fails_is_named_with_its_last_word(tmp_path: Path) -> None:
+    record = wired(tmp_path, HostName.CURSOR, program_at(tmp_path / "bin", 'sys.exit("no such option")'))
+    assert problems(record)["hooks.json", "hook"] == "the command ended with code 1: no such option"
+    assert problems(record)["mcp.json", "tools"] == "the command ended with code 1: no such option"
+
+
+def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    record = wired(tmp_path, HostName.CURSOR, str(tmp_path / "elytron"))
+    (tmp_path / ".cursor" / "mcp.json").unlink()
+    hooks = tmp_path / ".cursor" / "hooks.json"
+    hooks.write_text(json.dumps(json.loads(hooks.read_text("utf-8"))), "utf-8")
+    assert problems(record) == {
+        ("mcp.json", "file"): "is gone: run `elytron install` again",
+        ("hooks.json", "file"): "was changed since `elytron install`",
+        ("hooks.json", "hook"): f"{tmp_path}/elytron does not exist: run `elytron install` again",
+    }
+
+
+def test_a_server_is_tried_at_its_address(tmp_path: Path) -> None:
+    program = program_at(tmp_path / "bin", ANSWER)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
+        record = wired(tmp_path, HostName.GEMINI, program, address)
+        assert set(problems(record).values()) == {""}
+    assert "cannot be reached: ConnectionRefusedError" in problems(record)["settings.json", "tools"]
+
+
+def test_the_places_and_commands_of_other_systems() -> None:
+    """Not tried on them: the table is asked as if it ran there."""
+    windows = host_folders({"APPDATA": "C:/Users/ada/AppData/Roaming"}, Path("C:/Users/ada"), "win32")
+    assert windows["vscode"] == Path("C:/Users/ada/AppData/Roaming/Code/User")
+    assert windows["opencode"] == Path("C:/Users/ada/.config/opencode")
+    macos = host_folders({"CODEX_HOME": "/Volumes/x/codex"}, Path("/Users/ada"), "darwin")
+    assert macos["vscode"] == Path("/Users/ada/Library/Application Support/Code/User")
+    assert (macos["codex"], macos["claude"]) == (Path("/Volumes/x/codex"), Path("/Users/ada/.claude"))
+    choice = WiringChoice("C:\\Users\\Ada L\\elytron.exe", ("--space", "a b"), windows, "win32")
+    texts = {goal.path.name: goal for goal in host_goals(HostName.COPILOT, choice)}
+    hook = texts["elytron.json"].entries[0].value
+    assert isinstance(hook, dict)
+    line = '"C:/Users/Ada L/elytron.exe" hooks start --host copilot --space "a b"'
+    assert (hook["bash"], hook["powershell"]) == (line, f"& {line}")
