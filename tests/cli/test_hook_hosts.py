@@ -233,7 +233,11 @@ def test_hits_that_the_reply_uses_are_counted(hooked: HookedHost) -> None:
     hooked.transcript.rename(hooked.transcript.with_name("first.jsonl"))
     hooked.call("recall", session="another")
     lines = [
-        {"type": "user", "uuid": "n1", "message": {"role": "user", "content": "Which line length does ruff have here?"}},
+        {
+            "type": "user",
+            "uuid": "n1",
+            "message": {"role": "user", "content": "Which line length does ruff have here?"},
+        },
         {"type": "assistant", "message": {"role": "assistant", "content": "We always use ruff with line length 100."}},
     ]
     hooked.transcript.with_name("another.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -38,7 +38,7 @@ class Sessions:
     def block(self, folder: Path, prompt: str = PROMPT, *options: str) -> str:
         """Return the block at a prompt, empty if there is none."""
         # A session is not shown a line twice.
-        told = self._hook("recall", folder, *options, session=uuid4().hex, prompt=prompt)
+        told = self._hook("recall", folder, *(options or ("--max-chars", "4000")), session=uuid4().hex, prompt=prompt)
         return json.loads(told)["hookSpecificOutput"]["additionalContext"] if told else ""
 
     def place(self, folder: Path) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_a_block_has_the_lines_of_both_tiers_and_none_of_another_project(
     sessions.keep(shop, f"{FORMATTER} I am allergic to walnuts.")
     sessions.keep(bank, "The deploy key is rotated monthly; the host is db7.internal.", "I prefer tabs over spaces.")
     block = sessions.block(shop, "Which formatter do we use, tabs or spaces?")
-    assert f"user] {FORMATTER} I am allergic to walnuts." in block
+    assert f"user (minutes ago, may be unfinished)] {FORMATTER} I am allergic to walnuts." in block
     assert "- [project " in block
     (person,) = [line for line in block.splitlines() if line.startswith("- [person ")]
     assert person.endswith("I prefer tabs over spaces.")

@@ -64,6 +64,12 @@ class HookPlace:
         async with open_session(self.settings, when_missing=when_missing, loads_search=not is_stored) as session:
             yield await self.memory_of(session.runtime, environment, event)
 
+    @property
+    def has_store(self) -> bool:
+        """Return whether there is a store that a resident process could hold."""
+        path = parse_url(self.settings.store.value).path
+        return path is None or path.exists()
+
     async def memory_of(
         self, runtime: MemoryRuntime, environment: Mapping[str, str], event: HookEvent, /
     ) -> HookMemory:
