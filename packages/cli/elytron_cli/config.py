@@ -101,6 +101,7 @@ OTHER_VARIABLES = {
     "ELYTRON_LLM_UPSTREAM_KEY": "key of the proxy's model server; with the suffix _PREFIX, of that prefix's server",
     "ELYTRON_ALLOW_HOST": "host names that `elytron serve` accepts, separated by spaces (--allow-host)",
     "ELYTRON_TRUSTED_PROXY": "trusted proxies in front of `elytron serve`, separated by spaces (--trusted-proxy)",
+    "ELYTRON_STATE_DIR": "folder for what hooks and installers record; default: the system's place for a user's state",
     "ELYTRON_DEBUG": "1 shows the traceback of an internal error",
 }
 """Variables of single commands, and what they say."""
@@ -183,6 +184,14 @@ def default_store() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("elytron", appauthor=False) / "memory.db"
+
+
+def state_folder(environment: Mapping[str, str], /) -> Path:
+    """Return the folder for what hooks and installers record of themselves; no file in a project can choose it."""
+    from platformdirs import user_state_path
+
+    folder = environment.get("ELYTRON_STATE_DIR")
+    return Path(folder).expanduser().absolute() if folder else user_state_path("elytron", appauthor=False)
 
 
 def file_settings(path: Path, /) -> dict[str, str]:
