@@ -7,11 +7,13 @@ summaries. Each of these holds `PROGRAM_WORD`, which no memory may show.
 
 import json
 import re
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 from uuid import UUID, uuid5
 
 from benchmarks.assistant_sessions import ScriptedTurn
@@ -260,9 +262,9 @@ class GeminiSession(HostSession):
 
 
 class CopilotSession(HostSession):
-    """Events of the session; hooks get camel case, and the prompt comes before the start."""
+    """Events of the session; hooks get camel case, and the prompt in the form that is sent to the model."""
 
-    event_names = {"start": "sessionStart", "recall": "userPromptSubmitted", "keep": "agentStop", "end": "sessionEnd"}
+    event_names = {"start": "sessionStart", "recall": "userPromptTransformed", "keep": "agentStop", "end": "sessionEnd"}
 
     def transcript_path(self, home: Path, /) -> Path:
         return home / ".copilot" / "session-state" / self.id / "events.jsonl"
@@ -273,9 +275,8 @@ class CopilotSession(HostSession):
         yield self._line("session.start", start | {"startTime": self.next_time(), "context": context})
 
     def turn_lines(self, turn: ScriptedTurn, /) -> Iterator[Json]:
-        yield self._line(
-            "user.message", {"content": turn.prompt, "transformedContent": f"{turn.prompt}\n\n{_REMINDER}"}
-        )
+        message = {"content": turn.prompt, "transformedContent": _transformed(turn)}
+        yield self._line("user.message", message)
         for command in turn.commands:
             call = {"toolCallId": self.next_id()}
             arguments = {"command": command.line}
@@ -290,8 +291,8 @@ class CopilotSession(HostSession):
         match event:
             case "start":
                 return base | {"source": "new"}
-            case "recall":
-                return base | {"prompt": turn.prompt if turn else ""}
+            case "recall" if turn is not None:
+                return base | {"prompt": turn.prompt, "transformedPrompt": _transformed(turn)}
             case "keep":
                 stop = {"stopReason": "end_turn", "stopHookActive": False}
                 return base | stop | {"transcriptPath": str(self.path)}
@@ -304,31 +305,14 @@ class CopilotSession(HostSession):
         return line
 
 
-class VsCodeSession(HostSession):
-    """An operation log; hooks get Claude Code's names of events in camel case fields."""
+class VsCodeSession(CopilotSession):
+    """A transcript as Copilot CLI writes it; hooks get Claude Code's events in camel case fields."""
 
     event_names = {"start": "SessionStart", "recall": "UserPromptSubmit", "keep": "Stop"}
 
     def transcript_path(self, home: Path, /) -> Path:
         storage = home / ".config" / "Code" / "User" / "workspaceStorage" / self.folder.name
-        storage.mkdir(parents=True, exist_ok=True)
-        (storage / "workspace.json").write_text(json.dumps({"folder": self.folder.as_uri()}), "utf-8")
-        return storage / "chatSessions" / f"{self.id}.jsonl"
-
-    def head_lines(self) -> Iterator[Json]:
-        self.next_time()
-        state = {"version": 3, "sessionId": self.id, "creationDate": self._milliseconds(), "requests": []}
-        yield {"kind": 0, "v": state}
-
-    def turn_lines(self, turn: ScriptedTurn, /) -> Iterator[Json]:
-        request = {
-            "requestId": self.next_id(),
-            "timestamp": self._milliseconds(),
-            "message": {"text": turn.prompt},
-            "response": [{"value": turn.reply}],
-            "variableData": {"variables": [{"value": _REMINDER}]},
-        }
-        yield {"kind": 2, "k": ["requests"], "v": [request]}
+        return storage / "GitHub.copilot-chat" / "transcripts" / f"{self.id}.jsonl"
 
     def event(self, event: str, turn: ScriptedTurn | None = None, /) -> Json:
         base = {
@@ -340,36 +324,110 @@ class VsCodeSession(HostSession):
         }
         return base | self.event_fields(event, turn)
 
+
+class OpenCodeSession(HostSession):
+    """Rows of one database for all sessions. Its plugin sends what the commands read."""
+
+    event_names = {
+        "start": "experimental.chat.system.transform",
+        "recall": "experimental.chat.messages.transform",
+        "keep": "session.idle",
+    }
+
+    def transcript_path(self, home: Path, /) -> Path:
+        return home / ".local" / "share" / "opencode" / "opencode.db"
+
+    def head_lines(self) -> Iterator[Json]:
+        times = {"time_created": self._milliseconds(), "time_updated": self._milliseconds()}
+        head = {"id": self.id, "project_id": self.folder.name, "parent_id": None, "directory": str(self.folder)}
+        yield {"table": "session", **head, "title": "New session", "version": "1.18.33", **times}
+
+    def turn_lines(self, turn: ScriptedTurn, /) -> Iterator[Json]:
+        reminder = {"type": "text", "text": _REMINDER, "synthetic": True}
+        yield from self._message("user", reminder, {"type": "text", "text": turn.prompt})
+        calls = [
+            {
+                "type": "tool",
+                "tool": "bash",
+                "callID": self.next_id(),
+                "state": {
+                    "status": "completed",
+                    "input": {"command": command.line},
+                    "output": command.output,
+                    "metadata": {"exit": command.exit_code},
+                },
+            }
+            for command in turn.commands
+        ]
+        yield from self._message("assistant", *calls, {"type": "text", "text": turn.reply})
+
+    def event(self, event: str, turn: ScriptedTurn | None = None, /) -> Json:
+        base = {"session_id": self.id, "cwd": str(self.folder), "hook_event_name": self.event_names[event]}
+        return base | {"prompt": turn.prompt} if event == "recall" and turn is not None else base
+
+    def _message(self, role: str, *parts: Json) -> Iterator[Json]:
+        message = {"id": self.next_id(), "session_id": self.id}
+        yield {"table": "message", **message, "time_created": self._milliseconds(), "data": {"role": role}}
+        for part in parts:
+            place = {"id": self.next_id(), "message_id": message["id"], "session_id": self.id}
+            yield {"table": "part", **place, "time_created": self._milliseconds(), "data": part}
+
     def _milliseconds(self) -> int:
+        self.next_time()
         return int(self.at.timestamp() * 1000)
 
+    def _write(self, lines: Iterator[Json]) -> None:
+        with closing(sqlite3.connect(self.path)) as database, database:
+            database.execute("PRAGMA journal_mode = WAL")
+            for table, columns in _OPENCODE_TABLES.items():
+                database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+            for line in lines:
+                row = {name: json.dumps(value) if name == "data" else value for name, value in line.items()}
+                table = row.pop("table")
+                marks = ", ".join("?" * len(row))
+                database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
 
+
+_OPENCODE_TABLES: Final = {
+    "session": "id, project_id, parent_id, directory, title, version, time_created, time_updated",
+    "message": "id, session_id, time_created, data",
+    "part": "id, message_id, session_id, time_created, data",
+}
 HOSTS: Final[Mapping[str, type[HostSession]]] = {
     "claude-code": ClaudeCodeSession,
     "codex": CodexSession,
     "cursor": CursorSession,
     "gemini": GeminiSession,
+    "opencode": OpenCodeSession,
     "copilot": CopilotSession,
     "vscode": VsCodeSession,
 }
 """The hosts that are replayed, by the names that the commands have for them."""
 
 
-def context_of(output: str, /) -> str:
-    """Return the text that a hook's output adds to the model's input; empty if it adds none."""
+def _transformed(turn: ScriptedTurn) -> str:
+    return f"{turn.prompt}\n\n{_REMINDER}"
+
+
+def context_of(output: str, event: Json, /) -> str:
+    """Return what a hook's output adds to the model's input at an event; empty if it adds nothing."""
     if not output.strip():
         return ""
     try:
         answer: object = json.loads(output)
     except ValueError:
         return output
-    return "\n".join(_context_texts(answer))
+    sent = str(event.get("transformedPrompt", ""))
+    return "\n".join(text.removeprefix(sent) for text in _context_texts(answer))
 
 
 def _context_texts(answer: object) -> Iterator[str]:
     if isinstance(answer, dict):
-        for name, value in answer.items():
-            if name in {"additionalContext", "additional_context", "context"} and isinstance(value, str):
+        for name, value in cast("Json", answer).items():
+            if isinstance(value, str) and name in _CONTEXT_FIELDS:
                 yield value
             else:
                 yield from _context_texts(value)
+
+
+_CONTEXT_FIELDS: Final = frozenset({"additionalContext", "additional_context", "modifiedTransformedPrompt"})
