@@ -142,8 +142,10 @@ def read_script(folder: Path = DATA, /) -> SessionScript:
 
 
 def _scripted_turn(entry: Mapping[str, Any]) -> ScriptedTurn:
+    lists = {"evidence", "commands"}
     commands = tuple(ScriptedCommand(*command) for command in entry.get("commands", ()))
-    return ScriptedTurn(**{**entry, "evidence": tuple(entry.get("evidence", ())), "commands": commands})
+    rest = {name: value for name, value in entry.items() if name not in lists}
+    return ScriptedTurn(**rest, evidence=tuple(entry.get("evidence", ())), commands=commands)
 
 
 def _label_problems(script: SessionScript) -> Iterator[str]:

@@ -333,6 +333,10 @@ def _middle(runs: Sequence[HookRun]) -> float:
     return statistics.median(run.wall_s for run in runs)
 
 
+def _end_process(_number: int, _frame: object) -> None:
+    sys.exit(1)
+
+
 def main() -> int:
     """Replay the sessions and print what was counted; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -347,7 +351,7 @@ def main() -> int:
         script = replace(script, sessions=tuple(replace(one, host=options.host) for one in script.sessions))
     adopt_processes()
     # Ended from outside, it still removes the store, so that no resident process stays.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _end_process)
     with tempfile.TemporaryDirectory(prefix="assistants-") as folder:
         workspace = Workspace(Path(folder), script.repositories)
         counts = asyncio.run(SessionReplay(workspace, script).run())
