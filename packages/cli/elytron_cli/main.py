@@ -20,6 +20,11 @@ def run_command_line() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
+    if sys.argv[1:3] == ["hooks", "status"]:
+        from elytron_cli.agents.status_line import print_status_line
+
+        print_status_line(sys.argv[3:])
+        return
     if "--resident" in sys.argv and "hooks" in sys.argv:
         from elytron_cli.agents.prompt_client import print_resident_answer
 

@@ -22,9 +22,10 @@ from elytron_store.private_files import read_own_file, replace_file
 SESSIONS_KEPT: Final = 200
 """Files of sessions; what an older one counted is added to the sums of its repository."""
 SHOWN_KEPT: Final = 500
+PAUSED: Final = "paused"
 _FILE_BYTES: Final = 1024 * 1024
 _WAIT_S: Final = 0.5
-_TOTALS, _PAUSED, _LOCK = "totals.json", "paused.json", "lock"
+_TOTALS, _PAUSES, _LOCK = "totals.json", "paused.json", "lock"
 _DIGEST_BYTES: Final = 12
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -69,8 +70,8 @@ class SessionActivity(Value):
     """Digest of the block shown at the start."""
     is_compacted: bool = False
     """True if the session's own turns may be gone from its context."""
-    failure: str = ""
-    """The failure that was reported last; the same one is not reported again."""
+    notice: str = ""
+    """Digest of the failure that was reported last, which is not reported again; or `PAUSED`."""
 
     def with_shown(self, ids: Iterable[str], lines: Iterable[str], /) -> "SessionActivity":
         """Return the record with memories and lines that were shown."""
@@ -162,7 +163,7 @@ class ActivityFolder:
 
     def is_paused(self, folder: Path | None, /) -> bool:
         """Return whether hooks do nothing in a folder."""
-        paths = (_read_value(self.folder / _PAUSED, PausedPlaces) or PausedPlaces()).paths
+        paths = (_read_value(self.folder / _PAUSES, PausedPlaces) or PausedPlaces()).paths
         if folder is None or not paths:
             return False
         place = folder.resolve()
@@ -172,9 +173,9 @@ class ActivityFolder:
         """Pause or resume hooks in the repository of a folder, or in the folder itself; return its path."""
         path = _pause_path(folder.resolve())
         with self._locked():
-            paths = (_read_value(self.folder / _PAUSED, PausedPlaces) or PausedPlaces()).paths
+            paths = (_read_value(self.folder / _PAUSES, PausedPlaces) or PausedPlaces()).paths
             others = tuple(other for other in paths if other != path)
-            _write_value(self.folder / _PAUSED, PausedPlaces(paths=(*others, path) if is_paused else others))
+            _write_value(self.folder / _PAUSES, PausedPlaces(paths=(*others, path) if is_paused else others))
         return path
 
     @contextmanager
@@ -189,7 +190,7 @@ class ActivityFolder:
 
     def _session_files(self) -> list[Path]:
         """Return the files of sessions, the one that changed last first."""
-        files = (file for file in self.folder.glob("*.json") if file.name not in {_TOTALS, _PAUSED})
+        files = (file for file in self.folder.glob("*.json") if file.name not in {_TOTALS, _PAUSES})
         return sorted(files, key=_changed_ns, reverse=True)
 
     def _drop_oldest(self) -> None:

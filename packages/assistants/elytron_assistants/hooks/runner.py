@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.hooks.activity import ActivityCounts, ActivityFolder, SessionActivity, digest_of
+from elytron_assistants.hooks.activity import PAUSED, ActivityCounts, ActivityFolder, SessionActivity, digest_of
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS, ShownBlock, is_used, recalled_block, start_block
 from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event_answer, read_event
 from elytron_assistants.hooks.storing import StoredTurns, send_session, store_session
@@ -19,9 +19,10 @@ from elytron_core.scope import Scope
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
 
 ANSWER_S: Final = 1.8
-"""Seconds after which a prompt or a start goes on without memory; hosts are answered within two."""
-_LEAST_S: Final = 0.5
-_LATE: Final = f"memory did not answer within {ANSWER_S:g} s: the session continues without it"
+"""Seconds after which a prompt or a start goes on without a resident process; hosts are answered within two."""
+ALONE_S: Final = 10.0
+"""The same for a process of its own, which loads the search first; hosts wait for 15 seconds."""
+_LATE: Final = "memory did not answer within {wait_s:g} s: the session continues without it"
 _BEFORE_MODEL: Final = frozenset({HookKind.START, HookKind.RECALL})
 _PENDING: Final = 20
 """Memories of a prompt whose use in the reply is looked for."""
@@ -45,6 +46,7 @@ class HookCall:
     environment: Mapping[str, str]
     cpu_s: Callable[[], float]
     max_chars: int = CONTEXT_CHARS
+    wait_s: float = ANSWER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,21 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
     except InvalidInput as error:
         return HookOutput(error=f"elytron: {error.message}")
     has_work = call.kind is not HookKind.RECALL or bool(event.query)
-    if event.is_subagent or not has_work or records.is_paused(event.folder(call.environment)):
+    if event.is_subagent or not has_work:
+        return HookOutput()
+    record = _HookRecord(call, event, records, now)
+    if records.is_paused(event.folder(call.environment)):
+        record.note_once(PAUSED)
         return HookOutput()
     is_stored = call.kind not in _BEFORE_MODEL
-    record = _HookRecord(call, event, records, now)
-    wait_s = None if is_stored else max(ANSWER_S - call.cpu_s(), _LEAST_S)
     try:
-        async with asyncio.timeout(wait_s), open_memory(event, is_stored=is_stored) as memory:
+        async with (
+            asyncio.timeout(None if is_stored else call.wait_s),
+            open_memory(event, is_stored=is_stored) as memory,
+        ):
             block = await _HookWork(call, event, memory, record).perform()
     except (ElytronError, TimeoutError) as error:
-        failure = error if isinstance(error, ElytronError) else Unreachable(_LATE)
+        failure = error if isinstance(error, ElytronError) else Unreachable(_LATE.format(wait_s=call.wait_s))
         return _failed(record, failure.message)
     return HookOutput(event_answer(event, call.kind, block.text))
 
@@ -115,6 +122,13 @@ class _HookRecord:
 
         with suppress(ElytronError, OSError):
             self.records.change(self.event.host, self.event.session, counted, at=self.now)
+
+    def note_once(self, notice: str) -> bool:
+        """Note a failure or a pause; return whether it is another one than before."""
+        if self.read().notice == notice:
+            return False
+        self.note(lambda before: before.model_copy(update={"notice": notice}))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +209,7 @@ class _HookWork:
         """Return the record with the place of the memory, and without a failure that is over."""
         place, store = self.memory.place, self.memory.store
         repository, label = (place.spaces[0], place.label) if place is not None else (self.memory.scope.space, "")
-        return record.model_copy(update={"store": store, "repository": repository, "label": label, "failure": ""})
+        return record.model_copy(update={"store": store, "repository": repository, "label": label, "notice": ""})
 
 
 def _keep_record(record: SessionActivity) -> SessionActivity:
@@ -219,9 +233,8 @@ async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: Stor
 
 def _failed(record: _HookRecord, message: str) -> HookOutput:
     """Return the output of a hook whose memory failed: it says so once, where the person looks."""
-    failure, event = digest_of(message), record.event
-    if record.read().failure == failure:
+    event = record.event
+    if not record.note_once(digest_of(message)):
         return HookOutput()
-    record.note(lambda before: before.model_copy(update={"failure": failure}))
     text = event_answer(event, record.call.kind, None, message=f"Elytron: {message}")
     return HookOutput(text, f"elytron: {message}", 0 if event.contract.has_messages else 1)

@@ -3,31 +3,29 @@
 import asyncio
 import os
 import shlex
-import subprocess
 import sys
 import time
-from contextlib import suppress
+from importlib import resources
 from pathlib import Path
 
 import click
 
 from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
-from elytron_assistants.hooks.events import HookHost, HookKind, read_event
-from elytron_assistants.hooks.runner import HookCall
-from elytron_assistants.hooks.status import slash_command_text, status_line
+from elytron_assistants.hooks.events import HookHost, HookKind
+from elytron_assistants.hooks.runner import ALONE_S, HookCall
 from elytron_assistants.repository import repository_of
 from elytron_cli.agents.hooks import configure_hooks, settings_file
 from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
+from elytron_cli.agents.status_line import print_status_line
 from elytron_cli.app import FAILURE
 from elytron_cli.config import program_path, state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, person_space, run_output, stated_settings
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_core import limits
-from elytron_core.clock import SystemClock
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
 from elytron_store import WhenMissing
 
@@ -143,14 +141,15 @@ def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: b
         words = [HookKind.KEEP.value if word == HookKind.END.value else word for word in sys.argv[1:]]
         start_detached([word for word in words if word != RESIDENT], data=data)
         return 0
-    if resident:
-        start_resident(sys.argv[1:])
-    call = HookCall(kind, host, data, os.environ, cpu_s=time.process_time, max_chars=max_chars)
+    call = HookCall(kind, host, data, os.environ, cpu_s=time.process_time, max_chars=max_chars, wait_s=ALONE_S)
     output = asyncio.run(run_alone(call, place, _records()))
     if output.text:
-        print(output.text)
+        print(output.text, flush=True)
     if output.error:
         print(output.error, file=sys.stderr)
+    if resident:
+        # Not before, for both would load the search at once.
+        start_resident(sys.argv[1:])
     return output.code
 
 
@@ -197,23 +196,15 @@ def resume_command(*, folder: Path) -> None:
 @common_options
 def status_command(*, host: HookHost, wrap: str | None) -> None:
     """Print a status line for the session that standard input names: what was recalled and stored."""
-    data = sys.stdin.buffer.read(limits.JSON_BYTES)
-    if wrap is not None:
-        # The person's own command, as their host would run it.
-        outcome = subprocess.run(wrap, shell=True, input=data, capture_output=True, timeout=5, check=False)  # noqa: S602
-        print(outcome.stdout.decode("utf-8", "replace").rstrip("\n"))
-    with suppress(InvalidInput):
-        event = read_event(host, HookKind.START, data)
-        records = _records()
-        is_paused = records.is_paused(event.folder(os.environ))
-        print(status_line(records.read(host, event.session), is_paused=is_paused, now=SystemClock().now()))
+    print_status_line([f"--host={host}", *([f"--wrap={wrap}"] if wrap is not None else [])])
 
 
 @hooks_group.command("command")
 @common_options
 def slash_command() -> None:
     """Print the file of the command `/elytron` for Claude Code, which shows, corrects, forgets and pauses."""
-    print(slash_command_text(program_path(sys.argv[0])), end="")
+    text = resources.files("elytron_assistants.hooks").joinpath("elytron_command.md").read_text("utf-8")
+    print(text.replace("{program}", shlex.quote(program_path(sys.argv[0]))), end="")
 
 
 def _records() -> ActivityFolder:
