@@ -300,9 +300,8 @@ class CopilotSession(HostSession):
                 return base | {"reason": "complete", "finalMessage": ""}
 
     def _line(self, kind: str, data: Json) -> Json:
-        line = {"id": self.next_id(), "parentId": self._last, "timestamp": self.next_time(), "type": kind, "data": data}
-        self._last = line["id"]
-        return line
+        parent, self._last = self._last, self.next_id()
+        return {"id": self._last, "parentId": parent, "timestamp": self.next_time(), "type": kind, "data": data}
 
 
 class VsCodeSession(CopilotSession):

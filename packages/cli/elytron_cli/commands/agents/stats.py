@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @click.command("stats")
 @click.option(
-    "--repository", type=click.Path(path_type=Path, exists=True), metavar="PATH", help="Show only the project of PATH."
+    "--repository",
+    type=click.Path(path_type=Path, exists=True, resolve_path=True),
+    metavar="PATH",
+    help="Show only the project of PATH.",
 )
 @common_options
 def stats_command(*, repository: Path | None) -> int | None:
@@ -34,7 +37,7 @@ def stats_command(*, repository: Path | None) -> int | None:
     async def work(session: CommandSession, out: CommandOutput) -> None:
         space = None
         if repository is not None:
-            place = await project_memory(session.runtime, repository.absolute(), person=person_space(stated_settings()))
+            place = await project_memory(session.runtime, repository, person=person_space(stated_settings()))
             space = place.spaces[0]
         records = state_folder(os.environ) / "assistants"
         store = run_settings().store.value
