@@ -11,7 +11,8 @@ process serves them where the system has one. The table has
 - program words: blocks with what a program, not the person, wrote in the place of a user;
 - unrelated prompts with a block: those that nothing said before helps with;
 - evidence: statements whose words were shown in the session until the answer to the prompt that needs them, against the
-  same blocks without the precision gate and of the same size, which this process builds from the same store;
+  same blocks without the precision gate and of the same size, which this process builds from the same store; once more
+  without evidence that the start or an earlier prompt of the session had shown, which is the gate's own share;
 - characters, processor time (the hook's and the resident's) and time of each prompt;
 - processes that were there beside a hook, and those that are left when the store is gone.
 
@@ -89,6 +90,12 @@ class ReplayCounts:
     needed: int = 0
     gated: int = 0
     ungated: int = 0
+    new_gated: int = 0
+    """Evidence in the block of its prompt that the session had not shown before."""
+    new_ungated: int = 0
+    new_needed: int = 0
+    lost: int = 0
+    """Evidence that only the ungated block has."""
     processes: int = 0
     leaks: list[str] = field(default_factory=list[str])
     program_words: list[str] = field(default_factory=list[str])
@@ -192,7 +199,7 @@ class SessionReplay:
             block = self._run_event("recall", scripted, session, turn)
             gated_texts.append(block)
             self._count_prompt(turn, block, f"{scripted.repository} ({scripted.host}): {turn.prompt.splitlines()[0]}")
-            self._count_evidence(turn, "\n".join(gated_texts), "\n".join(ungated_texts))
+            self._count_evidence(turn, gated_texts, ungated_texts)
             session.add_turn(turn)
             self._run_event("keep", scripted, session, turn)
         self._run_event("end", scripted, session, None)
@@ -224,15 +231,22 @@ class SessionReplay:
             if turn.is_unrelated:
                 counts.false_alarms.append(f"{place}\n{block}")
 
-    def _count_evidence(self, turn: ScriptedTurn, gated: str, ungated: str) -> None:
+    def _count_evidence(self, turn: ScriptedTurn, gated: Sequence[str], ungated: Sequence[str]) -> None:
+        """Count which evidence was shown in the session; the last texts are those of this prompt."""
+        counts = self.counts
         for name in turn.evidence:
             fact = self._script.facts[name]
-            is_gated, is_ungated = has_words(gated, fact), has_words(ungated, fact)
-            self.counts.needed += 1
-            self.counts.gated += is_gated
-            self.counts.ungated += is_ungated
+            is_gated, is_ungated = (has_words("\n".join(texts), fact) for texts in (gated, ungated))
+            counts.needed += 1
+            counts.gated += is_gated
+            counts.ungated += is_ungated
+            counts.lost += is_ungated and not is_gated
+            if not has_words("\n".join(gated[:-1]), fact):
+                counts.new_needed += 1
+                counts.new_gated += has_words(gated[-1], fact)
+                counts.new_ungated += has_words(ungated[-1], fact)
             if not is_gated:
-                self.counts.missed.append(f"{turn.prompt} [{fact}]{' (ungated: shown)' if is_ungated else ''}")
+                counts.missed.append(f"{turn.prompt} [{fact}]{' (ungated: shown)' if is_ungated else ''}")
 
     async def _ungated_block(self, session: HostSession, turn: ScriptedTurn) -> str:
         """Return the block of the hook's size that the store gives without the gate."""
@@ -302,8 +316,10 @@ def table_rows(counts: ReplayCounts, left: Sequence[int], /) -> Iterator[tuple[s
     yield "unrelated prompts with a block", _share(unrelated, counts.unrelated)
     yield "statements with a block", _share(counts.shown["statement"], counts.statements)
     yield "prompts that need evidence, with a block", _share(counts.shown["needing"], related)
-    yield "evidence shown, of what the ungated block has", _share(counts.gated, counts.ungated)
-    yield "evidence shown, of all that is needed", _share(counts.gated, counts.needed)
+    yield "evidence shown, against the ungated block", _against(counts.gated, counts.ungated, counts.needed)
+    new_evidence = _against(counts.new_gated, counts.new_ungated, counts.new_needed)
+    yield "the same, without what was shown before", new_evidence
+    yield "evidence that only the ungated block shows", f"{counts.lost}"
     yield "characters per prompt, mean", f"{counts.chars / counts.prompts:.0f}"
     yield "characters at the start, mean", f"{_mean(len(run.context) for run in counts.runs['start']):.0f}"
     for event, runs in counts.runs.items():
@@ -323,6 +339,10 @@ def table_rows(counts: ReplayCounts, left: Sequence[int], /) -> Iterator[tuple[s
 
 def _share(part: int, whole: int) -> str:
     return f"{part} of {whole}, {100 * part / whole:.1f} %" if whole else "0 of 0"
+
+
+def _against(part: int, other: int, whole: int) -> str:
+    return f"{part} against {other} of {whole}, {100 * part / other:.1f} %" if other else f"{part} against 0 of {whole}"
 
 
 def _mean(values: Iterable[float]) -> float:
