@@ -80,6 +80,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host, or print the host's configuration."),
         "hooks": ("agents.hooks:hooks_group", "Recall and store automatically through a coding agent's hooks."),
         "repo": ("agents.repo:repo_group", "Show and change which project's memory a folder has."),
+        "stats": ("agents.stats:stats_command", "Show what hooks recalled and stored in each repository."),
         "sessions": ("agents.sessions:sessions_group", "Import sessions that coding assistants left on disk."),
         "rules": ("agents.hooks:rules_group", "Export rules that tell coding agents how to use this memory."),
         "client": ("servers.client:client_group", "Call any operation of a memory server by name."),

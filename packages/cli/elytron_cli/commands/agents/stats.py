@@ -1,0 +1,69 @@
+"""What memory did in each repository of coding assistants, from the record that hooks keep."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elytron_assistants.hooks.repository_stats import RepositoryStats, StatsReport, repository_stats
+from elytron_assistants.registry import project_memory
+from elytron_cli.config import state_folder
+from elytron_cli.input.options import common_options
+from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import CommandOutput
+from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command("stats")
+@click.option(
+    "--repository",
+    type=click.Path(path_type=Path, exists=True, resolve_path=True),
+    metavar="PATH",
+    help="Show only the project of PATH.",
+)
+@common_options
+def stats_command(*, repository: Path | None) -> int | None:
+    """Show what hooks recalled and stored in each repository, and what a prompt cost.
+
+    A memory that was shown counts as used if the answer repeats enough of its words. CPU is the mean processor time of
+    a prompt. The column `turns` counts what is stored now, imported sessions included.
+    """
+
+    async def work(session: CommandSession, out: CommandOutput) -> None:
+        space = None
+        if repository is not None:
+            place = await project_memory(session.runtime, repository, person=person_space(stated_settings()))
+            space = place.spaces[0]
+        records = state_folder(os.environ) / "assistants"
+        store = run_settings().store.value
+        out.report(await repository_stats(session.call, records, store=store, space=space), _show_stats)
+
+    return run_work(work, when_missing=WhenMissing.PRETEND, hints=False)
+
+
+def _show_stats(console: "Console", report: StatsReport) -> None:
+    columns = ("repository", "prompts", "recalled", "characters", "hits", "used", "CPU", "stored", "turns", "last")
+    rows = map(_table_row, report.repositories)
+    tables_common.show_table(console, columns, rows, numbers=columns[1:-1], none="no hook has run yet")
+    if report.store_bytes is not None:
+        console.print(f"size of the store: {report.store_bytes / 1e6:,.1f} MB")
+
+
+def _table_row(stats: RepositoryStats) -> tuple[Any, ...]:
+    return (
+        stats.label if stats.is_here else f"{stats.label} (another store)",
+        stats.prompts,
+        stats.recalled,
+        f"{stats.added_chars:,}",
+        stats.shown_hits,
+        stats.used_hits,
+        f"{stats.prompt_cpu_ms / 1000:.2f} s",
+        stats.stored_turns,
+        stats.turns if stats.turns is not None else "",
+        tables_common.minute_text(stats.changed_at),
+    )

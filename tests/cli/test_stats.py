@@ -1,0 +1,89 @@
+"""`elytron stats`: what hooks did in each repository, read from the record that they keep."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import CommandLine, Machine
+
+FACT = "The staging database of the shop listens on port 5544."
+
+
+@pytest.fixture(autouse=True)
+def state_folder(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have hooks keep their record in the test's folder."""
+    monkeypatch.setenv("ELYTRON_STATE_DIR", str(elytron.folder / "state"))
+
+
+def run_session(elytron: CommandLine, folder: Path, session: str, prompt: str, reply: str, /) -> None:
+    """Run the hooks of one prompt of Claude Code and its answer."""
+    entries = [
+        {"type": role, "uuid": f"{session}-{role}", "cwd": str(folder), "message": {"role": role, "content": text}}
+        for role, text in (("user", prompt), ("assistant", reply))
+    ]
+    transcript = elytron.write(f"{session}.jsonl", "".join(f"{json.dumps(entry)}\n" for entry in entries).encode())
+    event = {"session_id": session, "transcript_path": transcript, "cwd": str(folder)}
+    for name, fields in (("recall", {"prompt": prompt}), ("keep", {"last_assistant_message": reply})):
+        elytron("hooks", name, "--per-repository", standard_input=json.dumps(event | fields).encode())
+
+
+def counted(stats: dict[str, Any], /) -> dict[str, Any]:
+    """Return of a repository's figures those that are the same on every machine."""
+    varying = {"space", "added_chars", "prompt_cpu_ms", "changed_at", "changed_at_iso"}
+    return {name: value for name, value in stats.items() if name not in varying}
+
+
+def test_prompts_hits_and_turns_are_counted_for_each_repository(machine: Machine) -> None:
+    elytron, notes = machine.elytron, machine.elytron.folder / "notes"
+    (notes / ".git").mkdir(parents=True)
+    run_session(elytron, machine.shop, "first", FACT, "Noted.")
+    run_session(
+        elytron, machine.shop, "second", "Which port does the staging database listen on?", "That of the shop: 5544."
+    )
+    run_session(elytron, notes, "third", "Sort the headings of the list.", "Sorted.")
+    report = elytron.json("stats")
+    last, first = report["repositories"]
+    assert [last["label"], first["label"]] == ["notes", "shop"]
+    assert counted(first) == {
+        "label": "shop",
+        "is_here": True,
+        "hosts": ["claude-code"],
+        "sessions": 2,
+        "prompts": 2,
+        "recalled": 1,
+        "shown_hits": 1,
+        "used_hits": 1,
+        "stored_turns": 4,
+        "turns": 4,
+    }
+    assert first["added_chars"] > len(FACT)
+    assert first["prompt_cpu_ms"] > 0
+    assert (last["prompts"], last["recalled"], last["turns"]) == (1, 0, 2)
+    assert report["store_bytes"] >= (elytron.folder / "m.db").stat().st_size
+
+
+def test_one_repository_is_shown_for_any_folder_in_it(machine: Machine) -> None:
+    elytron, part = machine.elytron, machine.shop / "src"
+    part.mkdir()
+    run_session(elytron, machine.shop, "first", FACT, "Noted.")
+    assert [stats["label"] for stats in elytron.json("stats", "--repository", str(part))["repositories"]] == ["shop"]
+    assert elytron.json("stats", "--repository", str(elytron.folder))["repositories"] == []
+
+
+def test_a_repository_whose_memory_is_in_another_store_is_marked(machine: Machine) -> None:
+    elytron = machine.elytron
+    run_session(elytron, machine.shop, "first", FACT, "Noted.")
+    (stats,) = elytron.json("stats", "--store", str(elytron.folder / "other.db"))["repositories"]
+    assert (stats["is_here"], stats["stored_turns"]) == (False, 2)
+    assert "turns" not in stats
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_people_read_a_table(machine: Machine) -> None:
+    elytron = machine.elytron
+    assert "no hook has run yet" in elytron("stats").output
+    run_session(elytron, machine.shop, "first", FACT, "Noted.")
+    lines = elytron("stats").output.splitlines()
+    assert any(line.split()[:3] == ["shop", "1", "0"] for line in lines)
+    assert any(line.startswith("size of the store: ") for line in lines)
