@@ -78,7 +78,7 @@ class AsyncMemory:
         timestamp: When | None = None,
         infer: bool = True,
         filters: Mapping[str, Any] | None = None,
-        **ids: str | None,
+        **ids: Any,
     ) -> Mem0Answer:
         """Store each message once, and with `infer` what the language model or the rules draw from it.
 
@@ -109,7 +109,7 @@ class AsyncMemory:
         top_k: int | None = None,
         threshold: float | None = None,
         filters: Mapping[str, Any] | None = None,
-        **ids: str | None,
+        **ids: Any,
     ) -> Mem0Answer:
         """Find what answers the query among the memories of the ids, best first."""
         part = scope_of_call("search", self._owner, filters, **ids)
@@ -129,7 +129,7 @@ class AsyncMemory:
         limit: int | None = None,
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
-        **ids: str | None,
+        **ids: Any,
     ) -> Mem0Answer:
         """Read the memories of the ids."""
         part = scope_of_call("get_all", self._owner, filters, **ids)

@@ -27,7 +27,7 @@ from elytron_proxy.dialects import DIALECTS, CallPrompt, PromptDialect, spoken_a
 from elytron_proxy.dialects.request_turn import draft_of, end_of, question_of, start_of, without_conversation
 from elytron_proxy.settings import BlockPlacement
 from elytron_proxy.wire.relay import StreamCopy, WholeCopy
-from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
+from elytron_turn.memory import TurnBudget, TurnContext, TurnDeadline, TurnMemory, TurnMessages
 
 ClientT = TypeVar("ClientT")
 ResultT = TypeVar("ResultT")
@@ -79,6 +79,17 @@ def wrap(
     return original.copy(http_client=_http_client(own, sender, is_async=is_async))
 
 
+@dataclass(frozen=True, slots=True)
+class ClientTurn:
+    """A turn of a client: the chat that it belongs to, its id, and the block that its requests show."""
+
+    thread: str
+    id: str
+    block: str
+    selected: tuple[str, ...]
+    """The ids of what is in the block."""
+
+
 @dataclass(slots=True)
 class RecordedCall:
     """A call as it goes out, and the copy of its answer until that is stored."""
@@ -89,11 +100,16 @@ class RecordedCall:
     path: str
     question: bytes
     """Digest of the conversation up to the question."""
-    thread: str
-    turn: str
+    turn: ClientTurn
     is_open: bool
     """True if the question is stored already: its tools run."""
     copy: StreamCopy | WholeCopy | None = None
+
+    def is_answered_by(self, response: Any, /) -> bool:
+        """Return whether a copy of the answer is read: not of a refusal."""
+        is_stream = "text/event-stream" in response.headers.get("content-type", "")
+        self.copy = StreamCopy(self.dialect) if is_stream else WholeCopy(self.dialect)
+        return response.status_code == 200
 
     def feed(self, chunk: bytes, /) -> bool:
         """Read on; return whether the answer has come to its end and is not stored yet."""
@@ -112,8 +128,8 @@ class ClientTurns:
         self._max_chars = max_chars
         self._threads: LruCache[bytes, str] = LruCache(limits.BLOCKS)
         """Chats by the digest of all that was said in them so far."""
-        self._open: LruCache[bytes, tuple[str, str]] = LruCache(limits.BLOCKS)
-        """Thread and turn of questions whose tools run."""
+        self._open: LruCache[bytes, ClientTurn] = LruCache(limits.BLOCKS)
+        """Turns whose tools run, by their question."""
         self._has_failed = False
 
     async def begin(self, dialect: PromptDialect, path: str, content: bytes) -> RecordedCall | None:
@@ -125,20 +141,24 @@ class ClientTurns:
         start = start_of(prompt)
         question = question_of(start, prompt.said)
         opened = self._open.use(question) if prompt.has_tools_used else None
-        thread = opened[0] if opened is not None else self._threads.use(start)
-        if block := "" if prompt.is_task else await self._block(prompt, thread):
-            placed = dialect.place(dict(body), prompt, wrap_block(block), BlockPlacement.TAIL)
-            content = json_text(placed).encode()
-        thread = thread or uuid4().hex
-        turn = opened[1] if opened is not None else uuid4().hex
-        return RecordedCall(dialect, prompt, content, path, question, thread, turn, is_open=opened is not None)
+        thread = opened.thread if opened is not None else self._threads.use(start)
+        context = await self._context(prompt, thread) if not prompt.is_task else TurnContext()
+        turn = opened
+        # The same memories stay the same bytes, which the provider has cached with all before them.
+        if turn is None or turn.selected != context.selected:
+            turn_id = turn.id if turn is not None else uuid4().hex
+            turn = ClientTurn(thread or uuid4().hex, turn_id, context.block, context.selected)
+        if turn.block:
+            content = json_text(dialect.place(dict(body), prompt, wrap_block(turn.block), BlockPlacement.TAIL)).encode()
+        return RecordedCall(dialect, prompt, content, path, question, turn, is_open=opened is not None)
 
-    async def store(self, call: RecordedCall, *, is_clean: bool) -> None:
+    async def store(self, call: RecordedCall) -> None:
         """Store the turn of an answer that came to its end, once; the question alone while its tools run."""
         copy, prompt, call.copy = call.copy, call.prompt, None
         match copy:
             case StreamCopy():
-                copy.end(is_clean=is_clean)
+                # An answer that gave its reason is whole, however its stream ends.
+                copy.end(is_clean=True)
             case WholeCopy():
                 copy.end()
             case None:
@@ -152,19 +172,19 @@ class ClientTurns:
             draft = draft_of(
                 prompt,
                 reply,
-                turn=call.turn,
-                conversation=call.thread,
+                turn=call.turn.id,
+                conversation=call.turn.thread,
                 source=TurnSource(ingress="wrap", protocol=call.dialect.name, endpoint=call.path),
                 uses_tools=uses_tools or answer.has_tools_used,
                 delivery=TurnDelivery.USER_ONLY if uses_tools else TurnDelivery.DELIVERED,
             )
-            memory = self._turn_memory(call.thread, RecallFilters())
+            memory = self._turn_memory(call.turn.thread, RecallFilters())
             await TurnDeadline.after(limits.MEMORY_WAIT_S).bound(lambda: memory.after((draft,)))
         if uses_tools:
-            self._open[call.question] = call.thread, call.turn
+            self._open[call.question] = call.turn
         else:
             self._open.pop(call.question, None)
-            self._threads[end_of(call.question, reply)] = call.thread
+            self._threads[end_of(call.question, reply)] = call.turn.thread
 
     def note_failure(self, error: Exception, /) -> None:
         """Log that memory failed, the first time as a warning."""
@@ -172,14 +192,14 @@ class ClientTurns:
         logger.log(logging.DEBUG if self._has_failed else logging.WARNING, "calls go on without memory: %s", key)
         self._has_failed = True
 
-    async def _block(self, prompt: CallPrompt, thread: str | None) -> str:
-        """Return the block for the question, without what the request itself shows of its chat."""
+    async def _context(self, prompt: CallPrompt, thread: str | None) -> TurnContext:
+        """Return what memory knows for the question, without what the request itself shows of its chat."""
         memory = self._turn_memory(thread, RecallFilters() if thread is None else without_conversation(thread))
         budget = TurnBudget(self._max_chars, wait_s=limits.MEMORY_WAIT_S)
         context = await memory.before(TurnMessages(current=prompt.said), budget)
         if context.failure is not None:
             self.note_failure(context.failure)
-        return context.block
+        return context
 
     def _turn_memory(self, thread: str | None, filters: RecallFilters) -> TurnMemory:
         conversation = self._scope.conversation or (f"chat-{thread}" if thread is not None else None)
@@ -200,27 +220,28 @@ class BlockingSender:
         dialect = _dialect_of(request)
         call = self._done(self._turns.begin(dialect, request.url.path, request.read())) if dialect is not None else None
         response = self._http_client.send(_changed_request(request, call), **options)
-        if call is not None and _copies_answer(call, response):
-            if options.get("stream"):
-                chunks_of = response.iter_bytes
-                response.iter_bytes = lambda *size: self._copied(chunks_of(*size), call)  # pyright: ignore[reportUnknownLambdaType]
-            else:
-                list(self._copied(iter([response.content]), call))
-        return response
+        if call is None or not call.is_answered_by(response):
+            return response
+        if not options.get("stream"):
+            call.feed(response.content)
+            self._done(self._turns.store(call))
+            return response
+        chunks_of, close = response.iter_bytes, response.close
 
-    def _copied(self, chunks: Iterator[bytes], call: RecordedCall) -> Iterator[bytes]:
-        is_clean = True
-        try:
-            for chunk in chunks:
+        def copied(*size: int) -> Iterator[bytes]:
+            for chunk in chunks_of(*size):
                 # The caller may read no further than the end of the answer.
                 if call.feed(chunk):
-                    self._done(self._turns.store(call, is_clean=True))
+                    self._done(self._turns.store(call))
                 yield chunk
-        except Exception:
-            is_clean = False
-            raise
-        finally:
-            self._done(self._turns.store(call, is_clean=is_clean))
+
+        def closed() -> None:
+            close()
+            if call.copy is not None:
+                self._done(self._turns.store(call))
+
+        response.iter_bytes, response.close = copied, closed
+        return response
 
     def _done(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
         """Return what memory did; None where it failed."""
@@ -243,28 +264,28 @@ class AsyncSender:
         dialect, content = _dialect_of(request), await request.aread()
         call = await self._done(self._turns.begin(dialect, request.url.path, content)) if dialect is not None else None
         response = await self._http_client.send(_changed_request(request, call), **options)
-        if call is not None and _copies_answer(call, response):
-            if options.get("stream"):
-                chunks_of = response.aiter_bytes
-                response.aiter_bytes = lambda *size: self._copied(chunks_of(*size), call)  # pyright: ignore[reportUnknownLambdaType]
-            else:
-                call.feed(response.content)
-                await self._done(self._turns.store(call, is_clean=True))
-        return response
+        if call is None or not call.is_answered_by(response):
+            return response
+        if not options.get("stream"):
+            call.feed(response.content)
+            await self._done(self._turns.store(call))
+            return response
+        chunks_of, close = response.aiter_bytes, response.aclose
 
-    async def _copied(self, chunks: AsyncIterator[bytes], call: RecordedCall) -> AsyncIterator[bytes]:
-        is_clean = True
-        try:
-            async for chunk in chunks:
+        async def copied(*size: int) -> AsyncIterator[bytes]:
+            async for chunk in chunks_of(*size):
                 # The caller may read no further than the end of the answer.
                 if call.feed(chunk):
-                    await self._done(self._turns.store(call, is_clean=True))
+                    await self._done(self._turns.store(call))
                 yield chunk
-        except Exception:
-            is_clean = False
-            raise
-        finally:
-            await self._done(self._turns.store(call, is_clean=is_clean))
+
+        async def closed() -> None:
+            await close()
+            if call.copy is not None:
+                await self._done(self._turns.store(call))
+
+        response.aiter_bytes, response.aclose = copied, closed
+        return response
 
     async def _done(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
         """Return what memory did; None where it failed."""
@@ -291,13 +312,6 @@ def _changed_request(request: Any, call: RecordedCall | None) -> Any:
     return changed
 
 
-def _copies_answer(call: RecordedCall, response: Any) -> bool:
-    """Return whether a copy of the answer is read: not of a refusal."""
-    is_stream = "text/event-stream" in response.headers.get("content-type", "")
-    call.copy = StreamCopy(call.dialect) if is_stream else WholeCopy(call.dialect)
-    return response.status_code == 200
-
-
 def _http_client(own: Any, sender: BlockingSender | AsyncSender, /, *, is_async: bool) -> Any:
     """Return an HTTP client of the library of `own` that makes requests as that does, and sends them by `sender`."""
     modules = {base.__module__.partition(".")[0] for base in type(own).__mro__}
@@ -312,7 +326,9 @@ def _http_client(own: Any, sender: BlockingSender | AsyncSender, /, *, is_async:
         def send(self, request: Any, **options: Any) -> Any:
             return sender.send(request, options)
 
-    close = "aclose" if is_async else "close"
-    setattr(RecallingClient, close, lambda _: getattr(own, close)())
+    def close_own(_: object) -> Any:
+        return own.aclose() if is_async else own.close()
+
+    setattr(RecallingClient, "aclose" if is_async else "close", close_own)
     transport = library.AsyncBaseTransport() if is_async else library.BaseTransport()
     return RecallingClient(transport=transport, **{name: getattr(own, name) for name in _SHARED})
