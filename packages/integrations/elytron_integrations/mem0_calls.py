@@ -35,6 +35,7 @@ _NESTED: Final = "mem0_nested"
 _IDS: Final = frozenset({"user_id", _AGENT, "run_id", "actor_id", _NESTED})
 _UNCHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "async_mode": (False,),
+    "delete_linked": (False,),
     "enable_graph": (False,),
     "explain": (False,),
     "output_format": ("v1.1",),

@@ -137,6 +137,7 @@ class AsyncMemory:
         report = await (await self.opened()).list(limit=count, filters=part.filters, user_id=part.space)
         return {"results": [await self._answer(hit, part.space) for hit in report.items]}
 
+    @mem0_arguments
     async def get(self, memory_id: str) -> Mem0Answer | None:
         """Read one memory by its id; None if this object's memory has none of it."""
         space, versions = await self._versions(memory_id)
@@ -162,6 +163,7 @@ class AsyncMemory:
         await (await self.opened()).correct(versions[-1].id, content, user_id=space)
         return {"message": "Memory updated successfully!"}
 
+    @mem0_arguments
     async def delete(self, memory_id: str) -> Mem0Answer:
         """Erase a memory with all its versions, by its id. Raises NotFound."""
         space, versions = await self._versions(memory_id, must_exist=True)
@@ -187,6 +189,7 @@ class AsyncMemory:
             await face.erase(report.derived, user_id=scope.space)
         return {"message": "Memories deleted successfully!"}
 
+    @mem0_arguments
     async def history(self, memory_id: str) -> list[Mem0Answer]:
         """Read the versions of a memory, oldest first; a deleted one has none."""
         space, versions = await self._versions(memory_id)
@@ -195,6 +198,7 @@ class AsyncMemory:
         hit = await (await self.opened()).get(versions[-1].id, user_id=space)
         return history_answer(versions, memory_id, hit)
 
+    @mem0_arguments
     async def reset(self, *, user_id: str | None = None) -> Mem0Answer:
         """Erase all of one user: of `user_id`, or the one that this object was opened for."""
         if user_id is None and self._owner is None:

@@ -91,7 +91,7 @@ class ClientTurn:
 
 
 @dataclass(slots=True)
-class RecordedCall:
+class WrappedCall:
     """A call as it goes out, and the copy of its answer until that is stored."""
 
     dialect: PromptDialect
@@ -132,7 +132,7 @@ class ClientTurns:
         """Turns whose tools run, by their question."""
         self._has_failed = False
 
-    async def begin(self, dialect: PromptDialect, path: str, content: bytes) -> RecordedCall | None:
+    async def begin(self, dialect: PromptDialect, path: str, content: bytes) -> WrappedCall | None:
         """Return the call with memory's block in its body; None for one that is no prompt."""
         body = fields_of(content)
         prompt = dialect.read(body) if body is not None else None
@@ -150,9 +150,9 @@ class ClientTurns:
             turn = ClientTurn(thread or uuid4().hex, turn_id, context.block, context.selected)
         if turn.block:
             content = json_text(dialect.place(dict(body), prompt, wrap_block(turn.block), BlockPlacement.TAIL)).encode()
-        return RecordedCall(dialect, prompt, content, path, question, turn, is_open=opened is not None)
+        return WrappedCall(dialect, prompt, content, path, question, turn, is_open=opened is not None)
 
-    async def store(self, call: RecordedCall) -> None:
+    async def store(self, call: WrappedCall) -> None:
         """Store the turn of an answer that came to its end, once; the question alone while its tools run."""
         copy, prompt, call.copy = call.copy, call.prompt, None
         match copy:
@@ -302,7 +302,7 @@ def _dialect_of(request: Any) -> PromptDialect | None:
     return next((dialect for end, dialect in ends if request.url.path.endswith(end)), None)
 
 
-def _changed_request(request: Any, call: RecordedCall | None) -> Any:
+def _changed_request(request: Any, call: WrappedCall | None) -> Any:
     """Return the request with the body of the call."""
     if call is None or call.body == request.content:
         return request
