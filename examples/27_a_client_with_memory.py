@@ -11,9 +11,7 @@ import elytron
 class ScriptedModel(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = self.rfile.read(int(self.headers["Content-Length"]))
-        answer = (
-            b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "%s"}}]}'
-        )
+        answer = b'{"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "%s"}}]}'
         self.send_response(200)
         self.end_headers()
         self.wfile.write(answer % (b"Petrel." if b"Petrel" in request else b"I do not know."))
