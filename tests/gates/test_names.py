@@ -47,6 +47,7 @@ ONE_WORD = {
     "instant": "an everyday call",
     "main": "what runs a process",
     "open": "an everyday call",
+    "wrap": "an everyday call",
 }
 """Each name of one word, and why it is one."""
 

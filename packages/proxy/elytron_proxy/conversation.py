@@ -11,15 +11,15 @@ from elytron_core.planes.records import COPIES_OF_BLOCKS, Record
 from elytron_models.dialect import Fields, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
-from elytron_proxy.dialects import CallPrompt, spoken_answer
+from elytron_proxy.dialects import CallPrompt
 from elytron_proxy.dialects.dialect import decode_stored_block, encode_stored_block
+from elytron_proxy.dialects.request_turn import START, end_of, question_of, start_of
 from elytron_proxy.memory import NAMESPACE, MemoryDown, NamespacePath, PromptBlock, ProxyMemory
 
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
 _BLOCKS: Final = (*COPIES_OF_BLOCKS, *_OPEN_TURNS)
 """The blocks of open turns: an erasure takes them, and their turns get new ones."""
-_START: Final = b""
 _TAG: Final = "llm proxy"
 
 
@@ -74,7 +74,7 @@ class ConversationFinder:
         or none, begin another. Raises MemoryDown.
         """
         start = start_of(prompt)
-        question_digest = _link_digest(start, "user", prompt.said)
+        question_digest = question_of(start, prompt.said)
         opened = await self._opened(caller, question_digest) if prompt.has_tools_used else None
         if opened is not None and name in {None, opened.conversation}:
             return RequestThread(
@@ -91,7 +91,7 @@ class ConversationFinder:
             return RequestThread(name, turn, start, question_digest, is_named=True)
         fresh = RequestThread(f"chat-{turn}", turn, start, question_digest)
         # Without earlier messages, it could continue any conversation.
-        if start == _START:
+        if start == START:
             return fresh
         item = await self._read(caller, _NODES, start)
         if item is None:
@@ -150,9 +150,9 @@ class ConversationFinder:
         An erasure takes them as it takes memories. Raises MemoryDown.
         """
         places: list[tuple[int, bytes]] = []
-        digest = _START
+        digest = START
         for exchange in prompt.earlier:
-            question_digest = _link_digest(digest, "user", exchange.said)
+            question_digest = question_of(digest, exchange.said)
             digest = end_of(question_digest, exchange.answered)
             if exchange.has_tools_used and exchange.at >= 0:
                 places.append((exchange.at, question_digest))
@@ -240,34 +240,6 @@ class ConversationFinder:
         secret = await self._memory.secret_of(caller)
         assert secret is not None  # something of the space was written before
         return secret.tag(_TAG, digest.hex())
-
-
-def start_of(prompt: CallPrompt, /) -> bytes:
-    """Return the digest of all that was said before the last user message; empty if nothing was."""
-    if prompt.continues:
-        return continued_by(prompt.continues)
-    digest = _START
-    for exchange in prompt.earlier:
-        digest = end_of(_link_digest(digest, "user", exchange.said), exchange.answered)
-    return digest
-
-
-def end_of(question_digest: bytes, answer: str, /) -> bytes:
-    """Return the digest of a conversation whose last question, `question_digest`, got this answer."""
-    return _link_digest(question_digest, "assistant", spoken_answer(answer))
-
-
-def continued_by(context: str, /) -> bytes:
-    """Return the digest of a conversation that goes on by what the model itself calls its context."""
-    return _link_digest(_START, "context", context)
-
-
-def _link_digest(before: bytes, role: str, words: str) -> bytes:
-    """Return the digest of what was said after `before`; white space does not count, which clients change."""
-    normalised = " ".join(words.split())
-    return hashlib.blake2b(
-        f"{role}\0{normalised}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
-    ).digest()
 
 
 def _turn_of(caller: ProxyCaller, question_digest: bytes) -> str | None:

@@ -14,20 +14,20 @@ from pydantic import ValidationError
 from elytron_core import limits as core_limits
 from elytron_core.contracts.transcript import MemoryWriteReport, TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
 from elytron_core.ids import is_name
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import Message, TurnDelivery, TurnSource
+from elytron_core.planes.transcript import TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, ProxyCaller
-from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of
+from elytron_proxy.conversation import ConversationFinder, RequestThread
 from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
 from elytron_proxy.dialects.dialect import Body, encode_stored_block
 from elytron_proxy.dialects.openai import unseal_request
+from elytron_proxy.dialects.request_turn import continued_by, draft_of, end_of
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
-from elytron_proxy.memory import CONVERSATION, NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
+from elytron_proxy.memory import NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
 from elytron_proxy.response_store import ContinuedRequest, NotContinued, ResponseStore
 from elytron_proxy.settings import BlockPlacement, MemoryUse, ProxySettings
 from elytron_proxy.wire.relay import (
@@ -43,7 +43,7 @@ from elytron_proxy.wire.relay import (
     WholeCopy,
 )
 from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
-from elytron_turn.memory import NO_DEADLINE, TurnMemory, observed_tools
+from elytron_turn.memory import NO_DEADLINE, TurnMemory
 
 if TYPE_CHECKING:
     import httpx
@@ -166,30 +166,21 @@ class ExchangeCommit:
     def _turn(
         self, thread: RequestThread, reply: str, *, uses_tools: bool, delivery: TurnDelivery = TurnDelivery.DELIVERED
     ) -> TurnDraft:
-        is_task = self.prompt.is_task
-        # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
-        question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=self.prompt.said)
-        beside = (
-            (Message(role=EvidenceRole.TOOL, text=self.prompt.beside[: core_limits.MESSAGE_CHARS]),)
-            if self.prompt.beside
-            else ()
+        source = TurnSource(
+            ingress=CHANNEL,
+            protocol=self.dialect,
+            endpoint=self.path,
+            model_alias=self.model if is_name(self.model) else None,
+            request_id=self.caller.request_id,
         )
-        answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
-        return TurnDraft(
-            host_id=thread.turn,
-            messages=(question, *beside, *answer),
+        return draft_of(
+            self.prompt,
+            reply,
+            turn=thread.turn,
+            conversation=thread.conversation,
+            source=source,
+            uses_tools=uses_tools,
             delivery=delivery,
-            metadata={CONVERSATION: thread.conversation, **({PRIVATE_FLAG: True} if is_task else {})},
-            source=TurnSource(
-                ingress=CHANNEL,
-                protocol=self.dialect,
-                endpoint=self.path,
-                model_alias=self.model if is_name(self.model) else None,
-                request_id=self.caller.request_id,
-            ),
-            tool_observations=observed_tools(((use.id, use.name) for use in self.prompt.uses), is_outside=True),
-            # A tool's result may have anyone's words, and the model's answer rests on it.
-            external_content_used=is_task or bool(beside) or self.prompt.has_tools_used or uses_tools,
         )
 
 

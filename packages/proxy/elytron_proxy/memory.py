@@ -18,7 +18,7 @@ from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.dispatch import CallerAdmission, acting_as
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_core.contracts.control import MemoryGetRequest
-from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, StoreBusy, StoreUnavailable, Unreachable
 from elytron_core.ids import is_name
@@ -37,6 +37,7 @@ from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt
+from elytron_proxy.dialects.request_turn import without_conversation
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
 ReportT = TypeVar("ReportT", bound=Value)
@@ -46,10 +47,6 @@ NAMESPACE: Final = "llm-proxy"
 """Under which a proxy keeps what it knows of conversations, as the runtime's own records."""
 NamespacePath = tuple[str, ...]
 """The namespace of records of one kind."""
-CONVERSATION: Final = "llm_conversation"
-"""Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
-
-
 TIMEOUT: Final = "timeout"
 _OUT: Final = frozenset({TIMEOUT, Unreachable.key, StoreUnavailable.key, StoreBusy.key})
 """Errors of a store that does not answer any call."""
@@ -203,7 +200,7 @@ class ProxyMemory:
         memory = TurnMemory(
             partial(self.call, caller),
             caller.scope(),
-            filters=_without_conversation(conversation) if conversation is not None else RecallFilters(),
+            filters=without_conversation(conversation) if conversation is not None else RecallFilters(),
             registries=(registry,) if registry is not None else (),
         )
         context = await memory.before(TurnMessages(current=prompt.said), TurnBudget(max_chars))
@@ -360,11 +357,6 @@ class ProxyMemory:
 
     def _registry(self, caller: ProxyCaller, prompt: CallPrompt) -> AgentToolRegistryRef | None:
         return self._registries.get((caller.space, _registry_id(prompt))) if prompt.tools else None
-
-
-def _without_conversation(conversation: str) -> RecallFilters:
-    elsewhere = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
-    return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
 
 
 def _registry_id(prompt: CallPrompt) -> str:

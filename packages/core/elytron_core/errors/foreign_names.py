@@ -89,15 +89,15 @@ CALLS: Mapping[str, str] = {
 }
 """Calls of a memory."""
 EXPORTS: Mapping[str, str] = {
-    "AsyncMemory": "await elytron.open(...)",
+    "AsyncMemory": "await elytron.open(...), or elytron.compat.mem0",
     "AsyncMemoryClient": "await elytron.connect(...)",
     "AsyncZep": "await elytron.connect(...)",
     "Client": "elytron.connect",
     "Elytron": "elytron.open",
     "InMemoryStore": "elytron.open",
     "Letta": "elytron.connect",
-    "Memory": "elytron.open",
-    "MemoryClient": "elytron.connect",
+    "Memory": "elytron.open, or elytron.compat.mem0",
+    "MemoryClient": "elytron.connect, or elytron.compat.mem0",
     "MemoryStore": "elytron.open",
     "Zep": "elytron.connect",
     "create_client": "elytron.connect",

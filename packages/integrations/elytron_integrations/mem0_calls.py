@@ -1,0 +1,241 @@
+"""mem0's arguments as requests here, and reports here as mem0's dictionaries."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from elytron.api import calls
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.control import HistoryItem
+from elytron_core.contracts.recall import RecallFilters, RecallHit
+from elytron_core.contracts.transcript import TranscriptWrite, TurnDraft, WriteDecision
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.errors.foreign_names import way_out
+from elytron_core.evidence import EvidenceRole
+from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.scope import DEFAULT_CONVERSATION, Scope
+
+P = ParamSpec("P")
+SelfT = TypeVar("SelfT")
+ResultT = TypeVar("ResultT")
+Mem0Answer = dict[str, Any]
+"""A dictionary as mem0 returns it."""
+SHARED_SPACE: Final = "mem0-shared"
+"""The space of memories that belong to an agent or run and to no user."""
+_AGENT: Final = "agent_id"
+_NESTED: Final = "mem0_nested"
+"""Metadata that hold what is no single value, as JSON."""
+_IDS: Final = frozenset({"user_id", _AGENT, "run_id", "actor_id", _NESTED})
+_UNCHANGING: Final[Mapping[str, tuple[object, ...]]] = {
+    "async_mode": (False,),
+    "delete_linked": (False,),
+    "enable_graph": (False,),
+    "explain": (False,),
+    "output_format": ("v1.1",),
+    "rerank": (False,),
+    "show_expired": (False,),
+    "version": ("v2", "v3"),
+}
+"""Arguments of mem0 with the values that ask for what happens here anyway."""
+
+
+def mem0_arguments(
+    method: Callable[Concatenate[SelfT, P], Coroutine[Any, Any, ResultT]], /
+) -> Callable[Concatenate[SelfT, P], Coroutine[Any, Any, ResultT]]:
+    """Have `method` take mem0's `options=` for its keywords, and refuse those that it has no use for."""
+    parameters = signature(method).parameters.keys() - {"self"}
+    names = (parameters - {"ids"}) | {"user_id", _AGENT, "run_id"} if "ids" in parameters else parameters
+
+    @wraps(method)
+    async def call(self: SelfT, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        arguments = {**plain_settings(kwargs.pop("options", None), what="options"), **kwargs}
+        for name in arguments.keys() - names:
+            if arguments.pop(name) not in (None, *_UNCHANGING.get(name, ())):
+                problem = f"has no counterpart here{way_out(name, names)}"
+                raise InvalidInput(field=f"{name} of {method.__name__}()", problem=problem)
+        return await cast("Any", method)(self, *args, **arguments)
+
+    return call
+
+
+def plain_settings(given: object, /, *, what: str) -> dict[str, Any]:
+    """Return what a mapping or one of mem0's models sets. Raises InvalidInput for other values."""
+    dump = getattr(given, "model_dump", None)
+    fields: object = dump() if callable(dump) else given or {}
+    if not isinstance(fields, Mapping):
+        raise InvalidInput(field=what, problem="must be a mapping or mem0's own model of them")
+    return {name: value for name, value in cast("Mapping[str, Any]", fields).items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Mem0Scope:
+    """Whose memory a call is about, and the filters that its ids and nested filters make."""
+
+    space: str
+    filters: RecallFilters
+
+    @property
+    def scope(self) -> Scope:
+        """Return where a call of these ids writes. Raises InvalidInput where the filters are more than ids."""
+        parts = {"agent": self.filters.agents, "conversation": self.filters.conversations}
+        ids_only = RecallFilters(agents=parts["agent"][:1], conversations=parts["conversation"][:1])
+        if self.filters != ids_only:
+            raise InvalidInput(field="filters", problem="may only name a user_id, agent_id and run_id in this call")
+        return Scope.model_validate({"space": self.space, **{part: names[0] for part, names in parts.items() if names}})
+
+
+def scope_of_call(call: str, owner: str | None, filters: Mapping[str, Any] | None, /, **ids: object) -> Mem0Scope:
+    """Return whose memory a call of these ids is about, on an object that was opened for `owner`, if for one user.
+
+    Raises ScopeMissing without any id, InvalidInput for another user than the owner.
+    """
+    texts = {name: str(value).strip() for name, value in ids.items() if value is not None}
+    user, narrowed = calls.narrowed_by(filters or {}, **texts)
+    if user is None and owner is None and not (narrowed.agents or narrowed.conversations):
+        raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, also in filters")
+    if owner is not None and user not in {None, owner}:
+        raise InvalidInput(field="user_id", problem="is not the user that this memory was opened for")
+    if user == SHARED_SPACE:
+        raise InvalidInput(field="user_id", problem="is the name of what belongs to no user: choose another")
+    return Mem0Scope(user or owner or SHARED_SPACE, narrowed)
+
+
+def public_id(space: str, memory: str, /) -> str:
+    """Return the id that mem0's calls know a memory by: its own, and the user's, so that it is found by it alone."""
+    return f"{memory}@{quote(space, safe='')}"
+
+
+def split_id(memory_id: str, owner: str | None, /) -> tuple[str, str]:
+    """Return the space and id of a memory; empty ones for what is no id, or of another user than the owner."""
+    memory, _, place = memory_id.rpartition("@")
+    space = unquote(place)
+    return (space, memory) if memory and space and owner in {None, space} else ("", "")
+
+
+def draft_messages(
+    messages: calls.Messages,
+    scope: Scope,
+    /,
+    *,
+    metadata: Mapping[str, Any] | None,
+    timestamp: calls.When | None,
+) -> TranscriptWrite:
+    """Return a write of the messages, each a turn, under ids by which the same ones are stored once.
+
+    Messages of the system are left out, as in mem0.
+    """
+    fields = _stored_metadata(metadata, scope)
+    write = calls.transcript_of(messages, at=timestamp, metadata=fields)
+    turns = [turn for turn in write.turns if turn.messages[0].role is not EvidenceRole.SYSTEM]
+    if not turns:
+        raise InvalidInput(field="messages", problem="contain nothing that a user or an assistant says")
+    counts: Counter[str] = Counter()
+    named: list[TurnDraft] = []
+    for turn in turns:
+        digest = _turn_digest(turn, scope)
+        counts[digest] += 1
+        named.append(turn.model_copy(update={"host_id": f"mem0-{digest}-{counts[digest]}"}))
+    return TranscriptWrite(turns=tuple(named))
+
+
+def _turn_digest(turn: TurnDraft, scope: Scope) -> str:
+    """Return the digest of a turn as it is stored, without secrets: nothing that is not stored follows from it."""
+    (message,) = turn.messages
+    parts = (message.role, scrub_secrets(message.text).text, message.speaker, message.at, scope.agent)
+    fields = json.dumps(turn.metadata, sort_keys=True)
+    whole = json.dumps((*parts, scrub_secrets(fields).text))
+    return UUID(bytes=hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()).hex
+
+
+def _stored_metadata(metadata: Mapping[str, Any] | None, scope: Scope) -> dict[str, Any]:
+    """Return metadata with what is nested as JSON. Raises InvalidInput for names of ids, and what JSON has not."""
+    given = dict(metadata or {})
+    if names := sorted(_IDS & given.keys()):
+        raise InvalidInput(field=f"metadata.{names[0]}", problem="is the name of an id: pass it as one")
+    nested: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, dict | list | tuple)}
+    fields = {name: value for name, value in given.items() if name not in nested}
+    if nested:
+        try:
+            fields[_NESTED] = json.dumps(nested, allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidInput(field="metadata", problem="holds a value that JSON cannot hold") from None
+    return fields | ({_AGENT: scope.agent} if scope.agent is not None else {})
+
+
+def _given_metadata(hit: RecallHit) -> dict[str, Any] | None:
+    """Return the metadata as they were given; None if there were none."""
+    fields: dict[str, Any] = {name: value for name, value in hit.metadata.items() if name not in {*_IDS, "edit_of"}}
+    try:
+        fields |= json.loads(str(hit.metadata.get(_NESTED, "{}")))
+    except ValueError:  # a secret was taken out of it
+        fields[_NESTED] = hit.metadata[_NESTED]
+    return fields or None
+
+
+def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Mem0Answer:
+    """Return a memory under the id `memory` as mem0 does; of ids, those that it has."""
+    at = _iso_time(hit.at)
+    ids = {
+        "user_id": space if space != SHARED_SPACE else None,
+        _AGENT: hit.metadata.get(_AGENT),
+        "run_id": hit.conversation if hit.conversation != DEFAULT_CONVERSATION else None,
+        "actor_id": hit.speaker,
+        "role": hit.role.value if hit.role is not None else None,
+    }
+    return {
+        "id": public_id(space, memory),
+        "memory": hit.text,
+        "hash": hashlib.md5(hit.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest(),
+        "metadata": _given_metadata(hit),
+        "created_at": at,
+        "updated_at": at,
+        **{name: value for name, value in ids.items() if value is not None},
+        **more,
+    }
+
+
+def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: str, /) -> Mem0Answer:
+    """Return what was done with a message as mem0's `add` does; of one that was refused, the reason."""
+    (message,) = turn.messages
+    answer: Mem0Answer = {
+        "id": public_id(space, decision.id) if decision.id is not None else None,
+        "memory": scrub_secrets(message.text).text,
+        "event": event,
+        "role": message.role.value,
+    }
+    reason = {"reason": decision.reason} if decision.id is None else {}
+    return answer | ({"actor_id": message.speaker} if message.speaker is not None else {}) | reason
+
+
+def history_answer(items: Iterable[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
+    """Return the versions of a memory as mem0's history, oldest first."""
+    rows: list[Mem0Answer] = []
+    earlier: HistoryItem | None = None
+    for item in items:
+        rows.append(
+            {
+                "id": item.id,
+                "memory_id": memory_id,
+                "old_memory": earlier.text if earlier is not None else None,
+                "new_memory": item.text,
+                "event": "ADD" if earlier is None else "UPDATE",
+                "created_at": rows[0]["created_at"] if rows else _iso_time(item.at),
+                "updated_at": _iso_time(item.at),
+                "is_deleted": False,
+                "actor_id": hit.speaker,
+                "role": hit.role.value if hit.role is not None else None,
+            }
+        )
+        earlier = item
+    return rows
+
+
+def _iso_time(at: Instant | None) -> str | None:
+    return as_datetime(at).isoformat() if at is not None else None

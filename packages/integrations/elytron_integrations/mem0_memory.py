@@ -1,0 +1,304 @@
+"""mem0's classes: `Memory` and `AsyncMemory` over a store, `MemoryClient` over a server.
+
+Both generations of its arguments are taken: ids as keywords (1.x), and in `filters` (2.x).
+"""
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, Final, Self, TypeVar
+
+from elytron.api import MemoryFace
+from elytron.api.calls import BlockingCalls, Messages, When, blocking_call
+from elytron.api.mem0 import delete_all
+from elytron.factory import open as open_memory
+from elytron.remote import connect
+from elytron.runtime import BlockingMemory
+from elytron_core.contracts.control import ControlOutcome, HistoryEvent, HistoryItem, MemoryEraseRequest
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.transcript import MemoryWriteRequest, WriteOutcome
+from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+from elytron_core.planes.transcript import EDIT_OF
+from elytron_core.scope import Scope
+from elytron_integrations.mem0_calls import (
+    Mem0Answer,
+    draft_messages,
+    history_answer,
+    mem0_arguments,
+    memory_answer,
+    plain_settings,
+    public_id,
+    scope_of_call,
+    split_id,
+    stored_answer,
+)
+
+ResultT = TypeVar("ResultT")
+_STORE: Final = "memory.db"
+_SERVER: Final = "http://127.0.0.1:8010"
+_EVENTS: Final = {WriteOutcome.STORED: "ADD", WriteOutcome.UPDATED: "UPDATE"}
+
+
+class AsyncMemory:
+    """mem0's `AsyncMemory`: in the file memory.db, or where its config says.
+
+    With `user_id` the object is one user's: nothing of another is read or changed by it, whatever id is passed.
+    """
+
+    def __init__(
+        self, config: object = None, *, user_id: str | None = None, opening: Awaitable[MemoryFace] | None = None
+    ) -> None:
+        self._opening = opening if opening is not None else _store_opening(config)
+        self._owner = user_id
+        self._face: MemoryFace | None = None
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any], *, user_id: str | None = None) -> Self:
+        """Return a memory on the store of `vector_store`, whose provider is "elytron".
+
+        Its config has the `path` and options of `elytron.open`.
+        """
+        return cls(config_dict, user_id=user_id)
+
+    async def opened(self) -> MemoryFace:
+        """Return the memory beneath, which the first call opens."""
+        async with self._lock:
+            if self._face is None:
+                self._face = await self._opening
+        return self._face
+
+    @mem0_arguments
+    async def add(
+        self,
+        messages: Messages,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        timestamp: When | None = None,
+        infer: bool = True,
+        filters: Mapping[str, Any] | None = None,
+        **ids: Any,
+    ) -> Mem0Answer:
+        """Store each message once, and with `infer` what the language model or the rules draw from it.
+
+        `ids` are user_id, agent_id and run_id, one at least. The event of what is stored already is NONE.
+        """
+        scope = scope_of_call("add", self._owner, filters, **ids).scope
+        write = draft_messages(messages, scope, metadata=metadata, timestamp=timestamp)
+        face = await self.opened()
+        report = await face.write(MemoryWriteRequest(scope=scope, write=write))
+        results = [
+            stored_answer(turn, decision, scope.space, _EVENTS.get(decision.outcome, "NONE"))
+            for turn, decision in zip(write.turns, report.decisions, strict=True)
+        ]
+        if infer and report.changed:
+            for decision in (await face.maintain(MemoryMaintainRequest(scope=scope))).decisions:
+                if decision.id is not None and decision.outcome in _EVENTS:
+                    hit = await face.get(decision.id, user_id=scope.space)
+                    answer = {"id": public_id(scope.space, hit.id), "memory": hit.text}
+                    results.append({**answer, "event": _EVENTS[decision.outcome]})
+        return {"results": results}
+
+    @mem0_arguments
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        filters: Mapping[str, Any] | None = None,
+        **ids: Any,
+    ) -> Mem0Answer:
+        """Find what answers the query among the memories of the ids, best first."""
+        part = scope_of_call("search", self._owner, filters, **ids)
+        report = await (await self.opened()).recall(
+            query,
+            limit=_bounded_count(limit, top_k, default=20),
+            filters=part.filters,
+            min_score=threshold or 0.0,
+            user_id=part.space,
+        )
+        return {"results": [await self._answer(hit, part.space, score=hit.score) for hit in report.hits]}
+
+    @mem0_arguments
+    async def get_all(
+        self,
+        *,
+        limit: int | None = None,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        **ids: Any,
+    ) -> Mem0Answer:
+        """Read the memories of the ids."""
+        part = scope_of_call("get_all", self._owner, filters, **ids)
+        count = _bounded_count(limit, top_k, default=100)
+        report = await (await self.opened()).list(limit=count, filters=part.filters, user_id=part.space)
+        return {"results": [await self._answer(hit, part.space) for hit in report.items]}
+
+    @mem0_arguments
+    async def get(self, memory_id: str) -> Mem0Answer | None:
+        """Read one memory by its id; None if this object's memory has none of it."""
+        space, versions = await self._versions(memory_id)
+        if not versions:
+            return None
+        hit = await (await self.opened()).get(versions[-1].id, user_id=space)
+        return await self._answer(hit, space, score=None)
+
+    @mem0_arguments
+    async def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        data: str | None = None,
+    ) -> Mem0Answer:
+        """Give a memory another text; the earlier one stays in its history. Raises NotFound."""
+        content = text if text is not None else data
+        if metadata is not None or content is None:
+            raise InvalidInput(field="update()", problem="takes a text; for other metadata, delete and add the memory")
+        space, versions = await self._versions(memory_id, must_exist=True)
+        await (await self.opened()).correct(versions[-1].id, content, user_id=space)
+        return {"message": "Memory updated successfully!"}
+
+    @mem0_arguments
+    async def delete(self, memory_id: str) -> Mem0Answer:
+        """Erase a memory with all its versions, by its id. Raises NotFound."""
+        space, versions = await self._versions(memory_id, must_exist=True)
+        await (await self.opened()).erase([version.id for version in versions], user_id=space)
+        return {"message": "Memory deleted successfully!"}
+
+    @mem0_arguments
+    async def delete_all(
+        self,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        *,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Mem0Answer:
+        """Erase a user's memory, or an agent's or run's part of it with what was drawn from that."""
+        scope = scope_of_call(
+            "delete_all", self._owner, filters, user_id=user_id, agent_id=agent_id, run_id=run_id
+        ).scope
+        face = await self.opened()
+        report = await delete_all(face, user_id=scope.space, agent_id=scope.agent, run_id=scope.conversation)
+        if report.derived:
+            await face.erase(report.derived, user_id=scope.space)
+        return {"message": "Memories deleted successfully!"}
+
+    @mem0_arguments
+    async def history(self, memory_id: str) -> list[Mem0Answer]:
+        """Read the versions of a memory, oldest first; a deleted one has none."""
+        space, versions = await self._versions(memory_id)
+        if not versions:
+            return []
+        hit = await (await self.opened()).get(versions[-1].id, user_id=space)
+        return history_answer(versions, memory_id, hit)
+
+    @mem0_arguments
+    async def reset(self, *, user_id: str | None = None) -> Mem0Answer:
+        """Erase all of one user: of `user_id`, or the one that this object was opened for."""
+        if user_id is None and self._owner is None:
+            raise ScopeMissing(operation="reset", way_out="pass the user_id whose memory is to be erased")
+        return await self.delete_all(user_id=user_id)
+
+    async def close(self) -> None:
+        """Close the memory beneath."""
+        if self._face is not None:
+            await self._face.close()
+
+    async def _answer(self, hit: RecallHit, space: str, /, **more: Any) -> Mem0Answer:
+        """Return a memory as mem0 does, an edited one under its first id."""
+        is_edited = EDIT_OF in hit.metadata
+        versions = (await self._versions(public_id(space, hit.id)))[1] if is_edited else []
+        return memory_answer(hit, space, versions[0].id if versions else hit.id, **more)
+
+    async def _versions(self, memory_id: str, *, must_exist: bool = False) -> tuple[str, list[HistoryItem]]:
+        """Return the space and the versions of a memory, oldest first; none of what is not this object's.
+
+        Raises NotFound in that case if it `must_exist`.
+        """
+        space, memory = split_id(memory_id, self._owner)
+        versions: dict[str, HistoryItem] = {}
+        if memory:
+            face = await self.opened()
+            # What an erasure would take are the versions.
+            report = await face.operate(MemoryEraseRequest(scope=Scope(space=space), ids=(memory,), dry_run=True))
+            for decision in report.decisions:
+                if decision.outcome is not ControlOutcome.NOT_FOUND:
+                    history = await face.history(decision.id, user_id=space)
+                    versions |= {item.id: item for item in history.items if item.event is HistoryEvent.ADDED}
+        if must_exist and not versions:
+            raise NotFound(what="memory", name=memory_id)
+        return space, sorted(versions.values(), key=lambda version: version.id)
+
+
+class BlockingMem0Calls(BlockingCalls):
+    """mem0's calls, waiting for their answer."""
+
+    def __init__(self, memory: AsyncMemory, /) -> None:
+        self.runtime = memory
+        self._blocking: BlockingMemory[MemoryFace] = BlockingMemory(memory.opened())
+
+    def run(self, call: Coroutine[Any, Any, ResultT], /) -> ResultT:
+        """Run `call` where the memory lives and return its result."""
+        return self._blocking.run(call)
+
+    add = blocking_call(AsyncMemory.add)
+    search = blocking_call(AsyncMemory.search)
+    get_all = blocking_call(AsyncMemory.get_all)
+    get = blocking_call(AsyncMemory.get)
+    update = blocking_call(AsyncMemory.update)
+    delete = blocking_call(AsyncMemory.delete)
+    delete_all = blocking_call(AsyncMemory.delete_all)
+    history = blocking_call(AsyncMemory.history)
+    reset = blocking_call(AsyncMemory.reset)
+
+    def close(self) -> None:
+        """Close the memory beneath; one that is not closed is closed when the interpreter ends."""
+        self._blocking.close()
+
+
+class SyncMemory(BlockingMem0Calls):
+    """mem0's `Memory`: `AsyncMemory` with calls that wait."""
+
+    def __init__(self, config: object = None, *, user_id: str | None = None) -> None:
+        super().__init__(AsyncMemory(config, user_id=user_id))
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any], *, user_id: str | None = None) -> Self:
+        """Return a memory on the store that the config names, as `AsyncMemory.from_config` does."""
+        return cls(config_dict, user_id=user_id)
+
+
+Memory = SyncMemory
+
+
+class MemoryClient(BlockingMem0Calls):
+    """mem0's `MemoryClient`, of an Elytron server at `host` by one of its access keys."""
+
+    def __init__(self, api_key: str | None = None, host: str = _SERVER, *, user_id: str | None = None) -> None:
+        super().__init__(AsyncMemory(user_id=user_id, opening=connect(host, api_key=api_key)))
+
+
+def _store_opening(config: object) -> Awaitable[MemoryFace]:
+    """Return the opening of the store of mem0's config. Warns of settings that have no effect here."""
+    settings = plain_settings(config, what="config")
+    store = plain_settings(settings.get("vector_store"), what="vector_store")
+    options: dict[str, Any] = {"space": None}
+    if store.get("provider") == "elytron":
+        del settings["vector_store"]
+        options |= plain_settings(store.get("config"), what="vector_store.config")
+    if without_effect := sorted(settings.keys() - {"version"}):
+        warnings.warn(f"settings of mem0 without effect here: {', '.join(without_effect)}", stacklevel=4)
+    return open_memory(options.pop("path", _STORE), **options)
+
+
+def _bounded_count(limit: int | None, top_k: int | None, *, default: int) -> int:
+    """Return how many memories are asked for, by either name."""
+    if None not in {limit, top_k} and limit != top_k:
+        raise InvalidInput(field="top_k", problem="and limit name different numbers")
+    return next((count for count in (limit, top_k) if count is not None), default)

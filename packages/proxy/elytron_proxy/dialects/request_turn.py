@@ -1,0 +1,87 @@
+"""The turn of a request: which conversation it continues, by digests of its messages, and the draft that is stored."""
+
+import hashlib
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
+from elytron_core.planes.transcript import Message, TurnDelivery, TurnSource
+from elytron_proxy.dialects.dialect import CallPrompt, spoken_answer
+from elytron_turn.memory import observed_tools
+
+CONVERSATION: Final = "llm_conversation"
+"""Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
+START: Final = b""
+
+
+def start_of(prompt: CallPrompt, /) -> bytes:
+    """Return the digest of all that was said before the last user message; empty if nothing was."""
+    if prompt.continues:
+        return continued_by(prompt.continues)
+    digest = START
+    for exchange in prompt.earlier:
+        digest = end_of(question_of(digest, exchange.said), exchange.answered)
+    return digest
+
+
+def question_of(start: bytes, words: str, /) -> bytes:
+    """Return the digest of a conversation in which the user says `words` after `start`."""
+    return _link_digest(start, "user", words)
+
+
+def end_of(question_digest: bytes, answer: str, /) -> bytes:
+    """Return the digest of a conversation whose last question, `question_digest`, got this answer."""
+    return _link_digest(question_digest, "assistant", spoken_answer(answer))
+
+
+def continued_by(context: str, /) -> bytes:
+    """Return the digest of a conversation that goes on by what the model itself calls its context."""
+    return _link_digest(START, "context", context)
+
+
+def _link_digest(before: bytes, role: str, words: str) -> bytes:
+    """Return the digest of what was said after `before`; white space does not count, which clients change."""
+    normalised = " ".join(words.split())
+    return hashlib.blake2b(
+        f"{role}\0{normalised}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
+    ).digest()
+
+
+def without_conversation(conversation: str, /) -> RecallFilters:
+    """Return filters that leave out what turns of this conversation say, which the request has in full."""
+    elsewhere = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
+    return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
+
+
+def draft_of(
+    prompt: CallPrompt,
+    reply: str,
+    /,
+    *,
+    turn: str,
+    conversation: str,
+    source: TurnSource,
+    uses_tools: bool,
+    delivery: TurnDelivery = TurnDelivery.DELIVERED,
+) -> TurnDraft:
+    """Return the turn that a request and its answer make, under the host's id `turn`.
+
+    `uses_tools` is true if the answer calls tools, or the provider used its own.
+    """
+    is_task = prompt.is_task
+    # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
+    question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.said)
+    beside = (Message(role=EvidenceRole.TOOL, text=prompt.beside[: limits.MESSAGE_CHARS]),) if prompt.beside else ()
+    answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
+    return TurnDraft(
+        host_id=turn,
+        messages=(question, *beside, *answer),
+        delivery=delivery,
+        metadata={CONVERSATION: conversation, **({PRIVATE_FLAG: True} if is_task else {})},
+        source=source,
+        tool_observations=observed_tools(((use.id, use.name) for use in prompt.uses), is_outside=True),
+        # A tool's result may have anyone's words, and the model's answer rests on it.
+        external_content_used=is_task or bool(beside) or prompt.has_tools_used or uses_tools,
+    )

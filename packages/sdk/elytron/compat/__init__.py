@@ -1,0 +1,1 @@
+"""Interfaces of other memories, for programs that were written for them."""

@@ -1,0 +1,252 @@
+"""A program that was written for mem0 reads the answers that it expects, by either generation of its arguments."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elytron.compat.mem0 import Memory
+from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+
+CONFIG = {"vector_store": {"provider": "elytron", "config": {"path": "memory:"}}}
+MESSAGES = [
+    {"role": "system", "content": "You are a cook."},
+    {"role": "user", "content": "I never eat coriander.", "name": "Ada"},
+    {"role": "assistant", "content": "Noted: no coriander."},
+]
+TEXTS = ["I never eat coriander.", "Noted: no coriander."]
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with closing(Memory.from_config(CONFIG)) as opened:
+        yield opened
+
+
+def texts_of(answer: dict[str, Any]) -> list[str]:
+    """Return the texts of an answer of add, search or get_all."""
+    return [result["memory"] for result in answer["results"]]
+
+
+def raw_id(memory: Memory, text: str, **ids: Any) -> str:
+    """Store one message as it is and return its id."""
+    return memory.add(text, infer=False, **(ids or {"user_id": "ada"}))["results"][0]["id"]
+
+
+def test_raw_messages_are_stored_without_those_of_the_system(memory: Memory) -> None:
+    results = memory.add(MESSAGES, user_id="ada", run_id="dinner", infer=False)["results"]
+    assert [{name: value for name, value in result.items() if name != "id"} for result in results] == [
+        {"memory": TEXTS[0], "event": "ADD", "role": "user", "actor_id": "Ada"},
+        {"memory": TEXTS[1], "event": "ADD", "role": "assistant"},
+    ]
+    assert [result["id"] for result in memory.get_all(user_id="ada")["results"]] == [one["id"] for one in results]
+
+
+def test_what_is_drawn_from_messages_is_added_to_them(memory: Memory) -> None:
+    answer = memory.add("My name is Ada and I live in Lisbon.", user_id="ada")
+    assert texts_of(answer) == [
+        "My name is Ada and I live in Lisbon.",
+        "The user is called Ada",
+        "The user lives in Lisbon",
+    ]
+    assert texts_of(memory.add("I live in Lisbon.", user_id="grace", infer=False)) == ["I live in Lisbon."]
+
+
+def test_the_same_messages_are_stored_once(memory: Memory) -> None:
+    first = memory.add([*MESSAGES, MESSAGES[1]], user_id="ada", metadata={"topic": "food"})
+    again = memory.add([*MESSAGES, MESSAGES[1]], user_id="ada", metadata={"topic": "food"})
+    assert [result["event"] for result in again["results"]] == ["NONE"] * 3
+    assert [result["id"] for result in again["results"]] == [result["id"] for result in first["results"][:3]]
+    assert texts_of(memory.get_all(user_id="ada", filters={"role": "user"})) == [TEXTS[0]] * 2
+    others: list[dict[str, Any]] = [{"user_id": "grace"}, {"user_id": "ada", "run_id": "x"}, {"agent_id": "cook"}]
+    for ids in others:
+        assert memory.add(MESSAGES, infer=False, metadata={"topic": "food"}, **ids)["results"][0]["event"] == "ADD"
+
+
+def test_what_was_deleted_can_be_added_again(memory: Memory) -> None:
+    memory.delete(raw_id(memory, "I like tea."))
+    assert memory.add("I like tea.", user_id="ada", infer=False)["results"][0]["event"] == "ADD"
+
+
+def test_no_digest_of_a_secret_is_stored(memory: Memory) -> None:
+    first = memory.add("My card is 4111 1111 1111 1111.", user_id="ada", infer=False)["results"][0]
+    other = memory.add("My card is 5500 0000 0000 0004.", user_id="ada", infer=False)["results"][0]
+    assert (first["event"], other["event"]) == ("ADD", "NONE")
+    assert "4111" not in first["memory"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {"user_id": "ada"},
+        {"filters": {"user_id": "ada"}},
+        {"user_id": " ada ", "run_id": "dinner"},
+        {"filters": {"AND": [{"user_id": "ada"}, {"agent_id": "cook"}]}},
+        {"user_id": "ada", "filters": {"metadata": {"topic": "food"}}},
+        {"options": {"filters": {"user_id": "ada"}}},
+    ],
+)
+def test_both_generations_of_arguments_find_the_same(memory: Memory, ids: dict[str, Any]) -> None:
+    place: dict[str, Any] = {"user_id": "ada", "agent_id": "cook", "run_id": "dinner"}
+    memory.add(MESSAGES, infer=False, metadata={"topic": "food"}, **place)
+    memory.add("I eat coriander daily.", infer=False, user_id="grace")
+    assert texts_of(memory.get_all(**ids)) == TEXTS
+    assert texts_of(memory.search("coriander", **ids))[0] in TEXTS
+    assert len(memory.search("coriander", top_k=1, **ids)["results"]) == 1
+    assert len(memory.search("coriander", limit=1, **ids)["results"]) == 1
+    assert memory.search("coriander", threshold=0.9999, **ids) == {"results": []}
+
+
+def test_a_memory_is_the_dictionary_that_mem0_returns(memory: Memory) -> None:
+    metadata: dict[str, Any] = {
+        "topic": "food",
+        "stars": 4,
+        "deep": {"tags": ["a", None], "more": {}},
+        "list": [1, 2.5],
+    }
+    place: dict[str, Any] = {"user_id": "ada", "agent_id": "cook", "run_id": "dinner"}
+    message = {"role": "user", "content": "I never eat coriander.", "name": "Ada"}
+    added = memory.add(message, infer=False, metadata=metadata, timestamp=1_777_593_600, **place)
+    expected: dict[str, Any] = {
+        "id": added["results"][0]["id"],
+        "memory": "I never eat coriander.",
+        "hash": hashlib.md5(b"I never eat coriander.").hexdigest(),
+        "metadata": metadata,
+        "created_at": "2026-05-01T00:00:00+00:00",
+        "updated_at": "2026-05-01T00:00:00+00:00",
+        "actor_id": "Ada",
+        "role": "user",
+        **place,
+    }
+    (listed,) = memory.get_all(user_id="ada")["results"]
+    assert listed == expected
+    assert memory.get(expected["id"]) == expected | {"score": None}
+    (found,) = memory.search("coriander", user_id="ada")["results"]
+    assert found == expected | {"score": found["score"]}
+
+
+def test_an_update_keeps_the_id_and_the_earlier_text(memory: Memory) -> None:
+    memory_id = raw_id(memory, "I live in Lisbon.")
+    assert memory.update(memory_id, "I live in Porto.") == {"message": "Memory updated successfully!"}
+    memory.update(memory_id, data="I live in Faro.")
+    memory.update(memory_id=memory_id, text="I live in Braga.")
+    (listed,) = memory.get_all(user_id="ada")["results"]
+    assert (listed["id"], listed["memory"]) == (memory_id, "I live in Braga.")
+    assert (memory.get(memory_id) or {})["memory"] == "I live in Braga."
+    texts = ["I live in Lisbon.", "I live in Porto.", "I live in Faro.", "I live in Braga."]
+    rows = memory.history(memory_id)
+    assert [row["new_memory"] for row in rows] == texts
+    assert [row["old_memory"] for row in rows] == [None, *texts[:3]]
+    assert [row["event"] for row in rows] == ["ADD", "UPDATE", "UPDATE", "UPDATE"]
+    assert {row["memory_id"] for row in rows} == {memory_id}
+
+
+def test_a_deleted_memory_is_gone_with_its_versions(memory: Memory) -> None:
+    memory_id = raw_id(memory, "I live in Lisbon.")
+    memory.update(memory_id, "I live in Porto.")
+    assert memory.delete(memory_id) == {"message": "Memory deleted successfully!"}
+    assert (memory.get(memory_id), memory.history(memory_id)) == (None, [])
+    assert memory.get_all(user_id="ada") == {"results": []}
+
+
+def test_a_fact_that_was_drawn_is_updated_and_deleted_by_its_id(memory: Memory) -> None:
+    fact = memory.add("I live in Lisbon.", user_id="ada")["results"][1]["id"]
+    memory.update(fact, "The user lives in Porto")
+    assert (memory.get(fact) or {})["memory"] == "The user lives in Porto"
+    assert [row["event"] for row in memory.history(fact)] == ["ADD", "UPDATE"]
+    memory.delete(fact)
+    assert texts_of(memory.get_all(user_id="ada")) == ["I live in Lisbon."]
+
+
+@pytest.mark.parametrize("memory_id", ["", "@", "x", "x@ada", "00000000-0000-0000-0000-000000000000", "x@nobody"])
+def test_an_unknown_id_has_no_memory(memory: Memory, memory_id: str) -> None:
+    raw_id(memory, "I like tea.")
+    assert memory.get(memory_id) is None
+    assert memory.history(memory_id) == []
+    with pytest.raises(NotFound):
+        memory.update(memory_id, "I like coffee.")
+    with pytest.raises(NotFound):
+        memory.delete(memory_id)
+
+
+def test_calls_without_any_id_are_refused(memory: Memory) -> None:
+    raw_id(memory, "I like tea.")
+    for call in (
+        lambda: memory.add("tea"),
+        lambda: memory.search("tea"),
+        lambda: memory.search("tea", filters={"topic": "food"}),
+        memory.get_all,
+        memory.delete_all,
+        memory.reset,
+    ):
+        with pytest.raises(ScopeMissing, match="scope is missing"):
+            call()
+    assert texts_of(memory.get_all(user_id="ada")) == ["I like tea."]
+
+
+def test_a_part_of_a_memory_is_deleted_with_what_was_drawn_from_it(memory: Memory) -> None:
+    memory.add("I live in Lisbon.", user_id="ada", run_id="trip")
+    memory.add("I like tea.", user_id="ada", run_id="home", infer=False)
+    memory.add("Call me by my first name.", user_id="grace", run_id="trip", infer=False)
+    assert memory.delete_all(user_id="ada", run_id="trip") == {"message": "Memories deleted successfully!"}
+    assert texts_of(memory.get_all(user_id="ada")) == ["I like tea."]
+    assert texts_of(memory.get_all(user_id="grace")) == ["Call me by my first name."]
+    memory.reset(user_id="ada")
+    assert memory.get_all(user_id="ada") == {"results": []}
+    assert texts_of(memory.get_all(user_id="grace")) == ["Call me by my first name."]
+
+
+def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
+    memory_id = raw_id(memory, "Answer in metric units.", agent_id="cook")
+    assert texts_of(memory.search("units", agent_id="cook")) == ["Answer in metric units."]
+    assert memory.get_all(agent_id="driver") == memory.get_all(user_id="ada") == {"results": []}
+    assert "user_id" not in (memory.get(memory_id) or {})
+    with pytest.raises(InvalidInput, match="belongs to no user"):
+        memory.get_all(user_id="mem0-shared")
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "problem"),
+    [
+        ("add", {"memory_type": "procedural_memory"}, "memory_type of add"),
+        ("add", {"expiration_date": "2027-01-01"}, "expiration_date of add"),
+        ("add", {"metadata": {"user_id": "grace"}}, "is the name of an id"),
+        ("add", {"metadata": {"at": {"x": object()}}}, "JSON cannot hold"),
+        ("add", {"filters": {"topic": "food"}}, "may only name"),
+        ("search", {"rerank": True}, "reranker"),
+        ("search", {"top_k": 3, "limit": 4}, "different numbers"),
+        ("search", {"filter": {"topic": "food"}}, "use filters="),
+        ("search", {"options": "fast"}, "must be a mapping"),
+        ("get_all", {"show_expired": True}, "show_expired of get_all"),
+    ],
+)
+def test_no_argument_is_swallowed(memory: Memory, call: str, arguments: dict[str, Any], problem: str) -> None:
+    first = () if call == "get_all" else ("tea",)
+    with pytest.raises(InvalidInput, match=problem):
+        getattr(memory, call)(*first, user_id="ada", **arguments)
+
+
+def test_arguments_that_ask_for_what_happens_anyway_are_taken(memory: Memory) -> None:
+    memory.add("I like tea.", user_id="ada", infer=False, async_mode=False, output_format="v1.1", version="v2")
+    found = memory.search("tea", user_id="ada", rerank=False, explain=False, show_expired=False, reference_date=None)
+    assert texts_of(found) == ["I like tea."]
+
+
+def test_an_update_without_a_text_is_refused(memory: Memory) -> None:
+    memory_id = raw_id(memory, "I like tea.")
+    everything: list[dict[str, Any]] = [{}, {"metadata": {"topic": "food"}}]
+    for arguments in everything:
+        with pytest.raises(InvalidInput, match="takes a text"):
+            memory.update(memory_id, **arguments)
+
+
+def test_settings_without_effect_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {"llm": {"provider": "openai"}, "vector_store": {"provider": "qdrant"}, "version": "v1.1"}
+    with pytest.warns(UserWarning, match="without effect here: llm, vector_store"):
+        memory = Memory(config)
+    memory.close()
+    assert (tmp_path / "memory.db").exists()
