@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
-from elytron_adapter.http.responses import request_app
+from elytron_adapter.http.responses import cached_response, request_app
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools import SubagentCreator
@@ -240,19 +240,15 @@ def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
     """Return the surface of the page. It is public, and what it shows is not."""
     is_open = isinstance(service.entrance.authenticator, DevelopmentCallers)
     body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
-    etag, policy = f'"{hashlib.sha256(body).hexdigest()[:32]}"', page_policy(body)
+    headers = {
+        "Content-Security-Policy": page_policy(body),
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+    }
 
     async def page(request: Request) -> Response:
         service.settings.require_on()
-        headers = {
-            "ETag": etag,
-            "Content-Security-Policy": policy,
-            "X-Frame-Options": "DENY",
-            "Referrer-Policy": "no-referrer",
-        }
-        if request.headers.get("if-none-match") == etag:
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type="text/html; charset=utf-8", headers=headers)
+        return cached_response(request.headers, body, media_type="text/html; charset=utf-8", more=headers)
 
     route = Route(
         "GET", _PATH, page, "agent_page", "Serve the chat page of the agent.", None, "text/html",
