@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from elytron.context import OperationContext
 from elytron.state.spaces import retry_lost_races
@@ -15,19 +15,12 @@ from elytron_core.model import Value
 from elytron_core.planes.space import TRANSPORTS, ClosedTransports, TransportEndpoints
 from elytron_core.ports.store import PutChange
 
+if TYPE_CHECKING:
+    from elytron_adapter.surface import Route
+
 _SWITCHES, _ENDPOINTS = "0", "1"
 _FIRST_TRIES = 20
 ValueT = TypeVar("ValueT", bound=Value)
-
-
-class ServedPath(NamedTuple):
-    """One path of a server by its method; `is_operators` if no other key opens it."""
-
-    method: str
-    path: str
-    group: str
-    summary: str
-    is_operators: bool
 
 
 class TransportSwitches:
@@ -42,8 +35,8 @@ class TransportSwitches:
         self._off: frozenset[str] = frozenset()
         self.endpoints: Mapping[str, str] = {}
         """The address at which clients reach a transport, where an operator set one."""
-        self.served: tuple[ServedPath, ...] = ()
-        """Every path over HTTP that this server shows and describes."""
+        self.served: tuple[Route[Any], ...] = ()
+        """Every route over HTTP that this server shows and describes."""
 
     @property
     def paths(self) -> Mapping[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -14,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
-from elytron_adapter.http.responses import answered_by, request_app
+from elytron_adapter.http.responses import answered_by, cached_response, request_app
 from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces, own_app
 from elytron_console.host import ConsoleHost
 from elytron_console.routes.console_calls import ConsoleService
@@ -84,13 +83,7 @@ async def _static_app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _asset_response(name: str, headers: Headers) -> Response:
-    """Return a part under its ETag, or 304 for a caller that has it."""
-    body = static_assets()[name]
-    etag = f'"{sha256(body).hexdigest()[:32]}"'
-    headers_sent = {**_HEADERS, "ETag": etag}
-    if headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers_sent)
-    return Response(body, media_type=_TYPES[_file_ending(name)], headers=headers_sent)
+    return cached_response(headers, static_assets()[name], media_type=_TYPES[_file_ending(name)], more=_HEADERS)
 
 
 @cache

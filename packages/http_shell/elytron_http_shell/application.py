@@ -44,7 +44,6 @@ from elytron_adapter.http.requests import (
 )
 from elytron_adapter.http.responses import refused_response, request_id_of, turn_away
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
-from elytron_adapter.transport_switches import ServedPath
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized
 from elytron_core.ids import IdSource
@@ -440,7 +439,9 @@ def build_application(
         (surface.transport, surface.route.path) for surface in surfaces if surface.transport is not None
     )
     surfaces += describing_surfaces(tuple(surfaces), access=description_access)
-    entrance.transports.served = _served_paths(surfaces)
+    entrance.transports.served = tuple(
+        surface.route for surface in surfaces if surface.route.protocol is SurfaceProtocol.HTTP
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -465,16 +466,6 @@ def build_application(
 def _switched_surface(surface: Surface) -> Surface:
     """Return a surface as that of a transport that can be switched off: HTTP if it names no other."""
     return surface if surface.transport is not None else replace(surface, transport=CallTransport.HTTP.value)
-
-
-def _served_paths(surfaces: Iterable[Surface]) -> tuple[ServedPath, ...]:
-    """Return the paths that are described, for whom lists them."""
-    routes = (surface.route for surface in surfaces)
-    return tuple(
-        ServedPath(route.method, route.path, route.group, route.summary, route.access is SurfaceAccess.OPERATOR)
-        for route in routes
-        if route.protocol is SurfaceProtocol.HTTP
-    )
 
 
 class WatchedApplication:

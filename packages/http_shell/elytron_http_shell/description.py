@@ -7,8 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
-from hashlib import sha256
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -22,7 +21,14 @@ from elytron.memories.lookup import READS
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import FAILURES
-from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument, refused_response, request_app, request_id_of
+from elytron_adapter.http.responses import (
+    MEDIA_TYPE,
+    ProblemDocument,
+    cached_response,
+    refused_response,
+    request_app,
+    request_id_of,
+)
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces
 from elytron_core import limits
 from elytron_core.contracts.maintenance import PUTTING_OFF
@@ -34,6 +40,11 @@ _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
 )
+_PAGE_HEADERS = {
+    "Content-Security-Policy": _PAGE_POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+}
 _PAGES = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
@@ -75,11 +86,8 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess
         # Made when it is first asked for: it takes longer than everything else that a server does to start.
         return json.dumps(make([*surfaces, *own]), separators=(",", ":"), ensure_ascii=False).encode()
 
-    async def for_clients(request: Request) -> Response:
-        return _unless_known(request, await asyncio.to_thread(body, client_document), "application/json")
-
-    async def whole(request: Request) -> Response:
-        return _unless_known(request, await asyncio.to_thread(body, openapi_document), "application/json")
+    async def show_document(make: Callable[[Iterable[Surface]], dict[str, Any]], request: Request) -> Response:
+        return cached_response(request.headers, await asyncio.to_thread(body, make), media_type="application/json")
 
     public, etag, document = SurfaceAccess.PUBLIC, ("If-None-Match",), "The document."
     routes = (
@@ -87,9 +95,11 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess
                 "Serve the page for browsing operations.", None, media_type.partition(";")[0], public, headers=etag,
                 outcome="The page.")
           for path, (name, media_type) in _PAGES.items()),
-        Route("GET", "/openapi.json", for_clients, "openapi", "Return the OpenAPI document for client generators.",
+        Route("GET", "/openapi.json", partial(show_document, client_document), "openapi",
+              "Return the OpenAPI document for client generators.",
               access=access, headers=etag, outcome=document),
-        Route("GET", "/openapi/all.json", whole, "openapi_all", "Return the OpenAPI document of every path.",
+        Route("GET", "/openapi/all.json", partial(show_document, openapi_document), "openapi_all",
+              "Return the OpenAPI document of every path.",
               access=access, headers=etag, outcome=document),
         Route("GET", "/", _home_page, "home", "Redirect to the operations page.", access=public, status=307,
               outcome="Redirects to the page."),
@@ -104,11 +114,7 @@ async def _home_page(_request: Request) -> Response:
 
 def _static_page(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     async def page(request: Request) -> Response:
-        answer = _unless_known(request, _read_asset(name), media_type)
-        answer.headers["Content-Security-Policy"] = _PAGE_POLICY
-        answer.headers["X-Frame-Options"] = "DENY"
-        answer.headers["Referrer-Policy"] = "no-referrer"
-        return answer
+        return cached_response(request.headers, _read_asset(name), media_type=media_type, more=_PAGE_HEADERS)
 
     return page
 
@@ -116,14 +122,6 @@ def _static_page(name: str, media_type: str) -> Callable[[Request], Awaitable[Re
 @cache
 def _read_asset(name: str) -> bytes:
     return (files("elytron_http_shell") / "pages" / name).read_bytes()
-
-
-def _unless_known(request: Request, body: bytes, media_type: str) -> Response:
-    """Return `body` under its ETag, or 304 where the caller has it."""
-    etag = f'"{sha256(body).hexdigest()[:32]}"'
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers={"ETag": etag})
-    return Response(body, media_type=media_type, headers={"ETag": etag})
 
 
 async def _operations_page(_request: Request) -> Response:

@@ -1,10 +1,13 @@
 """From the adapter's responses to HTTP's."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from hashlib import sha256
+from types import MappingProxyType
 from typing import assert_never
 
 from pydantic import Field
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import request_response
@@ -162,6 +165,17 @@ def value_response(value: Value, /, *, status: int = 200, headers: dict[str, str
     """Return the answer whose body is `value` as JSON."""
     body = envelope.encode_value(value)
     return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def cached_response(
+    headers: Headers, body: bytes, /, *, media_type: str, more: Mapping[str, str] = MappingProxyType({})
+) -> Response:
+    """Return `body` under its ETag, or 304 to a request whose `headers` say that the caller has it."""
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    all_headers = {**more, "ETag": etag}
+    if headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=all_headers)
+    return Response(body, media_type=media_type, headers=all_headers)
 
 
 async def _answer_request(route: Route[RequestHandler], request: Request) -> Value | Response:

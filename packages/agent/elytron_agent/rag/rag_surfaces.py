@@ -95,45 +95,40 @@ class RagService:
             return await route.handler(RagCall(request, body, embeddings))
 
 
-async def insert_embedding(call: RagCall) -> Value:
-    """Put in a text."""
+async def _insert_embedding(call: RagCall) -> Value:
     return await call.embeddings.insert(await call.body(wire.EmbeddingRequest), key=call.idempotency_key)
 
 
-async def delete_embedding(call: RagCall) -> Value:
-    """Erase a row."""
+async def _delete_embedding(call: RagCall) -> Value:
     embedding_id = call.part("id")
     await call.embeddings.delete(embedding_id)
     return wire.EmbeddingDeleted(id=embedding_id)
 
 
-async def delete_embeddings(call: RagCall) -> Value:
-    """Erase all rows that were put in."""
+async def _delete_embeddings(call: RagCall) -> Value:
     dry_run, types = call.flag("dry_run"), call.request.query_params.getlist("source_type")
     rows, messages = await call.embeddings.delete_all(types, dry_run=dry_run)
     return wire.EmbeddingsDeleted(deleted=not dry_run, dry_run=dry_run, rows=rows, messages_left=messages)
 
 
-async def embeddings_status(call: RagCall) -> Value:
-    """Count the rows."""
+async def _embeddings_status(call: RagCall) -> Value:
     return await call.embeddings.status()
 
 
-async def search_embeddings(call: RagCall) -> Value:
-    """Find the nearest rows."""
+async def _search_embeddings(call: RagCall) -> Value:
     return await call.embeddings.search(await call.body(wire.RagSearchRequest))
 
 
 _ROUTES: Final[tuple[Route[RagHandler], ...]] = (
-    Route("POST", _EMBEDDINGS, insert_embedding, "insert_embedding", "Store and embed a text.", wire.EmbeddingRequest,
+    Route("POST", _EMBEDDINGS, _insert_embedding, "insert_embedding", "Store and embed a text.", wire.EmbeddingRequest,
           wire.EmbeddingAnswer, headers=("Idempotency-Key",)),
-    Route("DELETE", _EMBEDDINGS, delete_embeddings, "delete_embeddings",
+    Route("DELETE", _EMBEDDINGS, _delete_embeddings, "delete_embeddings",
           "Erase all stored texts, or those of some source types.", None, wire.EmbeddingsDeleted,
           SurfaceAccess.OWNER, query=("source_type", "dry_run")),
-    Route("GET", f"{_EMBEDDINGS}/status", embeddings_status, "embeddings_status",
+    Route("GET", f"{_EMBEDDINGS}/status", _embeddings_status, "embeddings_status",
           "Count the rows by model, and show the quotas.", None, wire.RagStatus),
-    Route("DELETE", f"{_EMBEDDINGS}/{{id:path}}", delete_embedding, "delete_embedding", "Erase a row and its text.",
+    Route("DELETE", f"{_EMBEDDINGS}/{{id:path}}", _delete_embedding, "delete_embedding", "Erase a row and its text.",
           None, wire.EmbeddingDeleted),
-    Route("POST", f"{ROOT}/search", search_embeddings, "search_embeddings",
+    Route("POST", f"{ROOT}/search", _search_embeddings, "search_embeddings",
           "Find the rows nearest to a query by cosine.", wire.RagSearchRequest, wire.RagSearchAnswer),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, query_number, read_body, require_json
 from elytron_adapter.http.responses import render_answer, value_response
-from elytron_adapter.surface import AsgiApp, Route, Surface
+from elytron_adapter.surface import AsgiApp, Route, Surface, SurfaceAccess
 from elytron_console import limits
 from elytron_console.journal import ConversationPage, JournalPage, SpaceContents
 from elytron_console.overview import SessionReport, session_report
@@ -59,16 +59,15 @@ class SkillSwitch(OperationRequest):
     reason: Reason = ""
 
 
-async def show_session(call: ConsoleCall) -> Value:
-    """Show the session."""
+async def _show_session(call: ConsoleCall) -> Value:
     return await _session_of(call, await call.console.guard.token_of(call.request.scope))
 
 
-async def begin_session(call: ConsoleCall) -> Response:
+async def _begin_session(call: ConsoleCall) -> Response:
     """Begin a session, with its cookie for a caller that showed its key."""
     guard, authorization = call.console.guard, call.request.headers.get("authorization")
     if authorization is None:
-        return value_response(await show_session(call))
+        return value_response(await _show_session(call))
     cookie = await guard.sessions.open(call.principal.id, authorization)
     answer = value_response(await _session_of(call, await guard.sessions.page_token(cookie)))
     answer.set_cookie(
@@ -83,8 +82,7 @@ async def begin_session(call: ConsoleCall) -> Response:
     return answer
 
 
-async def end_session(call: ConsoleCall) -> Response:
-    """End the session."""
+async def _end_session(call: ConsoleCall) -> Response:
     await call.console.guard.sessions.end(call.request.headers)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path=ROOT, httponly=True, samesite="strict")
@@ -112,8 +110,7 @@ class PathList(Value):
     items: tuple[PathRow, ...]
 
 
-async def list_paths(call: ConsoleCall) -> Value:
-    """List the paths that the caller's key may use."""
+async def _list_paths(call: ConsoleCall) -> Value:
     sees_all = call.principal.kind in OPERATORS
     return PathList(
         items=tuple(
@@ -122,16 +119,15 @@ async def list_paths(call: ConsoleCall) -> Value:
                 path=one.path.replace(":path}", "}"),
                 group=one.group,
                 summary=one.summary,
-                operator=one.is_operators,
+                operator=one.access is SurfaceAccess.OPERATOR,
             )
             for one in call.console.entrance.transports.served
-            if sees_all or not one.is_operators
+            if sees_all or one.access is not SurfaceAccess.OPERATOR
         )
     )
 
 
-async def perform_operation(call: ConsoleCall) -> Response:
-    """Perform one operation for a page."""
+async def _perform_operation(call: ConsoleCall) -> Response:
     name, request = call.part("name"), call.request
     require_json(request.headers)
     if name not in _NAMES:
@@ -142,18 +138,15 @@ async def perform_operation(call: ConsoleCall) -> Response:
     return render_answer(await call.perform(name, body, idempotency_key=idempotency_key(request.headers)))
 
 
-async def show_contents(call: ConsoleCall) -> Value:
-    """Count the contents of a space."""
+async def _show_contents(call: ConsoleCall) -> Value:
     return await call.console.journal.contents(call.space())
 
 
-async def list_conversations(call: ConsoleCall) -> Value:
-    """List the latest conversations of a space."""
+async def _list_conversations(call: ConsoleCall) -> Value:
     return await call.console.journal.conversations(call.space())
 
 
-async def list_entries(call: ConsoleCall) -> Value:
-    """List a page of a space's journal."""
+async def _list_entries(call: ConsoleCall) -> Value:
     query, space = call.request.query_params, call.space()
     actions = frozenset(part for part in query.get("actions", "").split(",") if part)
     if not actions <= _ACTIONS:
@@ -163,14 +156,13 @@ async def list_entries(call: ConsoleCall) -> Value:
     return await call.console.journal.page(space, before=before, limit=limit, actions=actions)
 
 
-async def list_skills(call: ConsoleCall) -> Response:
-    """List the learned skills of a space."""
+async def _list_skills(call: ConsoleCall) -> Response:
     scope, most = call.scope(), core_limits.PAGE_MAX
     request = RuntimeSkillListRequest(include_disabled=True, include_retired=True, limit=most, scope=scope)
     return render_answer(await call.perform("list_runtime_skills", request))
 
 
-async def call_skill(
+async def _call_skill(
     operation: str, model: type[OperationRequest], change: type[OperationRequest] | None, call: ConsoleCall
 ) -> Response:
     """Perform an operation on the skill that the path names; a `change` is in the body."""
@@ -185,34 +177,34 @@ async def call_skill(
 _SKILL: Final = f"{ROOT}/skills/{{name}}"
 _SPACE: Final = ("space",)
 MEMBER_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
-    Route("GET", f"{ROOT}/session", show_session, "console_session", "Show the session.", None, SessionReport),
-    Route("POST", f"{ROOT}/session", begin_session, "console_sign_in",
+    Route("GET", f"{ROOT}/session", _show_session, "console_session", "Show the session.", None, SessionReport),
+    Route("POST", f"{ROOT}/session", _begin_session, "console_sign_in",
           "Start a session whose cookie only the console accepts.", None, SessionReport, is_repeatable=True),
-    Route("DELETE", f"{ROOT}/session", end_session, "console_sign_out", "End the session.", status=204,
+    Route("DELETE", f"{ROOT}/session", _end_session, "console_sign_out", "End the session.", status=204,
           is_repeatable=True),
-    Route("GET", f"{ROOT}/paths", list_paths, "console_paths", "List the paths that the caller's key may use.", None,
+    Route("GET", f"{ROOT}/paths", _list_paths, "console_paths", "List the paths that the caller's key may use.", None,
           PathList),
-    Route("POST", f"{ROOT}/operations/{{name}}", perform_operation, "console_operation",
+    Route("POST", f"{ROOT}/operations/{{name}}", _perform_operation, "console_operation",
           "Perform one operation for a page.", headers=("X-Audit-ID", IDEMPOTENCY_KEY), is_repeatable=True),
-    Route("GET", f"{ROOT}/contents", show_contents, "console_contents", "Count a space's contents.", None,
+    Route("GET", f"{ROOT}/contents", _show_contents, "console_contents", "Count a space's contents.", None,
           SpaceContents, query=_SPACE),
-    Route("GET", f"{ROOT}/conversations", list_conversations, "console_conversations",
+    Route("GET", f"{ROOT}/conversations", _list_conversations, "console_conversations",
           "List the latest conversations.", None, ConversationPage, query=_SPACE),
-    Route("GET", f"{ROOT}/journal", list_entries, "console_journal", "List a space's journal entries, newest first.",
+    Route("GET", f"{ROOT}/journal", _list_entries, "console_journal", "List a space's journal entries, newest first.",
           None, JournalPage, query=("space", "before", "limit", "actions")),
 )  # fmt: skip
 SKILL_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
-    Route("GET", f"{ROOT}/skills", list_skills, "console_skill_list", "List learned skills.", None,
+    Route("GET", f"{ROOT}/skills", _list_skills, "console_skill_list", "List learned skills.", None,
           RuntimeSkillListReport, query=_SPACE),
-    Route("GET", _SKILL, partial(call_skill, "get_runtime_skill", RuntimeSkillDetailRequest, None),
+    Route("GET", _SKILL, partial(_call_skill, "get_runtime_skill", RuntimeSkillDetailRequest, None),
           "console_skill_detail", "Retrieve a skill.", None, RuntimeSkillDetailReport, query=_SPACE),
-    Route("PATCH", _SKILL, partial(call_skill, "edit_runtime_skill", RuntimeSkillEditRequest, SkillEdit),
+    Route("PATCH", _SKILL, partial(_call_skill, "edit_runtime_skill", RuntimeSkillEditRequest, SkillEdit),
           "console_skill_edit", "Revise a skill.", SkillEdit, RuntimeSkillMutationReport, query=_SPACE),
     Route("PATCH", f"{_SKILL}/enabled",
-          partial(call_skill, "set_runtime_skill_enabled", RuntimeSkillSetEnabledRequest, SkillSwitch),
+          partial(_call_skill, "set_runtime_skill_enabled", RuntimeSkillSetEnabledRequest, SkillSwitch),
           "console_skill_enable", "Enable or disable a skill.", SkillSwitch, RuntimeSkillMutationReport,
           query=_SPACE),
-    Route("DELETE", _SKILL, partial(call_skill, "delete_runtime_skill", RuntimeSkillDeleteRequest, None),
+    Route("DELETE", _SKILL, partial(_call_skill, "delete_runtime_skill", RuntimeSkillDeleteRequest, None),
           "console_skill_delete", "Delete a skill.", None, RuntimeSkillMutationReport, query=_SPACE),
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ class EgoGraph(Value):
     clipped: bool = False
 
 
-async def show_surroundings(call: ConsoleCall) -> Value | Response:
+async def _show_surroundings(call: ConsoleCall) -> Value | Response:
     """Show what a memory rests on, its versions, and what rests on it."""
     graph = await _EgoReading(call).graph(call.request.query_params.get("id", ""))
     return render_answer(graph) if isinstance(graph, RejectedAnswer) else graph
@@ -148,7 +148,7 @@ class CountedReceipt(Value):
     report: MemoryControlReport
 
 
-async def erase_counted(call: ConsoleCall) -> Value | Response:
+async def _erase_counted(call: ConsoleCall) -> Value | Response:
     """Count an erasure, or erase what was counted."""
     erasure = await call.body(CountedErasure)
     preview = await _erase_memories(call, erasure, dry_run=True)
@@ -201,18 +201,15 @@ class CallerWrites:
         return answer.report
 
 
-async def fetch_archive(call: ConsoleCall) -> Response:
-    """Download the archive of a space."""
+async def _fetch_archive(call: ConsoleCall) -> Response:
     return await call.console.archives.fetch(call.request)
 
 
-async def send_archive(call: ConsoleCall) -> Response:
-    """Import an archive."""
+async def _send_archive(call: ConsoleCall) -> Response:
     return await call.console.archives.send(call.request)
 
 
-async def send_transcript(call: ConsoleCall) -> Value | Response:
-    """Import messages that another program exported."""
+async def _send_transcript(call: ConsoleCall) -> Value | Response:
     request = call.request
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE_TYPE:
         raise HTTPException(415, headers={"Accept": _FILE_TYPE})
@@ -238,18 +235,18 @@ def _file_name(request: Request) -> str:
 
 
 MEMORY_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
-    Route("POST", f"{ROOT}/erasures", erase_counted, "console_erasure",
+    Route("POST", f"{ROOT}/erasures", _erase_counted, "console_erasure",
           "Preview an erasure, or run a previewed one.", CountedErasure, CountedReceipt),
-    Route("GET", f"{ROOT}/around", show_surroundings, "console_around",
+    Route("GET", f"{ROOT}/around", _show_surroundings, "console_around",
           "Show a memory's sources and versions, and the memories derived from it.", None, EgoGraph,
           query=("space", "id")),
-    Route("GET", ARCHIVE, fetch_archive, "console_fetch_archive",
+    Route("GET", ARCHIVE, _fetch_archive, "console_fetch_archive",
           "Download the non-private part of the space, or all of it, as an archive.", None, MEDIA_TYPE,
           headers=("If-None-Match",), query=("space", "include_private"), outcome="The archive."),
-    Route("PUT", ARCHIVE, send_archive, "console_send_archive",
+    Route("PUT", ARCHIVE, _send_archive, "console_send_archive",
           "Import an archive file into the space, or preview the import.", MEDIA_TYPE, MemoryImportReport,
           headers=("If-Match",), query=("space", "mode", "dry_run"), is_repeatable=True),
-    Route("PUT", TRANSCRIPTS, send_transcript, "console_send_transcript",
+    Route("PUT", TRANSCRIPTS, _send_transcript, "console_send_transcript",
           "Import messages exported by another program, or preview the import.", _FILE_TYPE, TranscriptImportReport,
           query=("space", "name", "dry_run", "date_order"), is_repeatable=True),
 )  # fmt: skip

@@ -32,18 +32,15 @@ from elytron_core.errors import ScopeMissing, Unsupported
 from elytron_core.model import Value
 
 
-async def show_spending(call: ConsoleCall) -> Value:
-    """Report the usage of models for a space."""
+async def _show_spending(call: ConsoleCall) -> Value:
     return await spending.space_spending(call.console.context, call.console.entrance.figures, call.space())
 
 
-async def list_spending(call: ConsoleCall) -> Value:
-    """List the spaces with the highest usage."""
+async def _list_spending(call: ConsoleCall) -> Value:
     return await spending.store_spending(call.console.context)
 
 
-async def show_overview(call: ConsoleCall) -> Value:
-    """Report the state of the server."""
+async def _show_overview(call: ConsoleCall) -> Value:
     console = call.console
     return await server_overview(console.entrance, console.host, call.principal, await _space_report(call))
 
@@ -60,24 +57,20 @@ async def _space_report(call: ConsoleCall) -> SpaceReport | None:
     return SpaceReport(space=space, today=today, recent=page.items)
 
 
-async def list_transports(call: ConsoleCall) -> Value:
-    """List the transports."""
+async def _list_transports(call: ConsoleCall) -> Value:
     return TransportList(items=transport_reports(call.console.entrance))
 
 
-async def switch_transport(call: ConsoleCall) -> Value:
-    """Change a transport."""
+async def _switch_transport(call: ConsoleCall) -> Value:
     return await change_transport(call.console.entrance, call.part("id"), await call.body(TransportChange))
 
 
-async def show_models(call: ConsoleCall) -> Value:
-    """Show the models."""
+async def _show_models(call: ConsoleCall) -> Value:
     models = call.console.host.models
     return models.read() if models is not None else models_in_use(call.console.context.models)
 
 
-async def change_models(call: ConsoleCall) -> Value:
-    """Set the models for the next start."""
+async def _change_models(call: ConsoleCall) -> Value:
     change, models = await call.body(ModelConfigChange), call.console.host.models
     if models is None:
         raise Unsupported("the program that serves this console does not allow changing its models")
@@ -85,73 +78,66 @@ async def change_models(call: ConsoleCall) -> Value:
     return models.read()
 
 
-async def show_gateway(call: ConsoleCall) -> Value:
-    """Show the ways in for models' programs."""
+async def _show_gateway(call: ConsoleCall) -> Value:
     return gateway_report(call.console.entrance, call.console.host, call.console.smoke_checks)
 
 
-async def run_check(call: ConsoleCall) -> Value:
-    """Run a smoke check."""
+async def _run_check(call: ConsoleCall) -> Value:
     return await call.console.smoke_checks.run(call.part("id"))
 
 
-async def list_devices(call: ConsoleCall) -> Value:
-    """List a page of keys."""
+async def _list_devices(call: ConsoleCall) -> Value:
     page = await call.console.keys.list(AccessListRequest(cursor=call.request.query_params.get("cursor")))
     return DeviceList(items=tuple(map(device_report, page.items)), next_cursor=page.next_cursor)
 
 
-async def add_device(call: ConsoleCall) -> Value:
-    """Create a key."""
+async def _add_device(call: ConsoleCall) -> Value:
     draft = await call.body(DeviceDraft)
     key_request = AccessAddRequest(kind=draft.kind, space=draft.space, label=draft.label)
     return issued_device(await call.console.keys.add(key_request))
 
 
-async def update_device(call: ConsoleCall) -> Value:
-    """Change a key."""
+async def _update_device(call: ConsoleCall) -> Value:
     return await change_device(call.console.keys, call.part("id"), await call.body(DeviceChange))
 
 
-async def rotate_device(call: ConsoleCall) -> Value:
-    """Rotate the secret of a key."""
+async def _rotate_device(call: ConsoleCall) -> Value:
     return issued_device(await call.console.keys.rotate(AccessKeyRequest(id=call.part("id"))))
 
 
-async def revoke_device(call: ConsoleCall) -> Value:
-    """Revoke a key."""
+async def _revoke_device(call: ConsoleCall) -> Value:
     return device_report(await call.console.keys.revoke(AccessKeyRequest(id=call.part("id"))))
 
 
 _OPERATOR: Final = SurfaceAccess.OPERATOR
 _DEVICE: Final = f"{ROOT}/devices/{{id}}"
 OPERATOR_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
-    Route("GET", f"{ROOT}/spending", show_spending, "console_spending",
+    Route("GET", f"{ROOT}/spending", _show_spending, "console_spending",
           "Report maintenance's model usage by day, and its budget.", None, spending.SpendingReport,
           query=("space",)),
-    Route("GET", f"{ROOT}/spending/spaces", list_spending, "console_spending_by_space",
+    Route("GET", f"{ROOT}/spending/spaces", _list_spending, "console_spending_by_space",
           "List the spaces with the highest model usage.", None, spending.StoreSpending, _OPERATOR),
-    Route("GET", f"{ROOT}/overview", show_overview, "console_overview", "Report the server's metrics.", None,
+    Route("GET", f"{ROOT}/overview", _show_overview, "console_overview", "Report the server's metrics.", None,
           OverviewReport, _OPERATOR, query=("space",)),
-    Route("GET", f"{ROOT}/transports", list_transports, "console_transports", "List the transports.", None,
+    Route("GET", f"{ROOT}/transports", _list_transports, "console_transports", "List the transports.", None,
           TransportList, _OPERATOR),
-    Route("PATCH", f"{ROOT}/transports/{{id}}", switch_transport, "console_switch_transport",
+    Route("PATCH", f"{ROOT}/transports/{{id}}", _switch_transport, "console_switch_transport",
           "Enable or disable a transport, or set its endpoint.", TransportChange, TransportReport, _OPERATOR),
-    Route("GET", f"{ROOT}/model-config", show_models, "console_models", "Show the models and their settings.", None,
+    Route("GET", f"{ROOT}/model-config", _show_models, "console_models", "Show the models and their settings.", None,
           ModelConfig, _OPERATOR),
-    Route("PATCH", f"{ROOT}/model-config", change_models, "console_change_models",
+    Route("PATCH", f"{ROOT}/model-config", _change_models, "console_change_models",
           "Set the models for the next start.", ModelConfigChange, ModelConfig, _OPERATOR),
-    Route("GET", f"{ROOT}/llm-gateway", show_gateway, "console_llm_gateway", "List the endpoints for model clients.",
+    Route("GET", f"{ROOT}/llm-gateway", _show_gateway, "console_llm_gateway", "List the endpoints for model clients.",
           None, LlmGatewayReport, _OPERATOR),
-    Route("POST", f"{ROOT}/llm-gateway/smoke-checks/{{id}}/run", run_check, "console_smoke_check",
+    Route("POST", f"{ROOT}/llm-gateway/smoke-checks/{{id}}/run", _run_check, "console_smoke_check",
           "Run a fixed smoke check.", None, SmokeCheckReport, _OPERATOR),
-    Route("GET", f"{ROOT}/devices", list_devices, "console_devices", "List keys by fingerprint.", None, DeviceList,
+    Route("GET", f"{ROOT}/devices", _list_devices, "console_devices", "List keys by fingerprint.", None, DeviceList,
           _OPERATOR, query=("cursor",)),
-    Route("POST", f"{ROOT}/devices", add_device, "console_add_device", "Create a key, shown only once.", DeviceDraft,
+    Route("POST", f"{ROOT}/devices", _add_device, "console_add_device", "Create a key, shown only once.", DeviceDraft,
           DeviceIssued, _OPERATOR),
-    Route("PATCH", _DEVICE, update_device, "console_change_device", "Update a key's label or state.", DeviceChange,
+    Route("PATCH", _DEVICE, _update_device, "console_change_device", "Update a key's label or state.", DeviceChange,
           DeviceReport, _OPERATOR),
-    Route("POST", f"{_DEVICE}/rotate-key", rotate_device, "console_rotate_device",
+    Route("POST", f"{_DEVICE}/rotate-key", _rotate_device, "console_rotate_device",
           "Rotate a key's secret, shown only once.", None, DeviceIssued, _OPERATOR),
-    Route("DELETE", _DEVICE, revoke_device, "console_revoke_device", "Revoke a key.", None, DeviceReport, _OPERATOR),
+    Route("DELETE", _DEVICE, _revoke_device, "console_revoke_device", "Revoke a key.", None, DeviceReport, _OPERATOR),
 )  # fmt: skip

@@ -70,7 +70,7 @@ class CallPlaces:
             async with self.of_operator(request) if route.access is SurfaceAccess.OPERATOR else nullcontext():
                 return await route.handler(self, request)
         except Unauthorized as error:
-            unknown = _NO_OPERATOR if route.handler is create_user else _NO_USER
+            unknown = _NO_OPERATOR if route.handler is _create_user else _NO_USER
             reason = error.message if isinstance(error, UnnamedCaller) else unknown
             refusal = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
             return refused_response(refusal, headers=CUT if is_long(request.headers) else None)
@@ -136,12 +136,11 @@ GatewayHandler = Callable[[CallPlaces, Request], Awaitable[Value]]
 GatewayRoute = Route[GatewayHandler]
 
 
-async def check_health(places: CallPlaces, _request: Request) -> Value:
-    """Check whether the gateway answers."""
+async def _check_health(places: CallPlaces, _request: Request) -> Value:
     return await places.gateway.health()
 
 
-async def create_user(places: CallPlaces, request: Request) -> Value:
+async def _create_user(places: CallPlaces, request: Request) -> Value:
     """Create a user, for an operator."""
     async with places.of_operator(request):
         return await places.gateway.create_user(
@@ -149,15 +148,14 @@ async def create_user(places: CallPlaces, request: Request) -> Value:
         )
 
 
-async def add_memories(places: CallPlaces, request: Request) -> Value:
-    """Add messages."""
+async def _add_memories(places: CallPlaces, request: Request) -> Value:
     require_json(request.headers)
     async with places.of_user(request) as caller:
         body = await caller.decoded(wire.GatewayAddRequest)
         return await caller.gateway.add(body, idempotency_key=idempotency_key(request.headers))
 
 
-async def add_form(places: CallPlaces, request: Request) -> Value:
+async def _add_form(places: CallPlaces, request: Request) -> Value:
     """Add the messages of a form, with its files."""
     form_kind(request.headers)
     async with places.of_user(request) as caller, UploadForm(caller.request) as form:
@@ -170,20 +168,18 @@ async def add_form(places: CallPlaces, request: Request) -> Value:
         )
 
 
-async def answer_body(
+async def _answer_body(
     call: Callable[[MemoryGateway, PlacedT], Awaitable[Value]],
     model: type[PlacedT],
     places: CallPlaces,
     request: Request,
 ) -> Value:
-    """Answer a request whose JSON body is all that `call` takes."""
     require_json(request.headers)
     async with places.of_user(request) as caller:
         return await call(caller.gateway, await caller.decoded(model))
 
 
-async def upload_resource(places: CallPlaces, request: Request) -> Value:
-    """Upload the file of a form."""
+async def _upload_resource(places: CallPlaces, request: Request) -> Value:
     form_kind(request.headers)
     async with places.of_user(request) as caller, UploadForm(caller.request) as form:
         file = form.file("file")
@@ -199,20 +195,17 @@ async def upload_resource(places: CallPlaces, request: Request) -> Value:
         return await caller.gateway.upload(caller.signed(wire.PlacedRequest(**fields)), upload)
 
 
-async def list_resources(places: CallPlaces, request: Request) -> Value:
-    """List the resources of a user."""
+async def _list_resources(places: CallPlaces, request: Request) -> Value:
     async with places.of_user(request, has_body=False) as caller:
         return await caller.gateway.resources(caller.placed())
 
 
-async def get_resource(places: CallPlaces, request: Request) -> Value:
-    """Return a resource."""
+async def _get_resource(places: CallPlaces, request: Request) -> Value:
     async with places.of_user(request, has_body=False) as caller:
         return await caller.gateway.resource(caller.placed(), request.path_params["resource_id"])
 
 
-async def delete_resource(places: CallPlaces, request: Request) -> Value:
-    """Delete a resource."""
+async def _delete_resource(places: CallPlaces, request: Request) -> Value:
     # A client may send its credentials in a body here too, as everywhere else.
     has_body = request.headers.get("content-length", "0") != "0"
     if has_body:
@@ -222,43 +215,36 @@ async def delete_resource(places: CallPlaces, request: Request) -> Value:
         return await caller.gateway.delete_resource(placed, request.path_params["resource_id"])
 
 
-async def retry_resource(places: CallPlaces, request: Request) -> Value:
-    """Read a resource again."""
+async def _retry_resource(places: CallPlaces, request: Request) -> Value:
     require_json(request.headers)
     async with places.of_user(request) as caller:
         placed = await caller.decoded(wire.PlacedRequest)
         return await caller.gateway.retry_resource(placed, request.path_params["resource_id"])
 
 
-async def list_users(places: CallPlaces, _request: Request) -> Value:
-    """List the users."""
+async def _list_users(places: CallPlaces, _request: Request) -> Value:
     return wire.UsersAnswer(users=tuple([user.user_id async for user in places.gateway.users.all()]))
 
 
-async def report_usage(places: CallPlaces, request: Request) -> Value:
-    """Report a user's usage."""
+async def _report_usage(places: CallPlaces, request: Request) -> Value:
     return await places.gateway.usage(request.path_params["user_id"])
 
 
-async def erase_user(places: CallPlaces, request: Request) -> Value:
-    """Erase a user with all that is stored for it."""
+async def _erase_user(places: CallPlaces, request: Request) -> Value:
     return await places.gateway.erase_user(request.path_params["user_id"])
 
 
-async def rotate_key(places: CallPlaces, request: Request) -> Value:
-    """Replace a user's key."""
+async def _rotate_key(places: CallPlaces, request: Request) -> Value:
     user_id = request.path_params["user_id"]
     return wire.UserAnswer(user_id=user_id, user_key=await places.gateway.users.rotate(user_id))
 
 
-async def revoke_key(places: CallPlaces, request: Request) -> Value:
-    """Revoke a user's key."""
+async def _revoke_key(places: CallPlaces, request: Request) -> Value:
     await places.gateway.users.revoke(request.path_params["user_id"])
-    return await report_usage(places, request)
+    return await _report_usage(places, request)
 
 
-async def drain_backlog(places: CallPlaces, _request: Request) -> Value:
-    """Send what is queued for the upstream."""
+async def _drain_backlog(places: CallPlaces, _request: Request) -> Value:
     return await places.gateway.drain()
 
 
@@ -285,44 +271,44 @@ def _json_of(name: str, text: str) -> Json:
 _USER, _OPERATOR = SurfaceAccess.CREDENTIALS, SurfaceAccess.OPERATOR
 _RESOURCE, _OWN_USER = "/resources/{resource_id}", "/users/{user_id}"
 _ROUTES: Final[tuple[GatewayRoute, ...]] = (
-    Route("GET", "/health", check_health, "gateway_health", "Check whether the gateway answers.", None,
+    Route("GET", "/health", _check_health, "gateway_health", "Check whether the gateway answers.", None,
           wire.HealthAnswer, _USER),
-    Route("POST", "/users", create_user, "create_user", "Create a user.", wire.UserRequest, wire.UserAnswer, _USER),
-    Route("POST", "/memories/add", add_memories, "add_memories", "Add messages.", wire.GatewayAddRequest,
+    Route("POST", "/users", _create_user, "create_user", "Create a user.", wire.UserRequest, wire.UserAnswer, _USER),
+    Route("POST", "/memories/add", _add_memories, "add_memories", "Add messages.", wire.GatewayAddRequest,
           wire.AddAnswer, _USER, headers=(IDEMPOTENCY_KEY,)),
-    Route("POST", "/memories/add/multipart", add_form, "add_memories_with_files", "Add messages with files.", FORM,
+    Route("POST", "/memories/add/multipart", _add_form, "add_memories_with_files", "Add messages with files.", FORM,
           wire.AddAnswer, _USER, headers=(IDEMPOTENCY_KEY,)),
-    Route("POST", "/memories/flush", partial(answer_body, MemoryGateway.flush, wire.FlushRequest), "flush_memories",
+    Route("POST", "/memories/flush", partial(_answer_body, MemoryGateway.flush, wire.FlushRequest), "flush_memories",
           "Extract memories from a session.", wire.FlushRequest, wire.FlushAnswer, _USER),
-    Route("POST", "/memories/search", partial(answer_body, MemoryGateway.search, wire.GatewaySearchRequest),
+    Route("POST", "/memories/search", partial(_answer_body, MemoryGateway.search, wire.GatewaySearchRequest),
           "search_memories", "Search a user's memories.", wire.GatewaySearchRequest, wire.SearchAnswer, _USER),
-    Route("POST", "/memories/override", partial(answer_body, MemoryGateway.override, wire.OverrideRequest),
+    Route("POST", "/memories/override", partial(_answer_body, MemoryGateway.override, wire.OverrideRequest),
           "override_memory", "Override a memory's text.", wire.OverrideRequest, wire.EditAnswer, _USER),
-    Route("POST", "/memories/delete", partial(answer_body, MemoryGateway.delete, wire.DeleteRequest), "delete_memory",
+    Route("POST", "/memories/delete", partial(_answer_body, MemoryGateway.delete, wire.DeleteRequest), "delete_memory",
           "Hide or erase a memory.", wire.DeleteRequest, wire.EditAnswer, _USER),
-    Route("POST", "/memories/edits", partial(answer_body, MemoryGateway.edits, wire.PlacedRequest), "list_edits",
+    Route("POST", "/memories/edits", partial(_answer_body, MemoryGateway.edits, wire.PlacedRequest), "list_edits",
           "List edits.", wire.PlacedRequest, wire.EditsAnswer, _USER),
-    Route("POST", "/memories/undo", partial(answer_body, MemoryGateway.undo, wire.EditRequest), "undo_edit",
+    Route("POST", "/memories/undo", partial(_answer_body, MemoryGateway.undo, wire.EditRequest), "undo_edit",
           "Undo a memory's edit.", wire.EditRequest, wire.EditAnswer, _USER),
-    Route("POST", "/resources/external", partial(answer_body, MemoryGateway.register, wire.ExternalRequest),
+    Route("POST", "/resources/external", partial(_answer_body, MemoryGateway.register, wire.ExternalRequest),
           "register_resource", "Register a resource by its address.", wire.ExternalRequest, wire.ResourceAnswer,
           _USER),
-    Route("POST", "/resources", upload_resource, "upload_resource", "Upload a file.", FORM, wire.ResourceAnswer,
+    Route("POST", "/resources", _upload_resource, "upload_resource", "Upload a file.", FORM, wire.ResourceAnswer,
           _USER),
-    Route("GET", "/resources", list_resources, "list_resources", "List resources.", None, wire.ResourcesAnswer,
+    Route("GET", "/resources", _list_resources, "list_resources", "List resources.", None, wire.ResourcesAnswer,
           _USER),
-    Route("GET", _RESOURCE, get_resource, "get_resource", "Retrieve a resource.", None, wire.ResourcesAnswer, _USER),
-    Route("DELETE", _RESOURCE, delete_resource, "delete_resource", "Delete a resource.", None, wire.DeletedAnswer,
+    Route("GET", _RESOURCE, _get_resource, "get_resource", "Retrieve a resource.", None, wire.ResourcesAnswer, _USER),
+    Route("DELETE", _RESOURCE, _delete_resource, "delete_resource", "Delete a resource.", None, wire.DeletedAnswer,
           _USER),
-    Route("POST", f"{_RESOURCE}/retry", retry_resource, "retry_resource", "Retry reading a resource.",
+    Route("POST", f"{_RESOURCE}/retry", _retry_resource, "retry_resource", "Retry reading a resource.",
           wire.PlacedRequest, wire.ResourceAnswer, _USER),
-    Route("GET", "/users", list_users, "list_users", "List users.", None, wire.UsersAnswer, _OPERATOR),
-    Route("GET", _OWN_USER, report_usage, "user_usage", "Report a user's usage.", None, wire.UsageAnswer, _OPERATOR),
-    Route("DELETE", _OWN_USER, erase_user, "erase_user", "Permanently erase a user.", None, SignedReport, _OPERATOR),
-    Route("POST", f"{_OWN_USER}/rotate", rotate_key, "rotate_user_key", "Rotate a user's key.", None,
+    Route("GET", "/users", _list_users, "list_users", "List users.", None, wire.UsersAnswer, _OPERATOR),
+    Route("GET", _OWN_USER, _report_usage, "user_usage", "Report a user's usage.", None, wire.UsageAnswer, _OPERATOR),
+    Route("DELETE", _OWN_USER, _erase_user, "erase_user", "Permanently erase a user.", None, SignedReport, _OPERATOR),
+    Route("POST", f"{_OWN_USER}/rotate", _rotate_key, "rotate_user_key", "Rotate a user's key.", None,
           wire.UserAnswer, _OPERATOR),
-    Route("POST", f"{_OWN_USER}/revoke", revoke_key, "revoke_user_key", "Revoke a user's key.", None,
+    Route("POST", f"{_OWN_USER}/revoke", _revoke_key, "revoke_user_key", "Revoke a user's key.", None,
           wire.UsageAnswer, _OPERATOR),
-    Route("POST", "/backlog/drain", drain_backlog, "drain_backlog", "Send queued additions to the upstream.", None,
+    Route("POST", "/backlog/drain", _drain_backlog, "drain_backlog", "Send queued additions to the upstream.", None,
           wire.DrainAnswer, _OPERATOR),
 )  # fmt: skip

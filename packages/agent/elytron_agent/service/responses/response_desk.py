@@ -273,7 +273,7 @@ class ResponseService:
         require_options(request, self._pool.model(user.settings.model_named(model)))
         thread, after, calls = repository.new_thread(), None, dict[str, str]()
         if (conversation := request.conversation_id) is not None:
-            thread = (await ConversationRepository(user).read(conversation)).id
+            thread = (await ConversationRepository(user, self._lines).read(conversation)).id
             runs = (await repository.head(thread)).window[-1:]
             calls = await _open_calls(repository, thread, runs)
         elif request.previous_response_id is not None:

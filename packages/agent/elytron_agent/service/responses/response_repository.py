@@ -5,8 +5,8 @@ thread of that; if that thread went on meanwhile, in a branch: a thread whose wi
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from typing import Final, Literal
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
@@ -15,12 +15,15 @@ from elytron_agent.loop.removal import SharedMemory, ThreadRemoval, delete_agent
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import RunJournal, RunRecord, run_of_documents
 from elytron_agent.runs.thread_notes import AGENTS, MARK, named_run, run_place
+from elytron_agent.service.chat_turn import TurnLines
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.responses.response_items import listed_items, output_items, response_of_item
 from elytron_agent.service.responses.response_wire import (
     RESPONSE_PREFIX,
     THREAD_PREFIX,
+    BatchOutcome,
     ConversationBody,
+    ConversationList,
     ConversationRef,
     IncompleteReason,
     InputItem,
@@ -41,6 +44,7 @@ from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conv
 from elytron_core.policy.admission.own_output import of_others
 from elytron_turn.context import ThreadHead, WindowTurn
 
+ItemT = TypeVar("ItemT")
 _REQUEST: Final = f"{MARK}response"
 _ENDS: Final[dict[StopReason, Status]] = {
     StopReason.STEPS: "incomplete",
@@ -301,8 +305,9 @@ _CHUNK: Final = 20
 class ConversationRepository:
     """The conversations of one user. The thread of an agent is none of them."""
 
-    def __init__(self, user: UserAgents, /) -> None:
+    def __init__(self, user: UserAgents, lines: TurnLines, /) -> None:
         self._user = user
+        self._lines = lines
         self._responses = ResponseRepository(user)
 
     async def create(self, metadata: Metadata, /) -> ConversationBody:
@@ -335,13 +340,27 @@ class ConversationRepository:
 
     async def delete(self, conversation: str, /) -> None:
         """Erase a conversation with all that was said in it. Raises NotFound."""
-        record = await self._user.records.get(_PLACE, (await self.read(conversation)).id)
+        thread = (await self.read(conversation)).id
+        # Ended first, for a turn under way would write to what is erased.
+        await self._lines.cancel((self._user.space, thread))
+        record = await self._user.records.get(_PLACE, thread)
         try:
             reason = "its conversation was deleted"
             await delete_agent(self._user.memory, conversation, reason=reason, shared=SharedMemory.KEPT)
         except NotFound:
             pass  # nothing was said in it
         await self._user.records.erase([record] if record is not None else [])
+
+    async def delete_each(self, conversations: Iterable[str], /) -> tuple[BatchOutcome, ...]:
+        """Erase several conversations, and return of each whether it was there."""
+        outcomes: list[BatchOutcome] = []
+        for conversation in conversations:
+            try:
+                await self.delete(conversation)
+                outcomes.append(BatchOutcome(id=conversation, deleted=True))
+            except NotFound:
+                outcomes.append(BatchOutcome(id=conversation, deleted=False, error="not_found"))
+        return tuple(outcomes)
 
     async def page(
         self, conversation: str, /, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING
@@ -385,6 +404,12 @@ class ConversationRepository:
             raise NotFound(what="item", name=item_id)
         return responses[0]
 
+    async def delete_item(self, conversation: str, item_id: str, /) -> ConversationBody:
+        """Erase the turn of an item, and return the conversation. Raises NotFound."""
+        await self.item(conversation, item_id)
+        await self._responses.erase(await self.turn_of_item(conversation, item_id))
+        return await self.read(conversation)
+
     async def head(self, conversation: str, /) -> ThreadHead:
         """Return the state of a conversation's thread. Raises NotFound."""
         return await self._responses.head((await self.read(conversation)).id)
@@ -399,6 +424,35 @@ def turn_items(response: KnownResponse, /) -> list[dict[str, JsonValue]]:
     document, record = response.document, response.record
     output = output_items(document.id, record) if record is not None else ()
     return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in output)]
+
+
+def input_page(response: KnownResponse, /, *, limit: int, after: str | None, order: ItemOrder) -> ItemPage:
+    """Return a page of the items that a response answers. Raises NotFound for an `after` that is none of them."""
+    items = listed_items(response.document.id, response.document.items)
+    items = items[::-1] if order is ItemOrder.DESCENDING else items
+    return item_page(_behind(items, after, [str(item["id"]) for item in items], what="item"), limit)
+
+
+def conversation_page(
+    conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
+) -> ConversationList:
+    """Return a page of conversations. Raises NotFound for an `after` that is none of them."""
+    rest = _behind(conversations, after, [each.id for each in conversations], what="conversation")
+    page = rest[:limit]
+    return ConversationList(
+        data=tuple(page),
+        first_id=page[0].id if page else None,
+        last_id=page[-1].id if page else None,
+        has_more=len(rest) > limit,
+    )
+
+
+def _behind(items: Sequence[ItemT], after: str | None, names: Sequence[str], *, what: str) -> Sequence[ItemT]:
+    if after is None:
+        return items
+    if after not in names:
+        raise NotFound(what=what, name=after)
+    return items[names.index(after) + 1 :]
 
 
 def item_page(items: Sequence[dict[str, JsonValue]], limit: int, /) -> ItemPage:

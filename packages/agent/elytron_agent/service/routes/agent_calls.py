@@ -70,9 +70,9 @@ class LaterAnswer(NamedTuple):
 
 
 class StreamHandler(NamedTuple):
-    """A handler that answers with a stream, or later; what it raises is answered as a problem."""
+    """A handler that may answer with a stream, or later; what it raises is answered as a problem."""
 
-    handle: Callable[[AgentCall], Awaitable[AgentStream | LaterAnswer]]
+    handle: Callable[[AgentCall], Awaitable[AgentStream | LaterAnswer | Response]]
 
 
 AgentHandler = Callable[[AgentCall], Awaitable[Value | Response]]
@@ -110,8 +110,8 @@ async def _answer_stream(
         body = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if route.request else b""
         async with service.entrance.admitted(principal, body=body, space=user.space):
             stream = await route.handler.handle(AgentCall(Request(scope, receive), body, service, user))
-        if isinstance(stream, LaterAnswer):
-            answer = await stream.answer()
+        if not isinstance(stream, AgentStream):
+            answer = await stream.answer() if isinstance(stream, LaterAnswer) else stream
             response = answer if isinstance(answer, Response) else value_response(answer)
             await response(scope, receive, send)
             return

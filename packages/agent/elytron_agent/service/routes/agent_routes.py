@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
-from elytron_adapter.http.responses import request_app
+from elytron_adapter.http.responses import cached_response, request_app
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools import SubagentCreator
@@ -37,43 +37,37 @@ _CHAT_EVENTS: Final = (
 )
 
 
-async def init_agent(call: AgentCall) -> Value:
+async def _init_agent(call: AgentCall) -> Value:
     """Make the user's agent, or return the one that there is."""
     agent = await call.user.init(await call.body(wire.InitRequest))
     await call.service.look(call.user, agent)
     return await call.user.shown(agent, health=call.service.health(agent))
 
 
-async def get_agent(call: AgentCall) -> Value:
-    """Return the main agent."""
+async def _get_agent(call: AgentCall) -> Value:
     agent = await call.user.main()
     await call.service.look(call.user, agent)
     return await call.user.shown(agent, health=call.service.health(agent))
 
 
-async def delete_main(call: AgentCall) -> Value:
-    """Erase the main agent with all that it has."""
+async def _delete_main(call: AgentCall) -> Value:
     return await _delete_agent(call, await call.user.main())
 
 
-async def get_config(call: AgentCall) -> Value:
-    """Return the settings."""
+async def _get_config(call: AgentCall) -> Value:
     return await call.user.config(await call.user.main())
 
 
-async def put_config(call: AgentCall) -> Value:
-    """Change settings."""
+async def _put_config(call: AgentCall) -> Value:
     return await call.user.change_config(await call.body(wire.ConfigChange))
 
 
-async def get_preferences(call: AgentCall) -> Value:
-    """Return the preferences."""
+async def _get_preferences(call: AgentCall) -> Value:
     await call.user.enabled()
     return await call.user.preferences()
 
 
-async def change_preferences(call: AgentCall) -> Value:
-    """Change preferences."""
+async def _change_preferences(call: AgentCall) -> Value:
     await call.user.enabled()
     before = await call.user.preferences()
     preferences = await call.user.change_preferences(await call.body(wire.PreferencesChange))
@@ -83,7 +77,7 @@ async def change_preferences(call: AgentCall) -> Value:
     return preferences
 
 
-async def list_subagents(call: AgentCall) -> Value:
+async def _list_subagents(call: AgentCall) -> Value:
     """Return the subagents, or those that one of user and agent made."""
     text = call.request.query_params.get("created_by")
     try:
@@ -94,23 +88,20 @@ async def list_subagents(call: AgentCall) -> Value:
     return wire.SubagentList(data=tuple([await call.user.shown(each) for each in subagents]))
 
 
-async def make_subagent(call: AgentCall) -> Value:
-    """Create a subagent."""
+async def _make_subagent(call: AgentCall) -> Value:
     return await call.user.shown(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
 
 
-async def get_subagent(call: AgentCall) -> Value:
-    """Return a subagent."""
+async def _get_subagent(call: AgentCall) -> Value:
     agent = await call.user.subagent(call.part("agent_id"))
     return await call.user.shown(agent, health=call.service.health(agent))
 
 
-async def delete_subagent(call: AgentCall) -> Value:
-    """Erase a subagent with its thread."""
+async def _delete_subagent(call: AgentCall) -> Value:
     return await _delete_agent(call, await call.user.subagent(call.part("agent_id")))
 
 
-async def chat_stream(call: AgentCall) -> AgentStream:
+async def _chat_stream(call: AgentCall) -> AgentStream:
     """Begin a turn and return its events. The turn goes on if the client leaves."""
     agent = await _agent_of(call)
     request = await call.body(wire.ChatRequest)
@@ -137,36 +128,31 @@ def _run_of(agent: KnownAgent, key: str | None) -> str | None:
     return str(UUID(bytes=hashlib.sha256(f"{agent.id}/{key}".encode()).digest()[:16], version=5))
 
 
-async def list_items(call: AgentCall) -> Value:
-    """Return a page of items."""
+async def _list_items(call: AgentCall) -> Value:
     agent = await _agent_of(call)
     await call.service.look(call.user, agent)
     return await call.items_page(agent)
 
 
-async def get_item(call: AgentCall) -> Value:
-    """Return an item."""
+async def _get_item(call: AgentCall) -> Value:
     return await call.user.items(await _agent_of(call)).item(call.part("item_id"))
 
 
-async def deliver_item(call: AgentCall) -> Value:
-    """Note that a device has an item."""
+async def _deliver_item(call: AgentCall) -> Value:
     items = call.user.items(await _agent_of(call))
     return await items.deliver(call.part("item_id"), at=call.service.context.clock.now())
 
 
-async def set_reaction(call: AgentCall) -> Value:
-    """Note the user's reaction to an item."""
+async def _set_reaction(call: AgentCall) -> Value:
     request = await call.body(wire.ReactionRequest)
-    return await _set_reaction(call, ItemReaction(emoji=request.emoji, by=ItemRole.USER))
+    return await _change_reaction(call, ItemReaction(emoji=request.emoji, by=ItemRole.USER))
 
 
-async def drop_reaction(call: AgentCall) -> Value:
-    """Take the reaction to an item off."""
-    return await _set_reaction(call, None)
+async def _drop_reaction(call: AgentCall) -> Value:
+    return await _change_reaction(call, None)
 
 
-async def _set_reaction(call: AgentCall, reaction: ItemReaction | None) -> wire.ThreadItem:
+async def _change_reaction(call: AgentCall, reaction: ItemReaction | None) -> wire.ThreadItem:
     """Set the reaction to an item, and have the other devices hear of it."""
     agent = await _agent_of(call)
     item = await call.user.items(agent).react(call.part("item_id"), reaction)
@@ -206,40 +192,40 @@ def _thread_routes(path: str, name: str) -> Iterable[AgentRoute]:
     one = f"{path}/items/{{item_id}}"
     item = wire.ThreadItem
     return (
-        Route("GET", f"{path}/items", list_items, f"list{name}_items", "List the thread's messages.", None,
+        Route("GET", f"{path}/items", _list_items, f"list{name}_items", "List the thread's messages.", None,
               wire.ItemList, query=_PAGE),
-        Route("GET", one, get_item, f"get{name}_item", "Retrieve a message.", None, item),
-        Route("POST", f"{one}/delivered", deliver_item, f"deliver{name}_item",
+        Route("GET", one, _get_item, f"get{name}_item", "Retrieve a message.", None, item),
+        Route("POST", f"{one}/delivered", _deliver_item, f"deliver{name}_item",
               "Mark a message as delivered to a device.", None, item),
-        Route("POST", f"{one}/reaction", set_reaction, f"react_to{name}_item", "React to a message.",
+        Route("POST", f"{one}/reaction", _set_reaction, f"react_to{name}_item", "React to a message.",
               wire.ReactionRequest, item),
-        Route("DELETE", f"{one}/reaction", drop_reaction, f"drop{name}_reaction", "Remove a reaction.", None, item),
-        Route("POST", f"{path}/chat", StreamHandler(chat_stream), f"chat{name}",
+        Route("DELETE", f"{one}/reaction", _drop_reaction, f"drop{name}_reaction", "Remove a reaction.", None, item),
+        Route("POST", f"{path}/chat", StreamHandler(_chat_stream), f"chat{name}",
               "Send a message to the agent and stream its turn.", wire.ChatRequest, "text/event-stream",
               headers=(IDEMPOTENCY_KEY,), outcome=_CHAT_EVENTS),
     )  # fmt: skip
 
 
 AGENT_ROUTES: Final[tuple[AgentRoute, ...]] = (
-    Route("POST", f"{ROOT}/init", init_agent, "init_agent", "Create the user's agent, or return an existing one.",
+    Route("POST", f"{ROOT}/init", _init_agent, "init_agent", "Create the user's agent, or return an existing one.",
           wire.InitRequest, wire.AgentAnswer),
-    Route("GET", ROOT, get_agent, "get_agent", "Retrieve the agent.", None, wire.AgentAnswer),
-    Route("DELETE", ROOT, delete_main, "delete_agent", "Erase the agent and all of its data.", None,
+    Route("GET", ROOT, _get_agent, "get_agent", "Retrieve the agent.", None, wire.AgentAnswer),
+    Route("DELETE", ROOT, _delete_main, "delete_agent", "Erase the agent and all of its data.", None,
           wire.DeletionAnswer, SurfaceAccess.OWNER, query=("dry_run",)),
-    Route("GET", f"{ROOT}/config", get_config, "get_agent_config", "Retrieve the agent's settings.", None,
+    Route("GET", f"{ROOT}/config", _get_config, "get_agent_config", "Retrieve the agent's settings.", None,
           wire.AgentConfig),
-    Route("PUT", f"{ROOT}/config", put_config, "put_agent_config", "Update the agent's settings.", wire.ConfigChange,
+    Route("PUT", f"{ROOT}/config", _put_config, "put_agent_config", "Update the agent's settings.", wire.ConfigChange,
           wire.AgentConfig),
-    Route("GET", f"{ROOT}/preferences", get_preferences, "get_agent_preferences", "Retrieve the preferences.", None,
+    Route("GET", f"{ROOT}/preferences", _get_preferences, "get_agent_preferences", "Retrieve the preferences.", None,
           UserPreferences),
-    Route("PATCH", f"{ROOT}/preferences", change_preferences, "change_agent_preferences", "Update the preferences.",
+    Route("PATCH", f"{ROOT}/preferences", _change_preferences, "change_agent_preferences", "Update the preferences.",
           wire.PreferencesChange, UserPreferences),
-    Route("GET", f"{ROOT}/subagents", list_subagents, "list_subagents", "List the subagents.", None, wire.SubagentList,
+    Route("GET", f"{ROOT}/subagents", _list_subagents, "list_subagents", "List the subagents.", None, wire.SubagentList,
           query=("created_by",)),
-    Route("POST", f"{ROOT}/subagents", make_subagent, "make_subagent", "Create a subagent.", wire.SubagentRequest,
+    Route("POST", f"{ROOT}/subagents", _make_subagent, "make_subagent", "Create a subagent.", wire.SubagentRequest,
           wire.AgentAnswer),
-    Route("GET", f"{ROOT}{_SUB}", get_subagent, "get_subagent", "Retrieve a subagent.", None, wire.AgentAnswer),
-    Route("DELETE", f"{ROOT}{_SUB}", delete_subagent, "delete_subagent", "Erase a subagent and its thread.", None,
+    Route("GET", f"{ROOT}{_SUB}", _get_subagent, "get_subagent", "Retrieve a subagent.", None, wire.AgentAnswer),
+    Route("DELETE", f"{ROOT}{_SUB}", _delete_subagent, "delete_subagent", "Erase a subagent and its thread.", None,
           wire.DeletionAnswer, query=("dry_run",)),
     *_thread_routes(ROOT, ""),
     *_thread_routes(f"{ROOT}{_SUB}", "_subagent"),
@@ -254,19 +240,15 @@ def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
     """Return the surface of the page. It is public, and what it shows is not."""
     is_open = isinstance(service.entrance.authenticator, DevelopmentCallers)
     body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
-    etag, policy = f'"{hashlib.sha256(body).hexdigest()[:32]}"', page_policy(body)
+    headers = {
+        "Content-Security-Policy": page_policy(body),
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+    }
 
     async def page(request: Request) -> Response:
         service.settings.require_on()
-        headers = {
-            "ETag": etag,
-            "Content-Security-Policy": policy,
-            "X-Frame-Options": "DENY",
-            "Referrer-Policy": "no-referrer",
-        }
-        if request.headers.get("if-none-match") == etag:
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type="text/html; charset=utf-8", headers=headers)
+        return cached_response(request.headers, body, media_type="text/html; charset=utf-8", more=headers)
 
     route = Route(
         "GET", _PATH, page, "agent_page", "Serve the chat page of the agent.", None, "text/html",

@@ -29,7 +29,7 @@ from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
 
-async def agent_usage(call: AgentCall) -> Value:
+async def _agent_usage(call: AgentCall) -> Value:
     """Return the usage of the last day, by the turns whose ends are in the log."""
     await call.user.enabled()
     since = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
@@ -48,7 +48,7 @@ async def agent_usage(call: AgentCall) -> Value:
     )
 
 
-async def event_stream(call: AgentCall) -> AgentStream:
+async def _event_stream(call: AgentCall) -> AgentStream:
     """Return the events behind `Last-Event-ID`, else those from now on."""
     headers, query = call.request.headers, call.request.query_params
     client_place = event_place(headers.get("last-event-id") or query.get("after"))
@@ -144,14 +144,12 @@ class PushDeleted(Value):
     deleted: bool = True
 
 
-async def list_pushes(call: AgentCall) -> Value:
-    """Return the subscriptions."""
+async def _list_pushes(call: AgentCall) -> Value:
     repository = await _push_repository(call)
     return PushList(data=tuple(map(_push_answer, await repository.list())))
 
 
-async def make_push(call: AgentCall) -> Value:
-    """Subscribe a device."""
+async def _make_push(call: AgentCall) -> Value:
     repository = await _push_repository(call)
     push = await repository.add(await call.body(PushRequest))
     if push.type == "web_push":
@@ -162,14 +160,12 @@ async def make_push(call: AgentCall) -> Value:
     return _push_answer(push).model_copy(update=keys)
 
 
-async def get_push_key(call: AgentCall) -> Value:
-    """Return the key that a browser subscribes with."""
+async def _get_push_key(call: AgentCall) -> Value:
     repository = await _push_repository(call)
     return PushKeyAnswer(key=base64.urlsafe_b64encode(await repository.vapid_point()).rstrip(b"=").decode())
 
 
-async def delete_push(call: AgentCall) -> Value:
-    """End a subscription."""
+async def _delete_push(call: AgentCall) -> Value:
     push_id = call.part("push_id")
     await (await _push_repository(call)).remove(push_id)
     return PushDeleted(id=push_id)
@@ -226,27 +222,23 @@ class ScheduleDeleted(Value):
     deleted: bool = True
 
 
-async def list_schedules(call: AgentCall) -> Value:
-    """Return the schedules."""
+async def _list_schedules(call: AgentCall) -> Value:
     repository = await _schedule_repository(call)
     return ScheduleList(data=tuple(map(_schedule_answer, await repository.list())))
 
 
-async def make_schedule(call: AgentCall) -> Value:
-    """Make a schedule."""
+async def _make_schedule(call: AgentCall) -> Value:
     repository = await _schedule_repository(call)
     request = await call.body(ScheduleRequest)
     agent = await call.user.agent(request.agent_id)
     return _schedule_answer(await repository.create(request, agent))
 
 
-async def get_schedule(call: AgentCall) -> Value:
-    """Return a schedule."""
+async def _get_schedule(call: AgentCall) -> Value:
     return _schedule_answer(await (await _schedule_repository(call)).read(call.part("schedule_id")))
 
 
-async def delete_schedule(call: AgentCall) -> Value:
-    """Cancel a schedule."""
+async def _delete_schedule(call: AgentCall) -> Value:
     schedule = await (await _schedule_repository(call)).cancel(call.part("schedule_id"))
     return ScheduleDeleted(id=schedule.stored.id)
 
@@ -279,21 +271,21 @@ def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:
 
 
 EVENT_ROUTES: Final[tuple[AgentRoute, ...]] = (
-    Route("GET", f"{ROOT}/events", StreamHandler(event_stream), "agent_events",
+    Route("GET", f"{ROOT}/events", StreamHandler(_event_stream), "agent_events",
           "Stream the events of the user's agents.", None, "text/event-stream", headers=("Last-Event-ID",),
           query=("after",), outcome="Chat events from every device, and `agent.gap`."),
-    Route("GET", f"{ROOT}/usage", agent_usage, "agent_usage", "Report the turns and tokens of the last day.", None,
+    Route("GET", f"{ROOT}/usage", _agent_usage, "agent_usage", "Report the turns and tokens of the last day.", None,
           AgentUsage),
-    Route("GET", _SCHEDULES, list_schedules, "list_agent_schedules", "List the schedules.", None, ScheduleList),
-    Route("POST", _SCHEDULES, make_schedule, "make_agent_schedule",
+    Route("GET", _SCHEDULES, _list_schedules, "list_agent_schedules", "List the schedules.", None, ScheduleList),
+    Route("POST", _SCHEDULES, _make_schedule, "make_agent_schedule",
           "Schedule a task for the agent, once or repeatedly.", ScheduleRequest, ScheduleAnswer),
-    Route("GET", _SCHEDULE, get_schedule, "get_agent_schedule", "Retrieve a schedule and its runs.", None,
+    Route("GET", _SCHEDULE, _get_schedule, "get_agent_schedule", "Retrieve a schedule and its runs.", None,
           ScheduleAnswer),
-    Route("DELETE", _SCHEDULE, delete_schedule, "delete_agent_schedule", "Cancel a schedule.", None, ScheduleDeleted),
-    Route("GET", _PUSH, list_pushes, "list_agent_pushes", "List the push subscriptions.", None, PushList),
-    Route("POST", _PUSH, make_push, "make_agent_push", "Create a push subscription.", PushRequest, PushAnswer),
-    Route("GET", f"{_PUSH}/key", get_push_key, "get_agent_push_key",
+    Route("DELETE", _SCHEDULE, _delete_schedule, "delete_agent_schedule", "Cancel a schedule.", None, ScheduleDeleted),
+    Route("GET", _PUSH, _list_pushes, "list_agent_pushes", "List the push subscriptions.", None, PushList),
+    Route("POST", _PUSH, _make_push, "make_agent_push", "Create a push subscription.", PushRequest, PushAnswer),
+    Route("GET", f"{_PUSH}/key", _get_push_key, "get_agent_push_key",
           "Retrieve the public key for browser subscriptions.", None, PushKeyAnswer),
-    Route("DELETE", f"{_PUSH}/{{push_id}}", delete_push, "delete_agent_push", "Delete a push subscription.", None,
+    Route("DELETE", f"{_PUSH}/{{push_id}}", _delete_push, "delete_agent_push", "Delete a push subscription.", None,
           PushDeleted),
 )  # fmt: skip

@@ -29,14 +29,12 @@ _THREAD: Final = f"{ROOT}/conversations/{{conversation_id}}"
 _VERSION: Final = re.compile(r'"([0-9]{1,18})"')
 
 
-async def list_blocks(call: AgentCall) -> Value:
-    """Return the blocks."""
+async def _list_blocks(call: AgentCall) -> Value:
     await call.user.enabled()
     return wire.BlockList(data=await BlockShelf(call.user.memory).list())
 
 
-async def get_block(call: AgentCall) -> Response:
-    """Return a block with its version."""
+async def _get_block(call: AgentCall) -> Response:
     await call.user.enabled()
     repository, label = BlockShelf(call.user.memory), call.part("label")
     try:
@@ -46,8 +44,7 @@ async def get_block(call: AgentCall) -> Response:
         raise NotFound(what="block", name=label, way_out=f"the nearest are {near}") from None
 
 
-async def put_block(call: AgentCall) -> Response:
-    """Create or update a memory block."""
+async def _put_block(call: AgentCall) -> Response:
     await call.user.enabled()
     request = await call.body(wire.BlockChange)
     label, repository, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
@@ -77,14 +74,13 @@ def _expected_version(call: AgentCall) -> int | None:
     return int(version_match[1])
 
 
-async def insert_archival(call: AgentCall) -> Value:
-    """Store an archival memory."""
+async def _insert_archival(call: AgentCall) -> Value:
     await call.user.enabled()
     request = await call.body(wire.ArchivalRequest)
     return wire.ArchivalAnswer(id=await ArchivalMemory(call.user.memory).insert(request.content, tags=request.tags))
 
 
-async def delete_archival(call: AgentCall) -> Value:
+async def _delete_archival(call: AgentCall) -> Value:
     """Erase an archival memory; an id of another memory is none."""
     await call.user.enabled()
     memory, memory_id = call.user.memory, call.part("id")
@@ -98,8 +94,7 @@ async def delete_archival(call: AgentCall) -> Value:
     return wire.ArchivalDeleted(id=memory_id)
 
 
-async def search_memory(call: AgentCall) -> Value:
-    """Search archival memory and what was said."""
+async def _search_memory(call: AgentCall) -> Value:
     main = await call.user.enabled()
     request = await call.body(wire.AgentSearchRequest)
     # Only archival memory has tags.
@@ -127,19 +122,17 @@ def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[Sea
     ]
 
 
-async def list_threads(call: AgentCall) -> Value:
-    """Return the threads of the agents."""
+async def _list_threads(call: AgentCall) -> Value:
     main = await call.user.enabled()
     agents = [main, *await call.user.known_subagents(main=main)]
     return wire.AgentConversations(data=tuple(_thread_answer(each) for each in agents))
 
 
-async def list_thread_items(call: AgentCall) -> Value:
-    """Return a page of a thread's items."""
+async def _list_thread_items(call: AgentCall) -> Value:
     return await call.items_page(await _named_thread(call))
 
 
-async def delete_thread(call: AgentCall) -> Value:
+async def _delete_thread(call: AgentCall) -> Value:
     """Erase what was said in a thread; its agent stays."""
     agent = await _named_thread(call)
     # Ended first, for a turn under way would write to what is erased.
@@ -165,20 +158,20 @@ def _thread_answer(agent: KnownAgent) -> wire.AgentConversation:
 
 
 MEMORY_ROUTES: Final[tuple[AgentRoute, ...]] = (
-    Route("GET", _BLOCKS, list_blocks, "list_agent_blocks", "List the memory blocks.", None, wire.BlockList),
-    Route("GET", _BLOCK, get_block, "get_agent_block", "Retrieve a memory block.", None, MemoryBlock),
-    Route("PUT", _BLOCK, put_block, "put_agent_block", "Create or update a memory block.", wire.BlockChange,
+    Route("GET", _BLOCKS, _list_blocks, "list_agent_blocks", "List the memory blocks.", None, wire.BlockList),
+    Route("GET", _BLOCK, _get_block, "get_agent_block", "Retrieve a memory block.", None, MemoryBlock),
+    Route("PUT", _BLOCK, _put_block, "put_agent_block", "Create or update a memory block.", wire.BlockChange,
           MemoryBlock, headers=("If-Match",)),
-    Route("POST", f"{ROOT}/memory/archival", insert_archival, "insert_archival", "Store an archival memory.",
+    Route("POST", f"{ROOT}/memory/archival", _insert_archival, "insert_archival", "Store an archival memory.",
           wire.ArchivalRequest, wire.ArchivalAnswer),
-    Route("DELETE", f"{ROOT}/memory/archival/{{id:path}}", delete_archival, "delete_archival",
+    Route("DELETE", f"{ROOT}/memory/archival/{{id:path}}", _delete_archival, "delete_archival",
           "Erase an archival memory.", None, wire.ArchivalDeleted),
-    Route("POST", f"{ROOT}/memory/search", search_memory, "search_agent_memory",
+    Route("POST", f"{ROOT}/memory/search", _search_memory, "search_agent_memory",
           "Search archival memory and past messages.", wire.AgentSearchRequest, wire.SearchHits),
-    Route("GET", f"{ROOT}/conversations", list_threads, "list_agent_conversations", "List the agents' threads.", None,
+    Route("GET", f"{ROOT}/conversations", _list_threads, "list_agent_conversations", "List the agents' threads.", None,
           wire.AgentConversations),
-    Route("GET", f"{_THREAD}/items", list_thread_items, "list_agent_conversation_items", "List a thread's messages.",
+    Route("GET", f"{_THREAD}/items", _list_thread_items, "list_agent_conversation_items", "List a thread's messages.",
           None, wire.ItemList, query=("limit", "after", "order")),
-    Route("DELETE", _THREAD, delete_thread, "delete_agent_conversation", "Erase the messages of a thread.", None,
+    Route("DELETE", _THREAD, _delete_thread, "delete_agent_conversation", "Erase the messages of a thread.", None,
           wire.ThreadDeleted),
 )  # fmt: skip

@@ -13,15 +13,15 @@ from elytron_agent import limits
 from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
 from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
-from elytron_agent.service.responses.response_items import listed_items
 from elytron_agent.service.responses.response_repository import (
     ConversationRepository,
     KnownResponse,
     ResponseRepository,
+    conversation_page,
+    input_page,
     item_page,
 )
 from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, LaterAnswer, StreamHandler
-from elytron_agent.service.thread_items import ItemOrder
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
 
@@ -34,7 +34,7 @@ def body_response(value: Value, /) -> Response:
     return Response(value.model_dump_json(by_alias=True), media_type="application/json")
 
 
-async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
+async def _create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
@@ -58,7 +58,7 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     return LaterAnswer(answer)
 
 
-async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
+async def _get_response(call: AgentCall) -> AgentStream | Response:
     """Return a response, or the events of one that this process runs or ran."""
     require_responses(call)
     await call.user.answering()
@@ -73,16 +73,10 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
         if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
             raise InvalidInput(field="starting_after", problem="must be the number of an event")
         return AgentStream(opened.feed.read(first=int(after) + 1 if after else 0))
-    body = body_response(response.body)
-
-    async def answer() -> Response:
-        return body
-
-    return LaterAnswer(answer)
+    return body_response(response.body)
 
 
-async def delete_response(call: AgentCall) -> Value:
-    """Erase a response with what was said in it."""
+async def _delete_response(call: AgentCall) -> Value:
     response = await _named_response(call)
     # Ended first, for a turn under way would write to what is erased.
     await call.service.responses.cancel(call.user, response)
@@ -92,7 +86,7 @@ async def delete_response(call: AgentCall) -> Value:
     return wire.ResponseDeleted(id=response.document.id)
 
 
-async def cancel_response(call: AgentCall) -> Response:
+async def _cancel_response(call: AgentCall) -> Response:
     """End a response in the background; one that is over stays as it is."""
     response = await _named_response(call)
     if not response.document.form.background:
@@ -101,20 +95,12 @@ async def cancel_response(call: AgentCall) -> Response:
     return body_response((await ResponseRepository(call.user).read(response.document.id)).body)
 
 
-async def list_input_items(call: AgentCall) -> Response:
-    """Return a page of the items that a response answers."""
+async def _list_input_items(call: AgentCall) -> Response:
     response = await _named_response(call)
-    items = listed_items(response.document.id, response.document.items)
-    limit, after, order = call.page()
-    page: list[dict[str, JsonValue]] = items[::-1] if order is ItemOrder.DESCENDING else items
-    names = [item["id"] for item in page]
-    if after is not None and after not in names:
-        raise NotFound(what="item", name=after)
-    return body_response(item_page(page[names.index(after) + 1 :] if after is not None else page, limit))
+    return body_response(input_page(response, **call.page()._asdict()))
 
 
-async def compact_input(call: AgentCall) -> Response:
-    """Sum up an input behind what a response continues."""
+async def _compact_input(call: AgentCall) -> Response:
     require_responses(call)
     request = await call.body(wire.CompactRequest)
     return body_response(await sum_up(call.service.responses, call.user, request))
@@ -166,7 +152,7 @@ _ITEMS: Final = f"{_CONVERSATION}/items"
 _ITEM: Final = f"{_ITEMS}/{{item_id}}"
 
 
-async def create_conversation(call: AgentCall) -> Response:
+async def _create_conversation(call: AgentCall) -> Response:
     """Begin a conversation, perhaps with items."""
     repository = await _conversation_repository(call)
     request = await call.body(wire.ConversationRequest)
@@ -176,70 +162,45 @@ async def create_conversation(call: AgentCall) -> Response:
     return body_response(conversation)
 
 
-async def list_conversations(call: AgentCall) -> Response:
+async def _list_conversations(call: AgentCall) -> Response:
     """Return a page of conversations, the latest first."""
     repository = await _conversation_repository(call)
     conversations = await repository.list()
     limit = call.number("limit", limits.CONVERSATIONS_PAGE, limits.CONVERSATIONS_PAGE_MAX)
-    after = call.request.query_params.get("after")
-    names = [each.id for each in conversations]
-    if after is not None and after not in names:
-        raise NotFound(what="conversation", name=after)
-    conversations = conversations[names.index(after) + 1 :] if after is not None else conversations
-    page = conversations[:limit]
-    return body_response(
-        wire.ConversationList(
-            data=tuple(page),
-            first_id=page[0].id if page else None,
-            last_id=page[-1].id if page else None,
-            has_more=len(conversations) > limit,
-        )
-    )
+    return body_response(conversation_page(conversations, limit=limit, after=call.request.query_params.get("after")))
 
 
-async def get_conversation(call: AgentCall) -> Response:
-    """Return a conversation."""
+async def _get_conversation(call: AgentCall) -> Response:
     return body_response(await (await _conversation_repository(call)).read(call.part("conversation_id")))
 
 
-async def change_conversation(call: AgentCall) -> Response:
-    """Update a conversation's metadata."""
+async def _change_conversation(call: AgentCall) -> Response:
     repository = await _conversation_repository(call)
     request = await call.body(wire.MetadataChange)
     return body_response(await repository.change(call.part("conversation_id"), request.metadata or {}))
 
 
-async def delete_conversation(call: AgentCall) -> Value:
-    """Erase a conversation with all that was said in it."""
+async def _delete_conversation(call: AgentCall) -> Value:
     conversation = call.part("conversation_id")
-    await _delete_thread(call, await _conversation_repository(call), conversation)
+    await (await _conversation_repository(call)).delete(conversation)
     return wire.ConversationDeleted(id=conversation)
 
 
-async def delete_conversations(call: AgentCall) -> Value:
+async def _delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations; threads of agents stay."""
     repository = await _conversation_repository(call)
-    conversations = await repository.list()
-    for each in conversations:
-        await _delete_thread(call, repository, each.id)
-    return wire.ConversationsDeleted(count=len(conversations))
+    outcomes = await repository.delete_each([each.id for each in await repository.list()])
+    return wire.ConversationsDeleted(count=len(outcomes))
 
 
-async def delete_several(call: AgentCall) -> Value:
+async def _delete_several(call: AgentCall) -> Value:
     """Erase several conversations, and say of each whether it was there."""
     repository = await _conversation_repository(call)
     request = await call.body(wire.BatchDeletion)
-    outcomes: list[wire.BatchOutcome] = []
-    for conversation in request.ids:
-        try:
-            await _delete_thread(call, repository, conversation)
-            outcomes.append(wire.BatchOutcome(id=conversation, deleted=True))
-        except NotFound:
-            outcomes.append(wire.BatchOutcome(id=conversation, deleted=False, error="not_found"))
-    return wire.BatchDeleted(data=tuple(outcomes))
+    return wire.BatchDeleted(data=await repository.delete_each(request.ids))
 
 
-async def add_items(call: AgentCall) -> Response:
+async def _add_items(call: AgentCall) -> Response:
     """Add items to a conversation, without an answer."""
     repository = await _conversation_repository(call)
     conversation = (await repository.read(call.part("conversation_id"))).id
@@ -249,78 +210,65 @@ async def add_items(call: AgentCall) -> Response:
     return body_response(item_page(added, len(added)))
 
 
-async def list_items(call: AgentCall) -> Response:
-    """Return a page of a conversation's items."""
+async def _list_items(call: AgentCall) -> Response:
     repository = await _conversation_repository(call)
     limit, after, order = call.page()
     return body_response(await repository.page(call.part("conversation_id"), limit=limit, after=after, order=order))
 
 
-async def get_item(call: AgentCall) -> Response:
-    """Return an item."""
+async def _get_item(call: AgentCall) -> Response:
     return JSONResponse(
         await (await _conversation_repository(call)).item(call.part("conversation_id"), call.part("item_id"))
     )
 
 
-async def delete_item(call: AgentCall) -> Response:
+async def _delete_item(call: AgentCall) -> Response:
     """Erase the turn of an item, and return the conversation."""
     repository = await _conversation_repository(call)
-    conversation, item = call.part("conversation_id"), call.part("item_id")
-    # Refuses what is no item of this conversation.
-    await repository.item(conversation, item)
-    await ResponseRepository(call.user).erase(await repository.turn_of_item(conversation, item))
-    return body_response(await repository.read(conversation))
+    return body_response(await repository.delete_item(call.part("conversation_id"), call.part("item_id")))
 
 
 async def _conversation_repository(call: AgentCall) -> ConversationRepository:
     require_responses(call)
     await call.user.answering()
-    return ConversationRepository(call.user)
-
-
-async def _delete_thread(call: AgentCall, repository: ConversationRepository, conversation: str) -> None:
-    thread = (await repository.read(conversation)).id
-    # Ended first, for a turn under way would write to what is erased.
-    await call.service.lines.cancel((call.user.space, thread))
-    await repository.delete(thread)
+    return ConversationRepository(call.user, call.service.lines)
 
 
 _QUERY: Final = ("limit", "after", "order", "include")
 RESPONSE_ROUTES: Final[tuple[AgentRoute, ...]] = (
-    Route("POST", _RESPONSES, StreamHandler(create_response), "create_response",
+    Route("POST", _RESPONSES, StreamHandler(_create_response), "create_response",
           "Create a response in its own thread.", wire.ResponseRequest, wire.ResponseBody,
           headers=(IDEMPOTENCY_KEY,), outcome="The response, or its events if `stream` is set."),
-    Route("GET", _RESPONSE, StreamHandler(get_response), "get_response", "Retrieve a response, or stream its events.",
+    Route("GET", _RESPONSE, StreamHandler(_get_response), "get_response", "Retrieve a response, or stream its events.",
           None, wire.ResponseBody, query=("stream", "starting_after")),
-    Route("DELETE", _RESPONSE, delete_response, "delete_response", "Erase a response and its messages.", None,
+    Route("DELETE", _RESPONSE, _delete_response, "delete_response", "Erase a response and its messages.", None,
           wire.ResponseDeleted),
-    Route("POST", f"{_RESPONSE}/cancel", cancel_response, "cancel_response", "Cancel a background response.", None,
+    Route("POST", f"{_RESPONSE}/cancel", _cancel_response, "cancel_response", "Cancel a background response.", None,
           wire.ResponseBody),
-    Route("GET", f"{_RESPONSE}/input_items", list_input_items, "list_input_items",
+    Route("GET", f"{_RESPONSE}/input_items", _list_input_items, "list_input_items",
           "List the input items of a response.", None, wire.ItemPage, query=("limit", "after", "order", "include")),
-    Route("POST", f"{_RESPONSES}/compact", compact_input, "compact_response",
+    Route("POST", f"{_RESPONSES}/compact", _compact_input, "compact_response",
           "Compact an input or the history of a response.", wire.CompactRequest, wire.CompactedBody),
-    Route("POST", _CONVERSATIONS, create_conversation, "create_conversation", "Create a conversation.",
+    Route("POST", _CONVERSATIONS, _create_conversation, "create_conversation", "Create a conversation.",
           wire.ConversationRequest, wire.ConversationBody),
-    Route("GET", _CONVERSATIONS, list_conversations, "list_conversations", "List the conversations.", None,
+    Route("GET", _CONVERSATIONS, _list_conversations, "list_conversations", "List the conversations.", None,
           wire.ConversationList, query=("limit", "after")),
-    Route("DELETE", _CONVERSATIONS, delete_conversations, "delete_conversations", "Erase all conversations.", None,
+    Route("DELETE", _CONVERSATIONS, _delete_conversations, "delete_conversations", "Erase all conversations.", None,
           wire.ConversationsDeleted, SurfaceAccess.OWNER),
-    Route("POST", f"{_CONVERSATIONS}/batch-delete", delete_several, "delete_several_conversations",
+    Route("POST", f"{_CONVERSATIONS}/batch-delete", _delete_several, "delete_several_conversations",
           "Erase several conversations.", wire.BatchDeletion, wire.BatchDeleted),
-    Route("GET", _CONVERSATION, get_conversation, "get_conversation", "Retrieve a conversation.", None,
+    Route("GET", _CONVERSATION, _get_conversation, "get_conversation", "Retrieve a conversation.", None,
           wire.ConversationBody),
-    Route("POST", _CONVERSATION, change_conversation, "change_conversation", "Update a conversation's metadata.",
+    Route("POST", _CONVERSATION, _change_conversation, "change_conversation", "Update a conversation's metadata.",
           wire.MetadataChange, wire.ConversationBody),
-    Route("DELETE", _CONVERSATION, delete_conversation, "delete_conversation", "Erase a conversation.", None,
+    Route("DELETE", _CONVERSATION, _delete_conversation, "delete_conversation", "Erase a conversation.", None,
           wire.ConversationDeleted),
-    Route("POST", _ITEMS, add_items, "add_conversation_items", "Add items without a response.", wire.ItemsRequest,
+    Route("POST", _ITEMS, _add_items, "add_conversation_items", "Add items without a response.", wire.ItemsRequest,
           wire.ItemPage, query=("include",)),
-    Route("GET", _ITEMS, list_items, "list_conversation_items", "List a conversation's items.", None, wire.ItemPage,
+    Route("GET", _ITEMS, _list_items, "list_conversation_items", "List a conversation's items.", None, wire.ItemPage,
           query=_QUERY),
-    Route("GET", _ITEM, get_item, "get_conversation_item", "Retrieve an item.", None, "application/json",
+    Route("GET", _ITEM, _get_item, "get_conversation_item", "Retrieve an item.", None, "application/json",
           query=("include",)),
-    Route("DELETE", _ITEM, delete_item, "delete_conversation_item", "Erase an item and the rest of its turn.", None,
+    Route("DELETE", _ITEM, _delete_item, "delete_conversation_item", "Erase an item and the rest of its turn.", None,
           wire.ConversationBody),
 )  # fmt: skip
