@@ -220,7 +220,7 @@ async def _gather_recalled(
     room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
-    wanted = HitQuery(
+    hit_query = HitQuery(
         request.query,
         request.filters,
         limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
@@ -228,7 +228,7 @@ async def _gather_recalled(
         room=room,
         private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
-    return await gather_hits(ctx, reader, scope, wanted)
+    return await gather_hits(ctx, reader, scope, hit_query)
 
 
 def _fitting_count(max_len: int) -> int:
