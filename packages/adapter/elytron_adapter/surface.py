@@ -92,7 +92,7 @@ class SurfaceFigure(NamedTuple):
     """The upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
 
 
-class Histogram:
+class ValueHistogram:
     """Counts of values by the smallest of `bounds` that each reaches at most, and their sum."""
 
     def __init__(self, bounds: Sequence[float], /) -> None:

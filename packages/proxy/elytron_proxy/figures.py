@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, Self
 
-from elytron_adapter.surface import Histogram, SurfaceFigure
+from elytron_adapter.surface import SurfaceFigure, ValueHistogram
 from elytron_proxy import limits
 
 logger = logging.getLogger("elytron.proxy")
@@ -81,7 +81,7 @@ class ProxyFigures:
 
     def __init__(self) -> None:
         self._counts: Counter[ProxyFigure] = Counter()
-        self.first_byte_s: Final = Histogram(_BOUNDS)
+        self.first_byte_s: Final = ValueHistogram(_BOUNDS)
         """Seconds from the whole request to the first byte of its answer."""
         self.endings: Final = UpstreamEndings()
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
@@ -39,6 +39,8 @@ from elytron_core.scope import Scope
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ThreadHead, WindowSummary, WindowTurn
 from elytron_turn.memory import TurnMemory
+
+_MOVED: Final = "the thread, which has continued after another turn,"
 
 
 class Agent:
@@ -153,11 +155,7 @@ class Agent:
                     yield end_of(saved)
                     return
                 if saved is None and opening.after not in {None, self._thread.head.last}:
-                    raise Conflict(
-                        what="the thread, which has continued after another turn,",
-                        expected=0,
-                        found=self._thread.version,
-                    )
+                    raise Conflict(what=_MOVED, expected=0, found=self._thread.version)
                 deadline = self._deadline()
                 record = saved or RunRecord(
                     input=await new_input(deadline, is_stored=store, schedule=schedule, opening=opening)

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from elytron_adapter.surface import Histogram, SurfaceFigure
+from elytron_adapter.surface import SurfaceFigure, ValueHistogram
 from elytron_agent.rag import limits
 from elytron_agent.rag.table_cache import TableCache
 from elytron_agent.rag.usage import UsageLedger
@@ -25,7 +25,7 @@ class SearchFigures:
 
     def __init__(self, alerts: RagAlerts, /) -> None:
         self._alerts = alerts
-        self._cached, self._read = Histogram(limits.SEARCH_BUCKETS_S), Histogram(limits.SEARCH_BUCKETS_S)
+        self._cached, self._read = ValueHistogram(limits.SEARCH_BUCKETS_S), ValueHistogram(limits.SEARCH_BUCKETS_S)
 
     @contextmanager
     def search(self, *, is_cached: bool) -> Generator[None]:

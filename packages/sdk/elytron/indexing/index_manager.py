@@ -408,9 +408,7 @@ class SpaceIndexes:
                 cached_index.index.renew_versions()
                 cached_index.is_clean = False
             cached_index.mark = entries[-1]
-            if self.meet_mark is not None and any(
-                entry.ref == REF and entry.action is JournalAction.MAINTENANCE for entry in unseen
-            ):
+            if self.meet_mark is not None and any(map(_may_mark, unseen)):
                 self.meet_mark(space)
 
 
@@ -427,6 +425,11 @@ async def _purge_index(index: "SpaceIndex") -> None:
     for _ in index.own_parts():
         await steps.step()
     index.purge()
+
+
+def _may_mark(entry: JournalEntry) -> bool:
+    """Return whether `entry` may be of an erasure that another process began."""
+    return entry.ref == REF and entry.action is JournalAction.MAINTENANCE
 
 
 _REMOVALS: Final = frozenset({JournalAction.ERASE, JournalAction.DELETE})

@@ -33,9 +33,9 @@ from elytron.memories.lookup import (
     must_find,
     require_disclosed,
 )
-from elytron.memories.pages import latest_page, stored_page
 from elytron.memories.tombstones import add_tombstones, remove_tombstones
 from elytron.memories.versions import latest_versions
+from elytron.recall.list_pages import latest_page, stored_page
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.edits import edit_message
 from elytron.writes.facts import plan_change

@@ -187,10 +187,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         documents=dict(sorted(reading.counts.items())),
         planes=by_plane(reading.counts),
         alias=alias,
-        conversations=tuple(
-            ConversationSummary.model_validate(head, from_attributes=True)
-            for head in conversations[:CONVERSATIONS_SHOWN]
-        ),
+        conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=first_at,
@@ -226,6 +223,10 @@ def _require_fitting(request: MemoryInspectionRequest) -> None:
         raise InvalidInput(
             field="acknowledge", problem="cannot be combined with check or repair: read first what is lost"
         )
+
+
+def _summary_of(head: transcript.Conversation) -> ConversationSummary:
+    return ConversationSummary.model_validate(head, from_attributes=True)
 
 
 async def _work_of(ctx: OperationContext, space: SpaceId, reading: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:

@@ -222,7 +222,7 @@ async def _gather_recalled(
     room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
-    wanted = HitQuery(
+    hit_query = HitQuery(
         request.query,
         request.filters,
         limit=min(count + request.recent_messages_limit + len(request.shown_ids), limits.RECALL_MAX),
@@ -230,7 +230,7 @@ async def _gather_recalled(
         room=room + len(request.shown_ids) * SHORT_CHARS,
         private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
-    gathered = await gather_hits(ctx, reader, scope, wanted)
+    gathered = await gather_hits(ctx, reader, scope, hit_query)
     return gathered._replace(hits=tuple(hit for hit in gathered.hits if not _is_shown(hit, scope, request)))
 
 

@@ -42,7 +42,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
     reader = await open_reader(ctx, scope.space)
-    wanted = HitQuery(
+    hit_query = HitQuery(
         request.query,
         request.filters,
         limit=_gathered_count(ctx, request, end),
@@ -51,7 +51,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         depth=limits.RECALL_MAX if request.why_not else 0,
         private=tuple(RecallPlane) if request.include_private else (),
     )
-    gathered = await gather_hits(ctx, reader, scope, wanted)
+    gathered = await gather_hits(ctx, reader, scope, hit_query)
     search = gathered.search
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:

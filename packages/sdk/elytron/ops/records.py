@@ -180,14 +180,14 @@ async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchR
 async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the records that answer the query, best first, and one more if there is one."""
     end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
-    wanted = HitQuery(
+    hit_query = HitQuery(
         request.query,
         RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),
         limit=end,
         gate=RecallGate.OFF,
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
-    gathered = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, wanted)
+    gathered = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, hit_query)
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
     current_records = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()

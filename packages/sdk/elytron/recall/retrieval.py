@@ -171,27 +171,27 @@ class _AskedQuery(NamedTuple):
 
 
 async def gather_hits(
-    ctx: OperationContext, reader: SpaceReader | None, scope: Scope, wanted: HitQuery, /
+    ctx: OperationContext, reader: SpaceReader | None, scope: Scope, hit_query: HitQuery, /
 ) -> GatheredHits:
-    """Return the hits for what is wanted, and how they were found."""
+    """Return the hits for what is hit_query, and how they were found."""
     if reader is None:
         return GatheredHits(NothingReason.EMPTY_SPACE)
-    record, index, query, limit = reader.record, reader.index, wanted.text, wanted.limit
+    record, index, query, limit = reader.record, reader.index, hit_query.text, hit_query.limit
     if similarity.is_blank(query):
         return GatheredHits(NothingReason.EMPTY_QUERY, search=SearchAccount(sequence=index.watermark))
     now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
-    question = _anchor_question(index, _read_query(ctx, query, now), wanted.filters, now, key)
+    question = _anchor_question(index, _read_query(ctx, query, now), hit_query.filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    searches = _plane_searches(index, question, vector, wanted, key, now=now, grounding=grounding)
+    searches = _plane_searches(index, question, vector, hit_query, key, now=now, grounding=grounding)
     candidates = await _found_candidates(ctx, scope.space, record, index, searches)
-    route, spread = weights.query_route(query), limit if wanted.diversity is HitDiversity.WIDE else FACTS_SCORED
+    route, spread = weights.query_route(query), limit if hit_query.diversity is HitDiversity.WIDE else FACTS_SCORED
     query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
     # Repeats are left out of a list, so that it may have room for any number.
-    fitting = limits.PROJECTION_CHARS_MAX if wanted.room is not None and question.wants_several else wanted.room
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if wanted.gate is RecallGate.AUTO else None
+    fitting = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
+    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if hit_query.gate is RecallGate.AUTO else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
@@ -201,9 +201,9 @@ async def gather_hits(
     return GatheredHits(
         _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked)),
         hits,
-        tuple(map(placed_memory, ranked)) if wanted.depth else (),
+        tuple(map(placed_memory, ranked)) if hit_query.depth else (),
         time_places(index, visible_hits) if question.retells else {},
-        () if wanted.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
+        () if hit_query.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
         tuple([item.score for item in ranked]),
         *answer_estimates(candidates, hits, query),
         SearchAccount(
@@ -275,7 +275,7 @@ def _plane_searches(
     index: SpaceIndex,
     question: query_question.ReadQuestion,
     vector: tuple[str, bytes] | None,
-    wanted: HitQuery,
+    hit_query: HitQuery,
     key: ConversationKey | None,
     /,
     *,
@@ -283,17 +283,17 @@ def _plane_searches(
     grounding: str,
 ) -> dict[RecallPlane, IndexQuery]:
     """Return the search of each plane that is asked."""
-    limit = max(wanted.limit, wanted.depth)
+    limit = max(hit_query.limit, hit_query.depth)
     return {
         plane: asked_of_index(
             question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
             vector,
             limit=_wanted_count(plane, limit),
-            filters=index_filters(wanted.filters, plane, now, key, include_private=plane in wanted.private),
-            diversity=wanted.diversity,
+            filters=index_filters(hit_query.filters, plane, now, key, include_private=plane in hit_query.private),
+            diversity=hit_query.diversity,
             encoder=_reach_of(index, vector),
         )
-        for plane in _asked_planes(index, wanted.filters, key)
+        for plane in _asked_planes(index, hit_query.filters, key)
     }
 
 
