@@ -3,13 +3,11 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
 from typing import Final, NewType, Protocol, runtime_checkable
 
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.text.analyser import is_unspaced
 
 SpaceId = NewType("SpaceId", str)
 """A memory space: the wall of tenancy, key, index and erasure."""
@@ -135,34 +133,3 @@ def require_name(name: str, /, *, field: str, limit: int) -> None:
 def is_name(text: str, /) -> bool:
     """Return whether `text` may be stored as a name."""
     return 0 < len(text) <= limits.NAME_CHARS and text.isprintable() and text == text.strip()
-
-
-def holds_name(text: str, name: str, /) -> bool:
-    """Return True if `text` has `name` as a word of its own, capitals as they are.
-
-    In a script that is written without spaces any character may be beside it, so a single character is no name.
-    """
-    if len(name) < 2:
-        return False
-    at = text.find(name)
-    while at >= 0:
-        end = at + len(name)
-        if _splits_words(text[at - 1 : at] if at else "", name[0]) and _splits_words(text[end : end + 1], name[-1]):
-            return True
-        at = text.find(name, at + 1)
-    return False
-
-
-def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[str, ...]:
-    """Return the other names of those whom `text` names; `names_of_each` has all the names of each."""
-    others: dict[str, None] = {}
-    for names in names_of_each:
-        mentions = {name for name in names if holds_name(text, name)}
-        if mentions:
-            others |= dict.fromkeys(name for name in names if name not in mentions)
-    return tuple(others)
-
-
-def _splits_words(beside: str, edge: str) -> bool:
-    """Return True if a word may begin or end between the two characters."""
-    return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

@@ -26,12 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core import limits
-from elytron_core.ids import other_names
 from elytron_core.policy.ranking.excerpts import ScoredSentence, SoughtWords, sentences_of
 from elytron_core.ports.store import DocumentRef
 from elytron_core.strict_json import frame_checksum
 from elytron_core.text import analyser as analysis
-from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.analyser import TextAnalyser, other_names
 from elytron_core.text.traits import TextTrait
 from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, LearntTerms, TermVocabulary
 from elytron_index.lexicon.text_vectors import LanguageVectors, table_version

@@ -8,7 +8,7 @@ characters.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -360,3 +360,34 @@ def _number_terms(folded: str) -> tuple[str, ...]:
             return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
         return f"{first}{sign}{second}{sign}{third}", *(part.lstrip("0") or "0" for part in (first, second, third))
     return (folded,) if _DECIMAL.fullmatch(folded) else ()
+
+
+def holds_name(text: str, name: str, /) -> bool:
+    """Return True if `text` has `name` as a word of its own, capitals as they are.
+
+    In a script that is written without spaces any character may be beside it, so a single character is no name.
+    """
+    if len(name) < 2:
+        return False
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if _splits_words(text[at - 1 : at] if at else "", name[0]) and _splits_words(text[end : end + 1], name[-1]):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[str, ...]:
+    """Return the other names of those whom `text` names; `names_of_each` has all the names of each."""
+    others: dict[str, None] = {}
+    for names in names_of_each:
+        mentions = {name for name in names if holds_name(text, name)}
+        if mentions:
+            others |= dict.fromkeys(name for name in names if name not in mentions)
+    return tuple(others)
+
+
+def _splits_words(beside: str, edge: str) -> bool:
+    """Return True if a word may begin or end between the two characters."""
+    return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.ids import holds_name, other_names
+from elytron_core.text.analyser import holds_name, other_names
 
 MEI = ("Mei", "小梅", "Mum")
 BEN = ("Ben", "本本")
