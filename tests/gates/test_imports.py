@@ -47,8 +47,8 @@ def test_what_a_host_names_first_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) - PYDANTIC == set()
 
 
-TOOLS = ("elytron_conformance", "elytron_evaluation", "elytron_replay")
-"""Packages that test stores, replay fixtures, rate memory and demonstrate it."""
+TOOLS = ("elytron_conformance", "elytron_evaluation", "elytron_replay", "elytron.models.")
+"""What tests stores, replays fixtures, rates memory, demonstrates it, and scripts models."""
 _EVERYDAY = """
 import sys
 import elytron

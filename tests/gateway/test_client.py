@@ -92,7 +92,7 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
 )
 def test_strange_answers_are_typed_and_hold_no_key(status: int, text: str, error: type[Exception]) -> None:
     client = SyncMemoryGatewayClient("http://127.0.0.1:9", user_id="ada", user_key="uk_secret")
-    client._opened = httpx.Client(transport=httpx.MockTransport(lambda _request: httpx.Response(status, text=text)))  # pyright: ignore[reportPrivateUsage]
+    client._http = httpx.Client(transport=httpx.MockTransport(lambda _request: httpx.Response(status, text=text)))  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(error) as failed:
         client.search("x")
     assert "uk_secret" not in str(failed.value)

@@ -55,18 +55,18 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.types import Message as AsgiMessage
 
 from elytron_a2a_shell.peers import JSON, SUMMARIES, TEXT, MessageName, PeerBridge, PeerMessage
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.http.requests import repeat_body, whole_body
 from elytron_adapter.idempotency import key_in
 from elytron_core import limits, strict_json
-from elytron_core.errors import ElytronError, InvalidInput, PayloadTooLarge
+from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.errors.tree import error_of
 from elytron_core.ids import IdSource
 
@@ -226,7 +226,7 @@ def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: 
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        await answering(scope, _repeat_body(data, receive), send)
+        await answering(scope, repeat_body(data, receive), send)
 
     return app
 
@@ -306,32 +306,11 @@ def _older_methods() -> dict[str, Any]:
 
 async def _read_body(receive: Receive, *, limit: int) -> bytes:
     """Return the body. Raises PayloadTooLarge at its bound, InvalidInput for one that takes too long."""
-    whole = bytearray()
     try:
         async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                whole += message.get("body", b"")
-                if len(whole) > limit:
-                    raise PayloadTooLarge(limit=limit, what="the body")
-                if not message.get("more_body", False):
-                    return bytes(whole)
+            return await whole_body(receive, limit=limit)
     except TimeoutError:
         raise InvalidInput(field="body", problem="took too long to arrive") from None
-
-
-def _repeat_body(data: bytes, receive: Receive) -> Receive:
-    """Return a receiver that gives the body that was read already, and then each later message."""
-    unread = [data]
-
-    async def given() -> AsgiMessage:
-        if unread:
-            return {"type": "http.request", "body": unread.pop(), "more_body": False}
-        return await receive()
-
-    return given
 
 
 def agent_card(rpc_url: str, /) -> AgentCard:

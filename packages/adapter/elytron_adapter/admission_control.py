@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -40,20 +40,7 @@ class NoShedding:
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - any principal
         """Return a place that is free."""
-        return _FREE
-
-
-class _FreePlace:
-    async def __aenter__(self) -> None:
-        return
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
-
-
-_FREE = _FreePlace()
+        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,19 @@
-"""Documents of the system space, which every server of a store shares: keys, their usage, sessions, switches."""
+"""Documents of the system space, which every server of a store shares: keys, their usage, sessions, switches.
+
+Their commits, under the record of a space, also serve other documents that servers keep.
+"""
 
 from collections.abc import AsyncIterator, Iterable
 
 from elytron.context import OperationContext
 from elytron.state.spaces import REF, opening_changes, retry_lost_races
 from elytron_core.errors import Conflict
-from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
+    BatchKey,
     DeleteChange,
     Document,
     DocumentRef,
@@ -18,6 +22,60 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
 )
+
+
+@retry_lost_races
+async def record_of(ctx: OperationContext, space: SpaceId, /, *, takes_back: bool = False) -> SpaceRecord:
+    """Return the record of `space`, whose secret keys tags and digests; the first call stores it."""
+    record, is_new = await ctx.spaces.found_or_new(space)
+    if is_new:
+        puts, requires, entries = opening_changes(record, is_new=True)
+        at = ctx.clock.now()
+        await _commit_batch(ctx, Batch(space, at, entries, puts=puts, requires=requires, takes_back=takes_back))
+    return record
+
+
+async def commit_documents(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    /,
+    *changes: PutChange | DeleteChange,
+    action: JournalAction = JournalAction.WRITE,
+    once: BatchKey | None = None,
+    takes_back: bool = False,
+) -> None:
+    """Apply the changes as a whole under the record that their tags and digests were made with; under `once`, one time.
+
+    With `takes_back`, a store that is full takes them too. Raises Conflict if a revision is no longer current, or the
+    space was erased meanwhile; they have to be planned again, with the record.
+    """
+    puts = tuple(change for change in changes if isinstance(change, PutChange))
+    deletes = tuple(change for change in changes if isinstance(change, DeleteChange))
+    batch = Batch(
+        space=space,
+        at=ctx.clock.now(),
+        entries=(
+            *(EntryDraft(action, change.ref, record.digest(change.body)) for change in puts),
+            *(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes),
+        ),
+        puts=puts,
+        deletes=deletes,
+        # After an erasure the keys would be tags under a secret that is gone.
+        requires=(RequireRevision(REF, 1),),
+        idempotency=once,
+        takes_back=takes_back,
+    )
+    await _commit_batch(ctx, batch)
+
+
+async def _commit_batch(ctx: OperationContext, batch: Batch) -> None:
+    try:
+        await ctx.store.commit(batch)
+    except Conflict:
+        # Another process may have made or erased the space: its record is then read again.
+        ctx.spaces.forget(batch.space)
+        raise
 
 
 class SystemDocuments:
@@ -31,29 +89,9 @@ class SystemDocuments:
         """Return the place of the document `key`."""
         return DocumentRef(self._collection, key)
 
-    @retry_lost_races
     async def record(self) -> SpaceRecord:
-        """Return the record of the system space, whose secret keys tags and digests; the first call stores it."""
-        context = self._context
-        record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
-        if not is_new:
-            return record
-        puts, requires, entries = opening_changes(record, is_new=True)
-        batch = Batch(
-            space=SYSTEM_SPACE,
-            at=context.clock.now(),
-            puts=puts,
-            requires=requires,
-            entries=entries,
-            takes_back=True,  # who makes room in a full store signs in first
-        )
-        try:
-            await context.store.commit(batch)
-        except Conflict:
-            # Another process made it first: tags are made under the secret that is stored.
-            context.spaces.forget(SYSTEM_SPACE)
-            raise
-        return record
+        """Return the record of the system space; the first call stores it, also in a full store, for a sign-in."""
+        return await record_of(self._context, SYSTEM_SPACE, takes_back=True)
 
     async def find_record(self) -> SpaceRecord | None:
         """Return the record of the system space; None if nothing is stored there."""
@@ -75,20 +113,11 @@ class SystemDocuments:
 
         Raises Conflict if a revision is no longer current; they have to be planned again, with the record.
         """
-        context, removed = self._context, tuple(deletes)
-        write_entries = (EntryDraft(JournalAction.OPERATOR, change.ref, record.digest(change.body)) for change in puts)
-        batch = Batch(
-            space=SYSTEM_SPACE,
-            at=context.clock.now(),
-            puts=puts,
-            deletes=removed,
-            requires=(RequireRevision(REF, 1),),
-            entries=(*write_entries, *(EntryDraft(JournalAction.DELETE, delete.ref) for delete in removed)),
+        await commit_documents(
+            self._context,
+            SYSTEM_SPACE,
+            record,
+            *(*puts, *deletes),
+            action=JournalAction.OPERATOR,
             takes_back=takes_back,
         )
-        try:
-            await context.store.commit(batch)
-        except Conflict:
-            # The conflict may be about the record of the space, which is then read again.
-            context.spaces.forget(SYSTEM_SPACE)
-            raise

@@ -24,6 +24,7 @@ from elytron.secrets.credential_key import WAY_OUT
 from elytron.secrets.user_spaces import USER_TAG
 from elytron.state.spaces import RACES, LostRaces, retry_lost_races
 from elytron_adapter.access_keys import Principal
+from elytron_adapter.system_documents import record_of
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import AlreadyExists, Conflict, LimitExceeded, NotFound, StoreError, Unauthorized
@@ -52,7 +53,7 @@ from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_core.ports.store import BatchKey, DeleteChange, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import canonical_bytes
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner, require_user_id
 
 accounts_logger = logging.getLogger(__name__)

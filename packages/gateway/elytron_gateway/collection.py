@@ -5,24 +5,19 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import values_at
 from elytron.intake import OwnOutput, scrub_value
-from elytron.state.spaces import REF, opening_changes
+from elytron_adapter.system_documents import commit_documents, record_of
 from elytron_core import limits
-from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store
 from elytron_core.ports.store import (
-    Batch,
     BatchKey,
     DeleteChange,
     DocumentRef,
-    EntryDraft,
     ErasureTarget,
-    JournalAction,
     PutChange,
-    RequireRevision,
 )
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -56,14 +51,9 @@ class CollectionRepository(Generic[ValueT]):
 
     async def among(self, space: SpaceId, keys: Sequence[str], /) -> dict[str, ValueT]:
         """Return those of `keys` that are there."""
-        refs = [DocumentRef(self.collection, key) for key in dict.fromkeys(keys)]
-        values: dict[str, ValueT] = {}
-        for start in range(0, len(refs), limits.SCAN_MAX):
-            documents = await self._ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
-            values |= {
-                document.ref.key: self._kind.from_bytes(document.body) for document in documents if document is not None
-            }
-        return values
+        refs = [DocumentRef(self.collection, key) for key in keys]
+        values = await values_at(self._ctx.store, space, refs, self._kind)
+        return {ref.key: value for ref, value in values.items()}
 
     async def all(self, space: SpaceId, /) -> AsyncIterator[CollectionDocument[ValueT]]:
         """Yield every document in the order of the keys."""
@@ -91,20 +81,6 @@ class CollectionRepository(Generic[ValueT]):
         return DeleteChange(DocumentRef(self.collection, document.key), document.revision)
 
 
-async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
-    """Return the record of `space`, made if there is none: keys of documents are tags under its secret."""
-    record, is_new = await ctx.spaces.found_or_new(space)
-    if not is_new:
-        return record
-    puts, requires, entries = opening_changes(record, is_new=True)
-    try:
-        await ctx.store.commit(Batch(space=space, at=ctx.clock.now(), entries=entries, puts=puts, requires=requires))
-    except Conflict:
-        # Another process made it first, and tags are made under its secret.
-        return await record_of(ctx, space)
-    return record
-
-
 async def commit_changes(
     ctx: OperationContext,
     space: SpaceId,
@@ -120,27 +96,7 @@ async def commit_changes(
     Raises Conflict if one of them names a revision that is no longer current, or the space was erased meanwhile.
     """
     record = await record_of(ctx, space)
-    puts = tuple(change for change in changes if isinstance(change, PutChange))
-    deletes = tuple(change for change in changes if isinstance(change, DeleteChange))
-    write_entries = tuple(EntryDraft(JournalAction.WRITE, write.ref, record.digest(write.body)) for write in puts)
-    delete_entries = tuple(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes)
-    # It requires the record: after an erasure the keys would be tags under a secret that is gone.
-    batch = Batch(
-        space=space,
-        at=ctx.clock.now(),
-        entries=(*write_entries, *delete_entries),
-        puts=puts,
-        deletes=deletes,
-        requires=(RequireRevision(REF, 1),),
-        idempotency=once,
-        takes_back=takes_back,
-    )
-    try:
-        await ctx.store.commit(batch)
-    except Conflict:
-        # The record that is held may be of a space that was erased.
-        ctx.spaces.forget(space)
-        raise
+    await commit_documents(ctx, space, record, *changes, once=once, takes_back=takes_back)
 
 
 def new_key(ctx: OperationContext, /) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from elytron.context import OperationContext
+from elytron_adapter.system_documents import record_of
 from elytron_core import limits, strict_json
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
 from elytron_core.evidence import EvidenceRole
@@ -15,7 +16,7 @@ from elytron_core.planes.gateway import ATTACHMENTS, MessageAttachment, MessageI
 from elytron_core.planes.transcript import Message
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import CollectionRepository, commit_changes, record_of
+from elytron_gateway.collection import CollectionRepository, commit_changes
 from elytron_gateway.extraction.child_process import FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_text import media_type
 from elytron_gateway.names import MemoryOwner

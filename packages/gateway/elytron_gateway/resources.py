@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
 from elytron.state.spaces import retry_lost_races
+from elytron_adapter.system_documents import record_of
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -38,7 +39,7 @@ from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import collection, names
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
-from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_text import MEDIA, media_type, readable_types
 from elytron_gateway.names import MemoryOwner
@@ -140,7 +141,7 @@ class OwnedResources:
         await self._clear(owner, resource_id)
         await collection.remove_blobs(self._ctx, owner.space, key)
         await self._remove(owner, key)
-        await self._sessions.remove(owner, names.resource_session(owner.user, resource_id))
+        await self._sessions.shrink(owner, names.resource_session(owner.user, resource_id), messages=None)
 
     @retry_lost_races
     async def _pend(self, owner: MemoryOwner, resource_id: str) -> str:

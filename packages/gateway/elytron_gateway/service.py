@@ -12,6 +12,7 @@ from typing import Self
 from elytron.jobs.queue import BackgroundTask
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import AccessKeys
+from elytron_adapter.system_documents import record_of
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
@@ -30,7 +31,6 @@ from elytron_gateway.accounts import (
     UserQuotas,
     sign_report,
 )
-from elytron_gateway.collection import record_of
 from elytron_gateway.extraction.child_process import FileExtraction
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.names import MemoryOwner

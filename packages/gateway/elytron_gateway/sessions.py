@@ -1,13 +1,14 @@
 """Sessions: which a user writes to, and how much of each was handed to extraction."""
 
 from elytron.context import OperationContext
+from elytron_adapter.system_documents import record_of
 from elytron_core import strict_json
 from elytron_core.errors import PermissionRefused
 from elytron_core.planes.gateway import SESSIONS, GatewaySession, SpaceCounts
 from elytron_core.ports.store import BatchKey, PutChange
 from elytron_gateway import names
 from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
-from elytron_gateway.collection import CollectionDocument, CollectionRepository, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository
 from elytron_gateway.names import MemoryOwner, SessionKind
 
 _ADD = "gateway add"
@@ -52,14 +53,14 @@ class OwnerSessions:
 
         await self._counting.change(owner.space, plan)
 
-    async def shrink(self, owner: MemoryOwner, session_id: str, /, *, messages: int) -> None:
-        """Take back the count of messages that were not added, or are gone; a session without any is none."""
+    async def shrink(self, owner: MemoryOwner, session_id: str, /, *, messages: int | None) -> None:
+        """Subtract messages that were not added or are gone, None for all; the record of an empty session goes too."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             document = await self._kept(owner, session_id)
             if document is None:
                 return PlannedChange(None, counts)
-            remaining = max(document.value.messages - messages, 0)
+            remaining = max(document.value.messages - messages, 0) if messages is not None else 0
             fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages + remaining})
             return PlannedChange(
                 None, fewer, (self._counted(document, remaining) if remaining else self._repository.remove(document),)
@@ -76,18 +77,6 @@ class OwnerSessions:
                 return PlannedChange(None, counts)
             noted = document.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
             return PlannedChange(None, counts, (self._repository.put(document.key, noted, expects=document.revision),))
-
-        await self._counting.change(owner.space, plan)
-
-    async def remove(self, owner: MemoryOwner, session_id: str, /) -> None:
-        """Let go of the session's record."""
-
-        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            document = await self._kept(owner, session_id)
-            if document is None:
-                return PlannedChange(None, counts)
-            fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages})
-            return PlannedChange(None, fewer, (self._repository.remove(document),))
 
         await self._counting.change(owner.space, plan)
 

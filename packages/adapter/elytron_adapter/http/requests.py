@@ -91,7 +91,7 @@ async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     require_length(scope, limit=limit)
     try:
         async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-            return await _whole_body(receive, limit=limit)
+            return await whole_body(receive, limit=limit)
     except TimeoutError:
         raise HTTPException(408) from None
 
@@ -116,7 +116,8 @@ async def next_message(receive: Receive, /) -> Message:
     return message
 
 
-async def _whole_body(receive: Receive, *, limit: int) -> bytes:
+async def whole_body(receive: Receive, /, *, limit: int) -> bytes:
+    """Return the body. Raises PayloadTooLarge at its bound, ClientDisconnect."""
     whole = bytearray()
     while True:
         message = await next_message(receive)
@@ -125,6 +126,18 @@ async def _whole_body(receive: Receive, *, limit: int) -> bytes:
             raise PayloadTooLarge(limit=limit, what="the body")
         if not message.get("more_body", False):
             return bytes(whole)
+
+
+def repeat_body(data: bytes, receive: Receive, /) -> Receive:
+    """Return a receiver that gives the body that was read already, and then each later message."""
+    unread = [data]
+
+    async def again() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await receive()
+
+    return again
 
 
 async def body_pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
@@ -153,15 +166,9 @@ def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], No
 
     async def read(scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        unread = [await read_body(scope, receive, limit=limit)]
-        require(strict_json.parse_json(unread[0], limit=limit))
-
-        async def again() -> Message:
-            if unread:
-                return {"type": "http.request", "body": unread.pop(), "more_body": False}
-            return await receive()
-
-        await app(scope, again, send)
+        data = await read_body(scope, receive, limit=limit)
+        require(strict_json.parse_json(data, limit=limit))
+        await app(scope, repeat_body(data, receive), send)
 
     return read
 

@@ -252,13 +252,9 @@ def _show_catalog(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
             rows += [
                 (f"{name}.{inner.rstrip('_')}", _yes_or_reason(state))
                 for inner, state in value
-                if _is_capability(state)
+                if isinstance(state, CapabilityState)
             ]
     show_pairs(console, rows)
-
-
-def _is_capability(value: object) -> bool:
-    return isinstance(value, CapabilityState)
 
 
 def _yes_or_reason(state: CapabilityState) -> str:

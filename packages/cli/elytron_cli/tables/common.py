@@ -23,7 +23,6 @@ from elytron_core.contracts.transcript import (
     MemoryTranscriptRepairReport,
     MemoryTranscriptReplayReport,
     MemoryWriteReport,
-    RedactedTranscriptMessage,
 )
 from elytron_core.evidence import TrustLevel
 from elytron_core.policy.admission.claimed_times import future_claim_text
@@ -486,7 +485,7 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
         (
             turn.sequence,
             minute_text(message.at),
-            _message_speaker(message),
+            message.actor.speaker_id or message.role.value,
             message.text if message.text is not None else f"({reasons.get(message.id, 'redacted')})",
         )
         for turn in report.slice.turns
@@ -500,7 +499,7 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
         ("view", audit.view.value),
         ("omitted", omissions),
         ("because", reasons_told),
-        ("alias", _alias_line(report)),
+        ("alias", "" if report.alias.value == "trusted" else report.alias.value),
     ]
     show_pairs(console, rows)
     show_more(console, report.next_cursor)
@@ -526,11 +525,3 @@ def show_links(console: "Console", report: MemoryTranscriptRepairReport, /) -> N
     show_pairs(console, [("checked", counts), ("closed", "yes" if report.fail_closed else "no")])
     for issue in report.issues:
         console.print(f"  {issue.kind.value}: {issue.collection} {issue.key}", soft_wrap=True)
-
-
-def _alias_line(report: MemoryTranscriptReplayReport) -> str:
-    return "" if report.alias.value == "trusted" else report.alias.value
-
-
-def _message_speaker(message: RedactedTranscriptMessage) -> str:
-    return message.actor.speaker_id or message.role.value

@@ -70,13 +70,9 @@ def _with_iso(data: Any) -> Any:
     fields: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", data).items():
         fields[name] = _with_iso(value)
-        if _is_time(name) and isinstance(value, int) and not isinstance(value, bool):
+        if (name in _TIMES or name.endswith("_at")) and isinstance(value, int) and not isinstance(value, bool):
             fields[f"{name}_iso"] = format_instant(Instant(value))
     return fields
-
-
-def _is_time(name: str) -> bool:
-    return name in _TIMES or name.endswith("_at")
 
 
 def _is_plain(char: str) -> bool:

@@ -426,11 +426,13 @@ def is_past(fact: Fact, /, *, at: Instant) -> bool:
 
 def is_taken(fact: Fact, versions: Iterable[Fact], /) -> bool:
     """Return whether another version is believed to hold at a time at which `fact` would hold."""
-    return any(version.id != fact.id and version.is_believed and _spans_overlap(version, fact) for version in versions)
-
-
-def _spans_overlap(one: Fact, other: Fact) -> bool:
-    return _begins_before_end(one, other) and _begins_before_end(other, one)
+    return any(
+        version.id != fact.id
+        and version.is_believed
+        and _begins_before_end(version, fact)
+        and _begins_before_end(fact, version)
+        for version in versions
+    )
 
 
 def _begins_before_end(one: Fact, other: Fact) -> bool:

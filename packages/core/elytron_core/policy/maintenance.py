@@ -265,7 +265,8 @@ def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> Q
 
 def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob | None:
     """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
-    waiting = (job for job in queue.active if job.kind == MAINTENANCE and _job_waits(job))
+    states = {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
+    waiting = (job for job in queue.active if job.kind == MAINTENANCE and job.state in states)
     return next((job for job in waiting if job.conversation == conversation), None)
 
 
@@ -364,10 +365,6 @@ def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobI
 def unlist_job(queue: JobQueue, job_id: JobId, /) -> JobQueue:
     """Return `queue` without the unfinished job of this id."""
     return queue.model_copy(update={"active": tuple(listed for listed in queue.active if listed.id != job_id)})
-
-
-def _job_waits(job: QueuedJob) -> bool:
-    return job.state in {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
 
 
 def _move_job(

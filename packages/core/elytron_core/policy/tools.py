@@ -38,8 +38,6 @@ from elytron_core.planes.tools import (
     AgentToolRegistrySnapshot,
     ExperienceConfidence,
     ExperienceStatus,
-    RegistryOwner,
-    RegistryScope,
     ToolExperience,
 )
 from elytron_core.policy.admission import rules
@@ -77,8 +75,8 @@ def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
 def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
     """Return the fingerprint of a registry, independent of the one in the snapshot and of the tools' order."""
     tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
-    scope = _scope_form(snapshot.scope, snapshot.scope_id)
-    head = (snapshot.registry_id, snapshot.namespace, _owner_form(snapshot.owner), scope)
+    scope = f"{snapshot.scope.value}:{snapshot.scope_id}" if snapshot.scope in NAMED_SCOPES else snapshot.scope.value
+    head = (snapshot.registry_id, snapshot.namespace, snapshot.owner.value.replace("_", "-"), scope)
     return _fields_digest((*head, *(field for tool in tools for field in tool)))
 
 
@@ -104,14 +102,6 @@ def _frame_field(field: str) -> bytes:
     data = field.encode("utf-8")
     # Lengths keep fields apart: without them fields cut elsewhere would have one hash.
     return b"%d:%b|" % (len(data), data)
-
-
-def _owner_form(owner: RegistryOwner) -> str:
-    return owner.value.replace("_", "-")
-
-
-def _scope_form(scope: RegistryScope, scope_id: str | None) -> str:
-    return f"{scope.value}:{scope_id}" if scope in NAMED_SCOPES else scope.value
 
 
 REPEATED: Final = 2

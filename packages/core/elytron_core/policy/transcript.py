@@ -164,7 +164,7 @@ def cut_transcript(
         view=view,
         source_turns=len(turns),
         returned_turns=len(visible_turns),
-        redacted_messages=sum(1 for item in cutter.items if _is_message(item)),
+        redacted_messages=sum(1 for item in cutter.items if item.message_id is not None and item.attr_key is None),
         redacted_host_refs=sum(
             1
             for item in cutter.items
@@ -196,10 +196,6 @@ def cut_refs(
     """Return a turn's host references as `view` may see them, and what was left out of them."""
     cutter = _TranscriptCutter(view, budget)
     return cutter.refs(turn_id, turn), tuple(cutter.items)
-
-
-def _is_message(item: TranscriptRedactionReportItem) -> bool:
-    return item.message_id is not None and item.attr_key is None
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import wraps
+from functools import cached_property, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 from urllib.parse import urlsplit
@@ -237,11 +237,9 @@ class MemoryGatewayClient(_BaseClient):
         except (httpx.HTTPError, httpx.InvalidURL, LimitExceeded) as error:
             raise self._failed(error) from None
 
-    @property
+    @cached_property
     def _http(self) -> "httpx.AsyncClient":
-        if not hasattr(self, "_opened"):
-            self._opened = http_client(self._settings())
-        return self._opened
+        return http_client(self._settings())
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -268,11 +266,9 @@ class SyncMemoryGatewayClient(_BaseClient):
         except (httpx.HTTPError, httpx.InvalidURL, LimitExceeded) as error:
             raise self._failed(error) from None
 
-    @property
+    @cached_property
     def _http(self) -> "httpx.Client":
-        if not hasattr(self, "_opened"):
-            self._opened = blocking_http_client(self._settings())
-        return self._opened
+        return blocking_http_client(self._settings())
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -13,6 +13,7 @@ from functools import partial
 
 from elytron.context import OperationContext
 from elytron.state.spaces import RACES
+from elytron_adapter.system_documents import record_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, SpaceIncomplete, SpaceLocked, Unreachable
@@ -29,7 +30,7 @@ from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts import SPACE, PlannedChange, SpaceCounting
-from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes, record_of
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage
 

@@ -126,11 +126,22 @@ class EverOsUpstream:
                 "session_id": {"in": [_upstream_session(owner, session) for session in where.sessions]}
             }
         answer = await self._post("/search", search_request, is_repeatable=True)
-        episodes = [_found_episode(owner, item) for item in _json_objects(answer, "episodes")]
-        waiting = [_found_waiting(owner, item) for item in _json_objects(answer, "unprocessed_messages")]
+        episodes = [
+            _found_item(owner, item, item.get("episode") or item.get("summary"), _ordered_score(item.get("score")))
+            for item in _json_objects(answer, "episodes")
+        ]
+        # Messages that were not extracted yet are found by their session alone, so behind all that was.
+        waiting = [
+            _found_item(owner, item, item.get("content"), 0.0) for item in _json_objects(answer, "unprocessed_messages")
+        ]
         memories = [memory for memory in (*episodes, *waiting) if memory is not None]
         bounds = AnswerBounds(limit, core_limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
-        return bound_items(memories, bounds, size=lambda memory: len(memory.text), clip=_clip_memory).items
+        return bound_items(
+            memories,
+            bounds,
+            size=lambda memory: len(memory.text),
+            clip=lambda memory, chars: replace(memory, text=memory.text[:chars]),
+        ).items
 
     async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
         return None
@@ -279,24 +290,11 @@ def _encode_content(item: UpstreamItem) -> Json:
     }
 
 
-def _clip_memory(memory: FoundMemory, chars: int) -> FoundMemory:
-    return replace(memory, text=memory.text[:chars])
-
-
-def _found_episode(owner: MemoryOwner, item: Json) -> FoundMemory | None:
+def _found_item(owner: MemoryOwner, item: Json, text: object, score: float) -> FoundMemory | None:
     session = _our_session(owner, item.get("session_id"))
-    text = item.get("episode") or item.get("summary")
     if session is None or not isinstance(text, str):
         return None
-    return FoundMemory(str(item.get("id")), session, text, _ordered_score(item.get("score")), {}, item)
-
-
-def _found_waiting(owner: MemoryOwner, item: Json) -> FoundMemory | None:
-    """Return a message that was not extracted yet: found by its session alone, so behind all that was."""
-    session, text = _our_session(owner, item.get("session_id")), item.get("content")
-    if session is None or not isinstance(text, str):
-        return None
-    return FoundMemory(str(item.get("id")), session, text, 0.0, {}, item)
+    return FoundMemory(str(item.get("id")), session, text, score, {}, item)
 
 
 def _ordered_score(value: object) -> float:

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
@@ -16,7 +15,6 @@ from elytron_core.ports.store import (
     CommitReceipt,
     CompactedRun,
     DocumentRef,
-    EntryDraft,
     ErasureTarget,
     JournalEntry,
     erasure_entries,
@@ -332,10 +330,6 @@ def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outc
     return outcomes, frames
 
 
-def _kept_entry(entry: EntryDraft, at: Instant) -> KeptEntry:
-    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers)
-
-
 def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
     documents = tuple(KeptDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
     sealed = [seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)]
@@ -348,7 +342,10 @@ def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),
         first=committed.first,
-        entries=tuple(_kept_entry(entry, batch.at) for entry in batch.entries),
+        entries=tuple(
+            KeptEntry(batch.at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers)
+            for entry in batch.entries
+        ),
         answers=answers,
     )
     return NewFrame(record, sealed)

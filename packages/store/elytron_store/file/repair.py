@@ -41,11 +41,6 @@ _NAMED_PIECES = 5
 """Number of damaged pieces that a loss names; the report has all of them."""
 
 
-def keep_aside(where: StorePaths, name: str, label: str, data: bytes, /) -> None:
-    """Leave `data` aside under `label`. Raises OSError."""
-    disk.write_file(folder_of(where, name) / label, data)
-
-
 def keep_file(where: StorePaths, name: str, label: str, path: Path, /) -> None:
     """Move the file at `path` aside under `label`. Raises OSError."""
     move_durably(path, folder_of(where, name) / label)
@@ -360,7 +355,7 @@ def _mend_blobs(where: StorePaths, name: str) -> None:
 def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
     pieces, frames = mended_log(log)
     for label, piece in pieces:
-        keep_aside(where, name, label, piece)
+        disk.write_file(folder_of(where, name) / label, piece)
     generation.write_new(where.log_of(name), log.header.space, frames, instead_of=log)
 
 

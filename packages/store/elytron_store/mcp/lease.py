@@ -28,10 +28,6 @@ class LeaseClaim(BaseModel):
     holder: str
     until: int
 
-    def to_line(self) -> str:
-        # A line break before it too: what a broken appending left behind spoils no claim.
-        return f"\n{self.model_dump_json()}\n"
-
 
 class HeldEpoch(NamedTuple):
     """Contents of an epoch's file: its owner, its end, and whether that is over."""
@@ -151,7 +147,8 @@ class WriterLease:
         return HeldEpoch(holder, 0 if 0 in untils else max(untils))
 
     async def _append(self, epoch: int, claim: LeaseClaim) -> None:
-        line = claim.to_line()
+        # A line break before it too: what a broken appending left behind spoils no claim.
+        line = f"\n{claim.model_dump_json()}\n"
         entry = await self._files.stat(self._path(epoch)) if not self._size else None
         offset = self._size or (0 if entry is None else entry.size)
         await self._files.write(self._path(epoch), line, mode=WriteMode.APPEND, offset=offset)

@@ -196,16 +196,16 @@ class GroupWriter:
         except OutcomeUnknown as unknown:
             if len(batches) == 1:
                 return [unknown] if batches[0].idempotency is None else await self._write_again(space, batches)
-            return [await self._find_outcome(space, batch, unknown) for batch in batches]
+            return [
+                unknown if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
+                for batch in batches
+            ]
         except (ElytronError, OverflowError, UnicodeError) as error:
             refused = error if isinstance(error, ElytronError) else unstorable_value()
             if len(batches) == 1 or not isinstance(refused, InvalidInput | StoreCorrupt):
                 return [refused] * len(batches)
             # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
             return [outcome for batch in batches for outcome in await self.write(space, [batch])]
-
-    async def _find_outcome(self, space: str, batch: Batch, unknown: OutcomeUnknown) -> Outcome:
-        return unknown if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
 
     async def _write_again(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
         # Once only: if it is cut again, the caller learns that the outcome is unknown.

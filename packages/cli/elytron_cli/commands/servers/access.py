@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -11,7 +11,7 @@ from elytron_cli.input.options import PageGroup, common_options, yes_option
 from elytron_cli.input.values import valid_value
 from elytron_cli.session import open_session, require_own_store, run_output, run_settings
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import CommandOutput, confirm_question
+from elytron_cli.terminal.output import confirm_question
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
 from elytron_store import WhenMissing
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 PAGE = 1_000
+ReportT = TypeVar("ReportT", bound=Value)
 KINDS = ("operator", "user", "device")
 
 
@@ -57,10 +58,7 @@ def add_command(*, kind: str, label: str, **limits: int | None) -> None:
         AccessAddRequest, kind=PrincipalKind(kind), space=space, label=label, quota=_given_quota(limits)
     )
 
-    async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        _tell_issued(out, await keys.add(request))
-
-    _with_keys(work, when_missing=WhenMissing.MAKE)
+    _tell_issued(_from_keys(lambda keys: keys.add(request), when_missing=WhenMissing.MAKE))
 
 
 @access_group.command("list")
@@ -69,18 +67,17 @@ def list_keys() -> None:
     """List the access keys with their owners and fingerprints, without the keys themselves."""
     from elytron_adapter.access_keys import AccessKeyList, AccessListRequest
 
-    async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        reports: list[AccessKeyReport] = []
+    async def every_key(keys: "AccessKeys") -> AccessKeyList:
         page = await keys.list(AccessListRequest(limit=PAGE))
-        reports += page.items
+        reports = [*page.items]
         while page.next_cursor is not None:
             page = await keys.list(AccessListRequest(limit=PAGE, cursor=page.next_cursor))
             reports += page.items
-        report = AccessKeyList(items=tuple(reports))
-        listing = "\n".join(map(_key_line, reports)) or "no keys"
-        out.report(report, lambda console, _: console.print(listing, soft_wrap=True))
+        return AccessKeyList(items=tuple(reports))
 
-    _with_keys(work)
+    report = _from_keys(every_key)
+    listing = "\n".join(map(_key_line, report.items)) or "no keys"
+    run_output().report(report, lambda console, _: console.print(listing, soft_wrap=True))
 
 
 @access_group.command("rotate")
@@ -91,11 +88,7 @@ def rotate_command(*, key_id: str) -> None:
     from elytron_adapter.access_keys import AccessKeyRequest
 
     request = valid_value(AccessKeyRequest, id=key_id)
-
-    async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        _tell_issued(out, await keys.rotate(request))
-
-    _with_keys(work)
+    _tell_issued(_from_keys(lambda keys: keys.rotate(request)))
 
 
 @access_group.command("quota")
@@ -107,12 +100,7 @@ def quota_command(*, key_id: str, **limits: int | None) -> None:
     from elytron_adapter.access_keys import AccessQuotaRequest
 
     request = valid_value(AccessQuotaRequest, id=key_id, quota=_given_quota(limits))
-
-    async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        report = await keys.set_quota(request)
-        out.report(report, lambda console, _: console.print(_key_line(report), soft_wrap=True))
-
-    _with_keys(work)
+    _tell_key(_from_keys(lambda keys: keys.set_quota(request)))
 
 
 @access_group.command("revoke")
@@ -125,12 +113,7 @@ def revoke_command(*, key_id: str, yes: bool) -> None:
 
     confirm_question(f"Revoke the key {key_id!r}? This cannot be undone.", yes=yes)
     request = valid_value(AccessKeyRequest, id=key_id)
-
-    async def work(keys: "AccessKeys", out: CommandOutput) -> None:
-        report = await keys.revoke(request)
-        out.report(report, lambda console, _: console.print(_key_line(report), soft_wrap=True))
-
-    _with_keys(work)
+    _tell_key(_from_keys(lambda keys: keys.revoke(request)))
 
 
 def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
@@ -139,30 +122,34 @@ def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
     return valid_value(KeyQuota, **limits) if any(limits.values()) else None
 
 
-def _with_keys(
-    work: Callable[["AccessKeys", CommandOutput], Awaitable[None]], *, when_missing: WhenMissing = WhenMissing.REFUSE
-) -> None:
+def _from_keys(
+    call: Callable[["AccessKeys"], Awaitable[ReportT]], *, when_missing: WhenMissing = WhenMissing.REFUSE
+) -> ReportT:
+    """Return what `call` makes of the access keys of the store."""
     from elytron_adapter.access_keys import AccessKeys
 
-    settings, out = run_settings(), run_output()
-
+    settings = run_settings()
     require_own_store(settings)
 
-    async def whole() -> None:
+    async def whole() -> ReportT:
         async with open_session(settings, when_missing=when_missing) as session:
-            await work(AccessKeys(session.runtime.context), out)
+            return await call(AccessKeys(session.runtime.context))
 
-    asyncio.run(whole())
+    return asyncio.run(whole())
 
 
-def _tell_issued(out: CommandOutput, issued: "AccessKeyIssued") -> None:
+def _tell_issued(issued: "AccessKeyIssued") -> None:
     rows = [
         ("key", issued.key),
         ("webhook secret", issued.webhook_secret or f"none; {issued.no_webhooks}"),
         ("id", issued.access.id),
+        ("", "these are shown only once and stored nowhere; copy them into the programs that use them"),
     ]
-    note = ("", "these are shown only once and stored nowhere; copy them into the programs that use them")
-    out.report(issued, lambda console, _: tables_common.show_pairs(console, [*rows, note]))
+    run_output().report(issued, lambda console, _: tables_common.show_pairs(console, rows))
+
+
+def _tell_key(report: "AccessKeyReport") -> None:
+    run_output().report(report, lambda console, _: console.print(_key_line(report), soft_wrap=True))
 
 
 def _key_line(item: "AccessKeyReport") -> str:

@@ -160,7 +160,10 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
         budget=budget,
         stable_chars=len(stable),
         sections=(
-            *(_rule_section(name, len(text) + 1) for name, text in rules.items()),
+            *(
+                ProjectionSection(name=name, layer=LAYERS[name], chars=len(text) + 1, budget=len(text) + 1)
+                for name, text in rules.items()
+            ),
             ProjectionSection(name=SectionName.POLICY, chars=policy_chars, budget=policy_budget),
             *(section.report() for section in filled),
         ),
@@ -193,10 +196,6 @@ def _section_rules(inputs: ProjectionInputs, *, room: int) -> dict[SectionName, 
         SectionName.INTEGRITY: INTEGRITY if inputs.has_work else "",
     }
     return {name: text for name, text in rules.items() if text and (len(text) + 1) * RULES_SHARE <= room}
-
-
-def _rule_section(name: SectionName, chars: int) -> ProjectionSection:
-    return ProjectionSection(name=name, layer=LAYERS[name], chars=chars, budget=chars)
 
 
 def _fill_all(

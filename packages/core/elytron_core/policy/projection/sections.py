@@ -79,7 +79,7 @@ def escape_line(text: str, /) -> str:
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
     else:
         text = replace_signs(text, _ESCAPES) if _SUSPECT.search(text) is not None else text
-        text = _UNSEEN_RUN.sub(_first_character, text) if _BARE_OUT.search(text) is not None else text
+        text = _UNSEEN_RUN.sub(lambda run: run[0][0], text) if _BARE_OUT.search(text) is not None else text
     return text.replace("![", "! [") if "](" in text else text
 
 
@@ -101,10 +101,6 @@ def escape_links(text: str, /) -> str:
     A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
     """
     return _LINK.sub(lambda match: _UNLINKED.get(match[0], f"[{match[0]}]"), escape_line(text))
-
-
-def _first_character(run: re.Match[str]) -> str:
-    return run[0][0]
 
 
 def unescape_line(text: str) -> str:
