@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -394,10 +394,28 @@ class LateMcpApp:
             await over.wait()
 
 
-def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool = False) -> Family:
+_METADATA: Final = "/.well-known/oauth-protected-resource"
+_METADATA_TOLD: Final = SurfaceDescription(
+    "mcp_resource_metadata",
+    "Show where clients sign in (RFC 9728).",
+    given=_JSON,
+    answer="The metadata.",
+    group="protocols",
+)
+
+
+def mcp_surfaces(
+    sets: frozenset[ToolSet] = DEFAULT_SETS,
+    /,
+    *,
+    is_private: bool = False,
+    issuers: tuple[str, ...] = (),
+    public_url: str | None = None,
+) -> Family:
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`.
 
-    It raises MissingExtra without the extra "mcp".
+    With `issuers`, callers without a valid key learn where to sign in. Without, they are told nothing of it, since
+    hosts that have a key would open a browser. It raises MissingExtra without the extra "mcp".
     """
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
@@ -416,7 +434,40 @@ def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool
                 told=_TOLD,
                 body=body,
                 transport=CallTransport.MCP.value,
+                metadata=(lambda scope: f"{_origin_of(scope, public_url)}{_METADATA}{_PATH}") if issuers else None,
             ),
+            *_metadata_surfaces(issuers, public_url),
         )
 
     return family
+
+
+def _metadata_surfaces(issuers: tuple[str, ...], public_url: str | None) -> Iterable[Surface]:
+    """Yield what serves the metadata at both places where clients look; nothing without issuers."""
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+
+    from elytron_adapter.http.responses import shown_surface
+
+    async def show_metadata(request: Request) -> Response:
+        return JSONResponse(
+            {
+                "resource": f"{_origin_of(request.scope, public_url)}{_PATH}",
+                "authorization_servers": list(issuers),
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Elytron",
+            }
+        )
+
+    for path in (_METADATA, f"{_METADATA}{_PATH}") if issuers else ():
+        yield shown_surface(
+            path, show_metadata, access=SurfaceAccess.PUBLIC, methods=("GET",), description=_METADATA_TOLD
+        )
+
+
+def _origin_of(scope: MutableMapping[str, Any], public_url: str | None) -> str:
+    """Return the address of the server as its callers know it."""
+    if public_url is not None:
+        return public_url.rstrip("/")
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    return f"{scope['scheme']}://{host}"
