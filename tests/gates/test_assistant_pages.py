@@ -34,14 +34,11 @@ VERSIONS = {
 NOTES = {
     HostName.CLAUDE_CODE: "A status line of your own stays: it is run first, and the one of Elytron is appended.",
     HostName.CODEX: "`codex exec` may run no hooks, and Codex has no event for the end of a session.",
-    HostName.COPILOT: "With `--project`, only the hooks are written: Copilot CLI reads MCP servers only from the user's settings.",
-    HostName.CURSOR: "Cursor also runs the hooks of Claude Code. A memory is still shown once in a session. In `-p` mode, "
-    "prompts and stops run no hooks.",
+    HostName.COPILOT: "Copilot CLI reads MCP servers only from the user's settings, so a project gets the hooks.",
+    HostName.CURSOR: "Cursor also runs the hooks of Claude Code; a memory is still shown once. With `-p`, it runs few hooks.",
     HostName.GEMINI: "Timeouts in its settings are in milliseconds.",
-    HostName.OPENCODE: "The hooks are a JavaScript module inside OpenCode. It starts the program, waits two seconds at most, "
-    "and leaves out sessions of subagents.",
-    HostName.VSCODE: "VS Code also reads the hooks of Copilot CLI and Claude Code. Hooks are a preview feature there, and an "
-    "organization may have disabled them.",
+    HostName.OPENCODE: "The module starts the program, waits two seconds at most, and leaves out sessions of subagents.",
+    HostName.VSCODE: "VS Code also reads the hooks of Copilot CLI and Claude Code. An organization may have disabled hooks.",
 }
 
 
@@ -85,7 +82,7 @@ With `--project`, these in the current folder: {project}.
 What you typed and the replies are stored in the memory of the repository. Tool output, reminders and other text that
 programs write are not, and secrets are redacted.
 
-`elytron doctor` runs the hooks and tools without storing anything. `elytron uninstall --only {host.value}` removes them.
+`elytron doctor` runs the hooks and tools and stores nothing. `elytron uninstall --only {host.value}` removes them.
 
 Tested with settings in the published format of {VERSIONS[host]},
 but not inside the program, and on Linux only: the paths for macOS and Windows are checked without running there.
