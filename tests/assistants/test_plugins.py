@@ -51,7 +51,7 @@ def problems(value: Any, form: str) -> list[str]:
     """Return what a form refuses in a value."""
     name, _, part = form.partition("#")
     schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
-    checked = Draft202012Validator({**schema, "$ref": f"#/$defs/{part}"})
+    checked: Any = Draft202012Validator({**schema, "$ref": f"#/$defs/{part}"})
     return [f"{error.json_path}: {error.message}" for error in checked.iter_errors(value)]
 
 

@@ -90,15 +90,15 @@ def test_a_server_is_tried_at_its_address(tmp_path: Path) -> None:
 
 def test_the_places_and_commands_of_other_systems() -> None:
     """Not tried on them: the table is asked as if it ran there."""
-    windows = host_folders({"APPDATA": "C:/Users/ada/AppData/Roaming"}, Path("C:/Users/ada"), "win32")
-    assert windows["vscode"] == Path("C:/Users/ada/AppData/Roaming/Code/User")
-    assert windows["opencode"] == Path("C:/Users/ada/.config/opencode")
-    macos = host_folders({"CODEX_HOME": "/Volumes/x/codex"}, Path("/Users/ada"), "darwin")
-    assert macos["vscode"] == Path("/Users/ada/Library/Application Support/Code/User")
-    assert (macos["codex"], macos["claude"]) == (Path("/Volumes/x/codex"), Path("/Users/ada/.claude"))
-    choice = WiringChoice("C:\\Users\\Ada L\\elytron.exe", ("--space", "a b"), windows, "win32")
+    windows = host_folders({"APPDATA": "D:/ada/AppData/Roaming"}, Path("D:/ada"), "win32")
+    assert windows["vscode"] == Path("D:/ada/AppData/Roaming/Code/User")
+    assert windows["opencode"] == Path("D:/ada/.config/opencode")
+    macos = host_folders({"CODEX_HOME": "/Volumes/x/codex"}, Path("/Volumes/ada"), "darwin")
+    assert macos["vscode"] == Path("/Volumes/ada/Library/Application Support/Code/User")
+    assert (macos["codex"], macos["claude"]) == (Path("/Volumes/x/codex"), Path("/Volumes/ada/.claude"))
+    choice = WiringChoice("D:\\Ada L\\elytron.exe", ("--space", "a b"), windows, "win32")
     texts = {goal.path.name: goal for goal in host_goals(HostName.COPILOT, choice)}
     hook = texts["elytron.json"].entries[0].value
     assert isinstance(hook, dict)
-    line = '"C:/Users/Ada L/elytron.exe" hooks start --host copilot --space "a b"'
+    line = '"D:/Ada L/elytron.exe" hooks start --host copilot --space "a b"'
     assert (hook["bash"], hook["powershell"]) == (line, f"& {line}")

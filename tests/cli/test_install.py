@@ -6,7 +6,7 @@ import shutil
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.cli.conftest import Machine
@@ -56,10 +56,10 @@ def is_within(part: Any, whole: Any) -> bool:
     """Return whether everything in `part` stands in `whole`, too."""
     match part:
         case dict():
-            inner: dict[str, Any] = part
+            inner = cast("dict[str, Any]", part)
             return all(key in whole and is_within(inner[key], whole[key]) for key in inner)
         case list():
-            items: list[Any] = part
+            items = cast("list[Any]", part)
             return whole[: len(items)] == items
         case _:
             return part == whole

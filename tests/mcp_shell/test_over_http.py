@@ -96,3 +96,32 @@ async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> Non
         assert (await client.post("/mcp", content=b"{}", headers=key)).status_code == 415
         described = (await client.get("/openapi/all.json", headers=key)).json()["paths"]
         assert {"/mcp", "/a2a", "/a2a/message", "/.well-known/agent-card.json"} <= set(described)
+
+
+async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issuer() -> None:
+    """RFC 9728, as far as the server's part of it goes."""
+    places = ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource")
+    call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    issuers = ("https://id.example/realms/team",)
+    async with served(WantedSurfaces(mcp_issuers=issuers)) as server, httpx.AsyncClient(base_url=server.url) as client:
+        refused = await client.post("/mcp", json=call)
+        challenge = f'Bearer realm="elytron", resource_metadata="{server.url}{places[0]}"'
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, challenge)
+        assert (await client.get("/v1/inspect")).headers.get("WWW-Authenticate") in {None, 'Bearer realm="elytron"'}
+        for place in places:
+            assert (await client.get(place)).json() == {
+                "resource": f"{server.url}/mcp",
+                "authorization_servers": list(issuers),
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Elytron",
+            }
+    public = WantedSurfaces(mcp_issuers=issuers, public_url="https://memory.example/")
+    async with served(public) as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get(places[0])).json()["resource"] == "https://memory.example/mcp"
+
+
+async def test_without_an_issuer_nothing_makes_a_host_open_a_browser() -> None:
+    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+        refused = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="elytron"')
+        assert (await client.get("/.well-known/oauth-protected-resource/mcp")).status_code == 404

@@ -140,6 +140,8 @@ class Surface:
     """Metrics of it at `/metrics`, beside the server's own."""
     transport: str | None = None
     """The transport that it belongs to, which an operator may switch off; None: it always answers."""
+    metadata: Callable[[MutableMapping[str, Any]], str] | None = None
+    """Address of the resource metadata (RFC 9728) that a caller without a valid key is pointed to."""
 
 
 Family = Callable[[CallerAdmission], Iterable[Surface]]

@@ -86,9 +86,12 @@ class SurfaceEndpoint:
         )
         self.access = route.access
         self._transport = surface.transport
+        self._metadata = surface.metadata
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = self._path
+        if self._metadata is not None:
+            scope["state"]["resource_metadata"] = self._metadata(scope)
         if self._transport is not None and not self._entrance.transports.is_on(self._transport):
             refused = TransportOff(transport=self._transport)
             await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)

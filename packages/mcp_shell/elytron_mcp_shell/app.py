@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers, Principal
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import AuthKind, CallTransport
-from elytron_adapter.surface import Family, Route, Surface, build_surfaces, own_app
+from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, build_surfaces, own_app
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, MissingExtra
 from elytron_core.planes.space import PrincipalKind
@@ -381,10 +381,21 @@ class LateMcpApp:
             await over.wait()
 
 
-def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool = False) -> Family:
+_METADATA: Final = "/.well-known/oauth-protected-resource"
+
+
+def mcp_surfaces(
+    sets: frozenset[ToolSet] = DEFAULT_SETS,
+    /,
+    *,
+    is_private: bool = False,
+    issuers: tuple[str, ...] = (),
+    public_url: str | None = None,
+) -> Family:
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`.
 
-    It raises MissingExtra without the extra "mcp".
+    With `issuers`, callers without a valid key learn where to sign in. Without, they are told nothing of it, since
+    hosts that have a key would open a browser. It raises MissingExtra without the extra "mcp".
     """
 
     def family(entrance: CallerAdmission) -> Iterable[Surface]:
@@ -400,6 +411,44 @@ def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool
             "Send an MCP message over streamable HTTP.", _JSON, _JSON, outcome="The protocol's response.",
             group="protocols", other_statuses=(202, 400, 406),
         )  # fmt: skip
-        return build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=served.running)
+        (surface,) = build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=served.running)
+        if issuers:
+            surface = replace(surface, metadata=lambda scope: f"{_origin_of(scope, public_url)}{_METADATA}{_PATH}")
+        return (surface, *_metadata_surfaces(issuers, public_url))
 
     return family
+
+
+def _metadata_surfaces(issuers: tuple[str, ...], public_url: str | None) -> Iterable[Surface]:
+    """Return what serves the metadata at both places where clients look; nothing without issuers."""
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+
+    from elytron_adapter.http.responses import request_app
+
+    async def show_metadata(request: Request) -> Response:
+        return JSONResponse(
+            {
+                "resource": f"{_origin_of(request.scope, public_url)}{_PATH}",
+                "authorization_servers": list(issuers),
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Elytron",
+            }
+        )
+
+    routes = (
+        Route(
+            "GET", path, show_metadata, "mcp_resource_metadata", "Show where clients sign in (RFC 9728).",
+            answer=_JSON, access=SurfaceAccess.PUBLIC, outcome="The metadata.", group="protocols",
+        )  # fmt: skip
+        for path in (_METADATA, f"{_METADATA}{_PATH}")
+    )
+    return build_surfaces(routes, request_app) if issuers else ()
+
+
+def _origin_of(scope: MutableMapping[str, Any], public_url: str | None) -> str:
+    """Return the address of the server as its callers know it."""
+    if public_url is not None:
+        return public_url.rstrip("/")
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    return f"{scope['scheme']}://{host}"

@@ -95,6 +95,8 @@ class WantedSurfaces:
     tools: Collection[ToolSet] = DEFAULT_SETS
     mcp_private: bool = False
     """True if callers over MCP may ask for private memories."""
+    mcp_issuers: tuple[str, ...] = ()
+    """Where hosts without a key sign in."""
     public_url: str | None = None
     node_url: str | None = None
     """Address of this server in the store's list of nodes."""
@@ -257,7 +259,14 @@ def _spoken_protocols(surfaces: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
     mcp = (
         (
             _SpokenProtocol(
-                "mcp", "mcp_server", mcp_surfaces(frozenset(surfaces.tools), is_private=surfaces.mcp_private)
+                "mcp",
+                "mcp_server",
+                mcp_surfaces(
+                    frozenset(surfaces.tools),
+                    is_private=surfaces.mcp_private,
+                    issuers=surfaces.mcp_issuers,
+                    public_url=surfaces.public_url,
+                ),
             ),
         )
         if speaks_mcp()

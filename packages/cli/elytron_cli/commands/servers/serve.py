@@ -138,7 +138,14 @@ _BESIDE: Final = (
         help="Set of tools to offer over MCP.",
     ),
     click.option("--mcp-private", is_flag=True, help="Allow MCP callers to request private memories."),
-    click.option("--public-url", metavar="URL", help="Public address of the server behind a proxy, for its A2A card."),
+    click.option(
+        "--mcp-issuer",
+        "mcp_issuers",
+        multiple=True,
+        metavar="URL",
+        help="OAuth issuer that MCP hosts sign in at; a proxy must turn its tokens into access keys.",
+    ),
+    click.option("--public-url", metavar="URL", help="Public address of the server behind a proxy."),
     click.option("--quota-messages", type=click.IntRange(0), help="Messages per gateway user. [default: unlimited]"),
     click.option("--quota-bytes", type=click.IntRange(0), help="Resource bytes per gateway user. [default: unlimited]"),
 )
