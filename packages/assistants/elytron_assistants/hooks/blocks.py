@@ -29,7 +29,7 @@ _LISTED: Final = 4
 _ITEM_CHARS: Final = 240
 _MARK_BYTES: Final = 12
 _RECENT_MS: Final = 10 * 60 * 1000
-_BESIDE: Final = " (another session, just now)"
+_UNFINISHED: Final = " (minutes ago, may be unfinished)"
 _LABEL: Final = re.compile(r"^- \[[^\]\n]*\] ")
 _LINE_TIME: Final = re.compile(r"^- \[(?:[a-z ]+ )?(\d{4}-\d\d-\d\d \d\d:\d\d)")
 _USED_WORDS: Final = 2
@@ -71,7 +71,8 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     hits = [
         hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
     ]
-    latest = sorted({hit.id: hit for hit in hits}.values(), key=lambda message: message.at or 0)
+    unsaid = {hit.id: hit for hit in hits if hit.id not in standing.selected_ids}
+    latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
     room = max_chars - len(block) + len(rule) - 1
     beside = build_projection(ProjectionInputs(max_chars=room, recent=tuple(latest)), mark=token_hex(_MARK_BYTES))
@@ -142,8 +143,8 @@ def _with_marks(block: str, max_chars: int, now: Instant) -> str:
     spare = max_chars - len(block)
     for place, line in enumerate(lines):
         time = _LINE_TIME.match(line)
-        if time is not None and time[1] >= earliest and spare >= len(_BESIDE):
+        if time is not None and time[1] >= earliest and spare >= len(_UNFINISHED):
             head, _, text = line.partition("] ")
-            lines[place] = f"{head}{_BESIDE}] {text}"
-            spare -= len(_BESIDE)
+            lines[place] = f"{head}{_UNFINISHED}] {text}"
+            spare -= len(_UNFINISHED)
     return "\n".join(lines)

@@ -206,6 +206,8 @@ def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
     value = parse_object(data) if len(data) <= limits.JSON_BYTES else None
     if value is None:
         raise InvalidInput(field="standard input", problem="is not a JSON object")
+    if value.text("cursor_version"):
+        host = HookHost.CURSOR  # which runs Claude Code's hooks as well
     fields = HOSTS[host].fields
     session = value.text(*fields.session)
     if not session:

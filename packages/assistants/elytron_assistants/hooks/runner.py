@@ -157,7 +157,9 @@ class _HookWork:
         messages = TurnMessages(
             current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
         )
-        budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=True)
+        # Without a block at the start, the first prompt shows what stands in the repository as well.
+        has_standing = bool(before.digest or before.shown)
+        budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
         block = await recalled_block(memory, messages, budget, shown=before.shown, now=self.record.now)
 

@@ -93,9 +93,11 @@ def _read_noted(
     session = source.read(position, tally)
     if session is None:
         return None
-    session = replace(_with_reply(session, event.reply), folder=session.folder or event.cwd or os.fspath(Path.home()))
-    sessions.append(session)
-    return session
+    # Of Codex, the id of an event may be that of several threads.
+    name = session.id if session.host is AssistantHost.CODEX else event.session
+    folder = session.folder or event.cwd or os.fspath(Path.home())
+    sessions.append(replace(_with_reply(session, event.reply), id=name, folder=folder))
+    return sessions[-1]
 
 
 def _with_reply(session: AssistantSession, reply: str) -> AssistantSession:

@@ -57,14 +57,18 @@ class HookPlace:
         """Open the memory of an event's folder; a store that is missing is made only to store in it."""
         if self.url is not None:
             async with elytron.connect(self.url, api_key=self.key) as memory:
-                folder = event.folder(environment) if self.per_repository else None
-                repository = repository_of(folder) if folder is not None else None
-                space = repository.space if repository is not None else self.space
+                space = server_space(event, self.space, environment, per_repository=self.per_repository)
                 yield HookMemory(memory.operate, _scope_of(event, space, environment), store_digest(self.url))
             return
         when_missing = WhenMissing.MAKE if is_stored else WhenMissing.PRETEND
         async with open_session(self.settings, when_missing=when_missing, loads_search=not is_stored) as session:
             yield await self.memory_of(session.runtime, environment, event)
+
+    @property
+    def has_store(self) -> bool:
+        """Return whether there is a store that a resident process could hold."""
+        path = parse_url(self.settings.store.value).path
+        return path is None or path.exists()
 
     async def memory_of(
         self, runtime: MemoryRuntime, environment: Mapping[str, str], event: HookEvent, /
@@ -78,6 +82,13 @@ class HookPlace:
             place = await project_memory(runtime, folder, person=self.space, cwd=cwd)
             operate = TieredMemory(runtime, runtime.operate, place).operate
         return HookMemory(operate, _scope_of(event, place.spaces[0], environment), store, runtime, place)
+
+
+def server_space(event: HookEvent, space: str, environment: Mapping[str, str], /, *, per_repository: bool) -> str:
+    """Return the space on a server, which the registry of projects is not read from."""
+    folder = event.folder(environment) if per_repository else None
+    repository = repository_of(folder) if folder is not None else None
+    return repository.space if repository is not None else space
 
 
 def _scope_of(event: HookEvent, space: str, environment: Mapping[str, str]) -> Scope:

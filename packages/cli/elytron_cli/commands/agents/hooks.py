@@ -147,7 +147,7 @@ def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: b
         print(output.text, flush=True)
     if output.error:
         print(output.error, file=sys.stderr)
-    if resident:
+    if resident and place.has_store:
         # Not before, for both would load the search at once.
         start_resident(sys.argv[1:])
     return output.code
