@@ -25,7 +25,9 @@ def run_session(elytron: CommandLine, folder: Path, session: str, prompt: str, r
     transcript = elytron.write(f"{session}.jsonl", "".join(f"{json.dumps(entry)}\n" for entry in entries).encode())
     event = {"session_id": session, "transcript_path": transcript, "cwd": str(folder)}
     for name, fields in (("recall", {"prompt": prompt}), ("keep", {"last_assistant_message": reply})):
-        elytron("hooks", name, "--per-repository", standard_input=json.dumps(event | fields).encode())
+        # As an installer names the store, which is m.db for `elytron stats`.
+        store = f"sqlite://{elytron.folder}/m.db"
+        elytron("hooks", name, "--per-repository", "--store", store, standard_input=json.dumps(event | fields).encode())
 
 
 def counted(stats: dict[str, Any], /) -> dict[str, Any]:

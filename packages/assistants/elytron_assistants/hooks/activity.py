@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from elytron_assistants.repository import working_copy
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import InvalidJson
+from elytron_core.errors import InvalidJson, StoreUrlInvalid
 from elytron_core.model import Value
+from elytron_store import parse_url
 from elytron_store.file.disk import locked_file
 from elytron_store.private_files import read_own_file, replace_file
 
@@ -211,7 +212,13 @@ def read_activity(folder: Path, /) -> tuple[RepositoryActivity, ...]:
 
 
 def store_digest(url: str, /) -> str:
-    """Return the name of a store or server in the record, whose address is not in it."""
+    """Return the name of a store or server in the record, whose address is not in it.
+
+    A store on this machine is named by its path, in whichever form the address has it.
+    """
+    with suppress(StoreUrlInvalid):
+        if (path := parse_url(url).path) is not None:
+            return digest_of(str(path.resolve()))
     return digest_of(url)
 
 
