@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,15 @@ def test_calls_without_any_id_are_refused(memory: Memory) -> None:
         with pytest.raises(ScopeMissing, match="scope is missing"):
             call()
     assert texts_of(memory.get_all(user_id="ada")) == ["I like tea."]
+
+
+@pytest.mark.parametrize(
+    "ids", [{"user_id": ""}, {"user_id": " "}, {"filters": {"user_id": ""}}, {"user_id": "ada", "agent_id": ""}]
+)
+def test_an_empty_id_is_refused(memory: Memory, ids: dict[str, Any]) -> None:
+    for call in (partial(memory.add, "tea"), partial(memory.search, "tea"), memory.get_all, memory.delete_all):
+        with pytest.raises(InvalidInput, match="is empty"):
+            call(**ids)
 
 
 def test_a_part_of_a_memory_is_deleted_with_what_was_drawn_from_it(memory: Memory) -> None:

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 import anthropic
+import httpx
 import httpx2
 import openai
 import pytest
@@ -39,7 +40,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "content": [{"type": "text", "text": TEXT}], "usage": {"input_tokens": 1, "output_tokens": 1},
     },
 }  # fmt: skip
-FAILURES = (openai.APIError, anthropic.APIError, httpx2.HTTPError, RuntimeError)
+FAILURES = (openai.APIError, anthropic.APIError, httpx.HTTPError, httpx2.HTTPError, RuntimeError)
 EACH = pytest.mark.parametrize("dialect", WHOLE)
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
@@ -98,6 +98,8 @@ def scope_of_call(call: str, owner: str | None, filters: Mapping[str, Any] | Non
     """
     texts = {name: str(value).strip() for name, value in ids.items() if value is not None}
     user, narrowed = calls.narrowed_by(filters or {}, **texts)
+    if "" in {user, *narrowed.agents, *narrowed.conversations}:
+        raise InvalidInput(field=f"an id of {call}()", problem="is empty")
     if user is None and owner is None and not (narrowed.agents or narrowed.conversations):
         raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, also in filters")
     if owner is not None and user not in {None, owner}:
@@ -214,27 +216,23 @@ def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: s
     return answer | ({"actor_id": message.speaker} if message.speaker is not None else {}) | reason
 
 
-def history_answer(items: Iterable[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
+def history_answer(items: Sequence[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
     """Return the versions of a memory as mem0's history, oldest first."""
-    rows: list[Mem0Answer] = []
-    earlier: HistoryItem | None = None
-    for item in items:
-        rows.append(
-            {
-                "id": item.id,
-                "memory_id": memory_id,
-                "old_memory": earlier.text if earlier is not None else None,
-                "new_memory": item.text,
-                "event": "ADD" if earlier is None else "UPDATE",
-                "created_at": rows[0]["created_at"] if rows else _iso_time(item.at),
-                "updated_at": _iso_time(item.at),
-                "is_deleted": False,
-                "actor_id": hit.speaker,
-                "role": hit.role.value if hit.role is not None else None,
-            }
-        )
-        earlier = item
-    return rows
+    return [
+        {
+            "id": item.id,
+            "memory_id": memory_id,
+            "old_memory": earlier.text if earlier is not None else None,
+            "new_memory": item.text,
+            "event": "ADD" if earlier is None else "UPDATE",
+            "created_at": _iso_time(items[0].at),
+            "updated_at": _iso_time(item.at),
+            "is_deleted": False,
+            "actor_id": hit.speaker,
+            "role": hit.role.value if hit.role is not None else None,
+        }
+        for earlier, item in zip((None, *items), items, strict=False)
+    ]
 
 
 def _iso_time(at: Instant | None) -> str | None:

@@ -315,7 +315,10 @@ def _changed_request(request: Any, call: WrappedCall | None) -> Any:
 def _http_client(own: Any, sender: BlockingSender | AsyncSender, /, *, is_async: bool) -> Any:
     """Return an HTTP client of the library of `own` that makes requests as that does, and sends them by `sender`."""
     modules = {base.__module__.partition(".")[0] for base in type(own).__mro__}
-    library: Any = import_module(next(name for name in _LIBRARIES if name in modules))
+    library_name = next((name for name in _LIBRARIES if name in modules), None)
+    if library_name is None:
+        raise Unsupported(f"wrap takes clients that send by {' or '.join(_LIBRARIES)}, and this one does not")
+    library: Any = import_module(library_name)
     kind: Any = library.AsyncClient if is_async else library.Client
 
     class RecallingClient(kind):
