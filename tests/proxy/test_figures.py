@@ -33,7 +33,7 @@ def shown(text: str) -> dict[str, float]:
 def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
     entrance = CallerAdmission(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
     return WatchedApplication(
-        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.shown,), **how
+        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.prometheus_figures,), **how
     )
 
 
@@ -41,7 +41,7 @@ def test_a_first_byte_stands_in_every_bucket_that_holds_it() -> None:
     figures = ProxyFigures()
     for seconds in (0.005, 0.3, 100.0):
         figures.first_byte(seconds)
-    told = {figure.name: figure for figure in figures.shown()}["elytron_proxy_first_byte_seconds"]
+    told = {figure.name: figure for figure in figures.prometheus_figures()}["elytron_proxy_first_byte_seconds"]
     assert told.value == pytest.approx(100.305)
     counts = dict(told.buckets)
     assert (counts["0.005"], counts["0.25"], counts["0.5"], counts["60"], counts["+Inf"]) == (1, 1, 2, 2, 3)
@@ -71,4 +71,4 @@ async def test_what_the_proxy_did_is_shown_to_an_operator_alone() -> None:
         assert found["answer_bytes_total"] >= len(whole.content)
         assert found["first_byte_seconds_bucket+Inf"] == found["first_byte_seconds_count"] == 2
         assert "store_ready 1.0" in answer.text
-        assert proxied.app.figures.told()["degraded"] == 1
+        assert proxied.app.figures.counts()["degraded"] == 1

@@ -105,7 +105,7 @@ class FairPlaces:
         self._is_held = False
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def hold_calls(self) -> Generator[None]:
         """Let calls only queue, or be shed, while this is entered: none of them is begun."""
         self._is_held = True
         try:

@@ -149,8 +149,8 @@ class FlatCall(Generic[AskedT, ToldT]):
     name: str
     summary: str
     operation: str
-    taken: type[AskedT]
-    given: type[ToldT]
+    request_type: type[AskedT]
+    answer_type: type[ToldT]
     ask: Callable[[AskedT, Scope | None], Value]
     tell: Callable[[Value], ToldT]
 

@@ -307,7 +307,7 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
 
 def _kernel_report(entrance: CallerAdmission) -> KernelReport:
     context = entrance.dispatcher.runtime.context
-    indexes, index_bytes = context.folds.held
+    indexes, index_bytes = context.folds.memory_use
     models = context.models
     return KernelReport(
         indexes=indexes,

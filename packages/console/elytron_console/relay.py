@@ -39,7 +39,9 @@ _PASSED: Final = (
         "x-console-token",
     ),
 )
-_KEPT: Final = frozenset({"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"})
+_CONNECTION_HEADERS: Final = frozenset(
+    {"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"}
+)
 """Headers of an answer that are of its own connection."""
 _SECURE: Final = "secure"
 
@@ -99,7 +101,7 @@ def _relayed_response(answer: UpstreamAnswer) -> Response:
     response = Response(answer.body, status_code=answer.status)
     for name, value in answer.headers:
         lowered = name.lower()
-        if lowered not in _KEPT:
+        if lowered not in _CONNECTION_HEADERS:
             response.headers.append(name, _plain_cookie(value) if lowered == "set-cookie" else value)
     return response
 

@@ -53,7 +53,7 @@ def watching_surfaces(
         return JSONResponse({"status": "ready", **metrics.losses()}) if problem is None else refused_response(problem)
 
     async def figures(_request: Request) -> Response:
-        return await metrics.shown()
+        return await metrics.render_all()
 
     healthy = "Healthy."
     return (

@@ -146,7 +146,7 @@ def flat_routes(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surfa
             SurfaceAccess.MEMBER,
             ("POST",),
             told=SurfaceDescription(
-                call.name, call.summary, call.taken, call.given, _answer_headers(call), group=_FLAT_GROUP
+                call.name, call.summary, call.request_type, call.answer_type, _answer_headers(call), group=_FLAT_GROUP
             ),
             is_repeatable=is_repeatable(by_name(call.operation)),
         )
@@ -169,7 +169,9 @@ class _FlatRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        flat_request = envelope.decode_as(self._call.taken, await read_body(scope, receive, limit=self._body_bytes))
+        flat_request = envelope.decode_as(
+            self._call.request_type, await read_body(scope, receive, limit=self._body_bytes)
+        )
         own = own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
         answer = await _answer_of(self._entrance, scope, self._call.operation, self._call.ask(flat_request, own))
         # The flat report has no sequence, so it is taken from that of the operation.

@@ -22,7 +22,7 @@ _NAME = "Name"
 _CHAR = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
 _PORTABLE = f"^{_CHAR}+(?: +{_CHAR}+)*$"
 """As `NAME_PATTERN`, without classes of Unicode, which few regular expressions know."""
-_NAMED: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
+_NAME_SCHEMA: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
 _WORDS = frozenset({"title", "description"})
 _BOUNDS = frozenset(
     {
@@ -63,7 +63,7 @@ def brief_schemas(
     uses = Counter(_schema_references([*brief.values()]))
     inner = {name: schema for name, schema in brief.items() if name not in public_names and uses[name] == 1}
     whole_schemas = {name: _inline_references(schema, inner) for name, schema in brief.items() if name not in inner}
-    return {_NAME: _NAMED, **whole_schemas} if is_whole else whole_schemas
+    return {_NAME: _NAME_SCHEMA, **whole_schemas} if is_whole else whole_schemas
 
 
 def _drop_bounds(value: Any) -> Any:
@@ -133,7 +133,7 @@ def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
             brief |= _schema_part(name, value, is_asked=is_asked)
     if not is_asked and (present := _present_fields(schema)):
         brief["required"] = present
-    is_name = _NAMED.items() <= brief.items() and brief.keys() - _NAMED.keys() <= {"x-default"}
+    is_name = _NAME_SCHEMA.items() <= brief.items() and brief.keys() - _NAME_SCHEMA.keys() <= {"x-default"}
     return {"$ref": f"{REF}{_NAME}"} if is_name else brief
 
 

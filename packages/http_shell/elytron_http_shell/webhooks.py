@@ -78,7 +78,7 @@ def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_byt
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
-        await keys.used(principal.id)
+        await keys.note_use(principal.id)
         write = await envelope.read_aside(len(body), partial(envelope.decode_request, _WRITE, body))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:

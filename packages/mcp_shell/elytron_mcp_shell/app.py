@@ -67,7 +67,7 @@ class InputLines:
         self._source = source
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._wanted: SimpleQueue[None] = SimpleQueue()
+        self._read_requests: SimpleQueue[None] = SimpleQueue()
         self._next: asyncio.Future[bytes] = self._loop.create_future()
         self._is_ended = False
         self._calls: set[types.RequestId] = set()
@@ -125,7 +125,7 @@ class InputLines:
             return b""
         self._next = self._loop.create_future()
         # Lines are read on request, so that a host that sends many fills no memory.
-        self._wanted.put(None)
+        self._read_requests.put(None)
         return await self._next
 
     def _give(self, line: bytes) -> None:
@@ -135,7 +135,7 @@ class InputLines:
     def _read(self) -> None:
         line = b"\n"
         while line:
-            self._wanted.get()
+            self._read_requests.get()
             try:
                 # One byte beyond the limit shows that a line is too long.
                 line = rest = self._source.readline(self._limit + 1)

@@ -107,11 +107,11 @@ class ProxyFigures:
     def __getitem__(self, figure: ProxyFigure, /) -> int:
         return self._counts[figure]
 
-    def told(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
-    def shown(self) -> Iterator[ShownFigure]:
+    def prometheus_figures(self) -> Iterator[ShownFigure]:
         """Yield all figures as Prometheus reads them."""
         for figure in ProxyFigure:
             yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])

@@ -168,7 +168,7 @@ class RuntimeRecords:
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))
         whole_text = "\n".join(texts)
-        if is_own_output(whole_text) or scrub_secrets(whole_text).found:
+        if is_own_output(whole_text) or scrub_secrets(whole_text).counts:
             request, _ = scrub_value(request)
         return request
 

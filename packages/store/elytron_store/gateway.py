@@ -136,8 +136,8 @@ class PortRoute(Generic[AnswerT]):
     def __init__(self, name: str, request: type[WireValue], answer: type[AnswerT], /) -> None:
         self.name = name
         self.path = f"{PREFIX}/{name}"
-        self.taken = request
-        self.given = answer
+        self.request_type = request
+        self.answer_type = answer
 
 
 COMMIT = PortRoute("commit", CommitCall, CommitAnswer)
@@ -345,7 +345,7 @@ class GatewayStore(Engine):
                 async with self._client.stream("GET", BLOBS, params={"space": space, "key": key}) as response:
                     if response.status_code != OK:
                         await response.aread()
-                        raise self._told(response)
+                        raise self._error_of(response)
                     async for kind, data in decode_frames(response.aiter_bytes()):
                         if kind == PROBLEM:
                             raise _problem_error(data)
@@ -373,7 +373,7 @@ class GatewayStore(Engine):
     async def _call(self, route: PortRoute[AnswerT], call: WireValue) -> AnswerT:
         content = call.model_dump_json().encode()
         response = await self._send("POST", route.path, content=content, headers={"Content-Type": "application/json"})
-        return self._answer(route.given, response)
+        return self._answer(route.answer_type, response)
 
     async def _send(self, method: str, path: str, **options: Any) -> "httpx.Response":
         import httpx
@@ -388,13 +388,13 @@ class GatewayStore(Engine):
 
     def _answer(self, model: type[AnswerT], response: "httpx.Response") -> AnswerT:
         if response.status_code != OK:
-            raise self._told(response)
+            raise self._error_of(response)
         try:
             return model.model_validate_json(response.content)
         except ValidationError:
             raise Unreachable("the server at this address is not an Elytron server of this version") from None
 
-    def _told(self, response: "httpx.Response") -> ElytronError:
+    def _error_of(self, response: "httpx.Response") -> ElytronError:
         return _problem_error(response.content)
 
     @contextmanager

@@ -73,7 +73,7 @@ class TurnDeadline:
         """Return how many seconds are left; None if there is no deadline."""
         return None if self.at_s is None else self.at_s - asyncio.get_running_loop().time()
 
-    async def bound(self, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+    async def run_within(self, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns. Work that is late is cancelled, and none begins late. Raises TimeoutError."""
         remaining_s = self.remaining_s
         if remaining_s is not None and remaining_s <= 0:
@@ -235,7 +235,7 @@ class TurnMemory:
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
         try:
             request = self._projection(query, budget.max_chars)
-            report = await deadline.bound(lambda: self._operate(request))
+            report = await deadline.run_within(lambda: self._operate(request))
         except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)
         except TimeoutError:

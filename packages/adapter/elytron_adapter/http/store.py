@@ -104,7 +104,7 @@ def _route_surface(
         require_json(request.headers)
         body = await read_body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
         try:
-            call = route.taken.model_validate_json(body)
+            call = route.request_type.model_validate_json(body)
         except ValidationError:
             raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
@@ -112,7 +112,11 @@ def _route_surface(
         return _json_response(await handler(store, wall, call))
 
     description = SurfaceDescription(
-        f"store_{route.name}", f"Call {route.name} of the store port.", route.taken, route.given, group=_GROUP
+        f"store_{route.name}",
+        f"Call {route.name} of the store port.",
+        route.request_type,
+        route.answer_type,
+        group=_GROUP,
     )
     return shown_surface(route.path, answered, access=access, methods=("POST",), description=description)
 

@@ -101,7 +101,7 @@ class UpdatedFact(Value, extra="ignore"):
     fact_id: str = ""
     key: str = ""
     value: str = ""
-    tier: Annotated[FactTier, BeforeValidator(lambda told: told if told in set(FactTier) else FactTier.L2)] = (
+    tier: Annotated[FactTier, BeforeValidator(lambda fields: fields if fields in set(FactTier) else FactTier.L2)] = (
         FactTier.L2
     )
     confidence: float | None = None

@@ -58,14 +58,14 @@ class RagCall:
 
     embeddings: EmbeddingStore
     request: Request
-    sent: bytes = b""
+    raw_body: bytes = b""
     """Body, as it was read before the call was given its place."""
 
     async def body(self, model: type[RequestT], /) -> RequestT:
         """Return the request in the body."""
-        if self.sent:
+        if self.raw_body:
             require_json(heads_of(self.request.scope))
-        data = self.sent or b"{}"
+        data = self.raw_body or b"{}"
         return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=limits.BODY_BYTES))
 
 

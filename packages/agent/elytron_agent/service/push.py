@@ -52,7 +52,7 @@ from elytron_outbound.clients import ClientSettings, http_client
 push_logger = logging.getLogger(__name__)
 
 _SCHEMES: Final = frozenset({"https", "http"})
-GONE: Final = frozenset({404, 410})
+ENDED_STATUSES: Final = frozenset({404, 410})
 """Answers after which a subscription is no longer there."""
 _OK: Final = range(200, 300)
 
@@ -106,7 +106,7 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
             await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL):
             raise Unreachable("a push service is unreachable") from None
-    if response.status_code in GONE:
+    if response.status_code in ENDED_STATUSES:
         return False
     if response.status_code not in _OK:
         raise Unreachable(f"a push service rejected a preview ({response.status_code})")

@@ -125,7 +125,7 @@ ABOUT = (
     "To try it without any setup, run `elytron demo`.",
 )
 _WIDTH = 80
-_LEFT = 28
+_NAME_WIDTH = 28
 
 
 def command_page() -> str:
@@ -140,7 +140,7 @@ def command_page() -> str:
             "",
         ]
     options = [*((f"{name} {what}", help_text) for name, what, help_text in OPTIONS), *FLAGS]
-    lines += ["Options:", *(line for name, help_text in options for line in table_rows(name, help_text, _LEFT))]
+    lines += ["Options:", *(line for name, help_text in options for line in table_rows(name, help_text, _NAME_WIDTH))]
     return "\n".join(lines)
 
 

@@ -159,7 +159,7 @@ class ProgressBar:
         self._what = what
         self._first = first or what
         self._unit: Unit = unit
-        self._shown = is_visible and sys.stderr.isatty()
+        self._is_visible = is_visible and sys.stderr.isatty()
         self._unasked = unasked
         self._running = False
         self._stack = ExitStack()
@@ -170,7 +170,7 @@ class ProgressBar:
         return self
 
     def _begin(self) -> None:
-        if not self._shown or self._running:
+        if not self._is_visible or self._running:
             return
         from rich.progress import (
             BarColumn,

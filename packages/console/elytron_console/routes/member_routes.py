@@ -361,7 +361,7 @@ async def _session_label(keys: AccessKeys, principal: Principal) -> str:
 
 
 _ROOT: Final = "/v1/agent"
-_SHOWN: Final = frozenset({
+_CONSOLE_CALLS: Final = frozenset({
     ("GET", ""), ("POST", "/init"), ("GET", "/config"), ("PUT", "/config"), ("GET", "/items"), ("GET", "/usage"),
     ("GET", "/subagents"), ("GET", "/schedules"), ("POST", "/schedules"), ("DELETE", "/schedules/{schedule_id}"),
 })  # fmt: skip
@@ -398,7 +398,7 @@ def agent_page_surfaces(
     """Yield the surfaces of `agents` that the page asks, behind the console's door."""
     for surface in agents:
         about, path = surface.told, surface.path.removeprefix(_ROOT)
-        if about is not None and any((method, path) in _SHOWN for method in surface.methods):
+        if about is not None and any((method, path) in _CONSOLE_CALLS for method in surface.methods):
             described = replace(about, name=f"console_{about.name}", query=("space", *about.query), group=GROUP)
             (method,) = surface.methods
             handler = _AgentHandler(surface.app, journal)

@@ -116,7 +116,9 @@ def spending_surfaces(entrance: CallerAdmission, door: ConsoleEndpoint, journal:
             model=model.name if model is not None else None,
             days=days,
             programs=tuple(
-                ProgramSpending(at=row.day, model=row.model, calls=row.calls, read=row.read, written=row.written)
+                ProgramSpending(
+                    at=row.day, model=row.model, calls=row.calls, read=row.input_tokens, written=row.output_tokens
+                )
                 for row in entrance.figures.programs(space)
             ),
             programs_since=entrance.figures.began_at,

@@ -157,10 +157,10 @@ class ScrubbedText(Value):
     """A text without the secrets found in it, and how many of each kind there were."""
 
     text: str
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
 
-_SCRUBBED: Final = VouchedMaker(ScrubbedText, "text", "found")
+_SCRUBBED: Final = VouchedMaker(ScrubbedText, "text", "counts")
 _Starts = Callable[[str], list[int]]
 
 
@@ -368,7 +368,7 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     visible = visible_text(clean)
     if visible != clean and (scrubbed := _scrub_text(visible, counts)) != visible:
         clean = scrubbed
-    return _SCRUBBED.make(text=clean, found=counts)
+    return _SCRUBBED.make(text=clean, counts=counts)
 
 
 def _scrub_text(text: str, counts: dict[str, int]) -> str:

@@ -233,7 +233,7 @@ class TextTraits(NamedTuple):
     """Traits of a text, and how much it states rather than reacts: about 0.6 at most, below 0 for bare replies."""
 
     traits: TextTrait
-    told: float
+    factuality: float
 
 
 READ_CHARS: Final = 2_000

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 class DrainedAdditions:
     """Number of additions sent upstream, and whether no earlier one waits."""
 
-    told: int = 0
+    sent_count: int = 0
     is_clear: bool = True
 
 
@@ -100,7 +100,7 @@ class UpstreamBacklog:
         sent_count = 0
         async for owner in self._owners():
             async with self._opened(owner):
-                sent_count += (await self.drain(owner)).told
+                sent_count += (await self.drain(owner)).sent_count
                 # A mark whose space has caught up meanwhile goes too.
                 await self._let_go(owner, "")
         return sent_count
@@ -319,7 +319,7 @@ def _waiting_addition(
         messages=tuple(
             WaitingMessage(
                 message=one.message,
-                items=tuple(item.said for item in one.items),
+                items=tuple(item.item for item in one.items),
                 key=one.key,
                 tags=one.tags,
                 metadata=one.metadata,

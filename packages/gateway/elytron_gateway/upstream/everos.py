@@ -267,7 +267,7 @@ def _encode_message(owner: MemoryOwner, upstream_message: UpstreamMessage) -> Js
 
 
 def _encode_content(item: UpstreamItem) -> Json:
-    message_item = item.said
+    message_item = item.item
     if not item.data:
         return {"type": message_item.type, "text": message_item.text}
     name_field = {"name": message_item.name} if message_item.name else {}

@@ -153,7 +153,7 @@ class ScannedQuery:
     """A query's vector beside every row, as `ModelVectors.scan` found it."""
 
     vector: tuple[str, bytes]
-    asked: CodedVector
+    query: CodedVector
     dots: Dots
     products: Dots
 
@@ -163,7 +163,7 @@ class MeasuredQuery:
     """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
 
     vector: tuple[str, bytes]
-    asked: CodedVector
+    query: CodedVector
     rough: Floats
     exact: Floats | None
 
@@ -273,8 +273,8 @@ class ModelVectors:
             cosines[stored_rows] = self.exact(query, rows[stored_rows]) if len(stored_rows) else 0.0
             return cosines
         of_coarse, of_fine = (
-            dot_products(query.both, self._taken(rows, "coarse")),
-            dot_products(query.both, self._taken(rows, "fine")),
+            dot_products(query.both, self._codes_at(rows, "coarse")),
+            dot_products(query.both, self._codes_at(rows, "fine")),
         )
         return _block_cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
 
@@ -284,7 +284,7 @@ class ModelVectors:
         rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
         if len(rows):
             rows = rows[np.argsort(numbers[rows])]
-            coarse, fine = self._taken(rows, "coarse"), self._taken(rows, "fine")
+            coarse, fine = self._codes_at(rows, "coarse"), self._codes_at(rows, "fine")
             places = numbers[rows]
             size = int(places[-1]) + 1
             peaks = np.zeros(size, np.float32)
@@ -344,7 +344,7 @@ class ModelVectors:
             dots[:, start:end] = dot_products(queries, getattr(block, part)[: end - start])
         return dots
 
-    def _taken(self, rows: Integers, part: Part) -> Codes:
+    def _codes_at(self, rows: Integers, part: Part) -> Codes:
         blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
         if len(blocks) == 1:
             return blocks[0].take(rows, axis=0)

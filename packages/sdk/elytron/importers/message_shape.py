@@ -267,7 +267,7 @@ class ReaderPlace:
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def said(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
+    def make_message(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
         """Return a message of the part that is being read."""
         return SaidMessage(key, draft, title, self.done_bytes, self.words)
 

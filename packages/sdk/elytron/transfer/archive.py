@@ -96,7 +96,7 @@ class ArchiveBlobWriter:
         if self._spool.tell() > limits.ARCHIVE_BYTES:
             raise LimitExceeded(what="bytes of files in an archive", limit=limits.ARCHIVE_BYTES)
 
-    def told(self) -> ArchiveBlob:
+    def entry(self) -> ArchiveBlob:
         """Return what the manifest says of it."""
         return ArchiveBlob(key=self._key, size=self._size, sha256=self._digest.hexdigest())
 
@@ -176,7 +176,7 @@ class ArchiveWriter:
             members=(),
             state_fingerprint=state_fingerprint,
             event_fingerprint=event_fingerprint,
-            blobs=tuple(blob.told() for blob in self._blobs),
+            blobs=tuple(blob.entry() for blob in self._blobs),
             include_private=include_private,
         )
         try:

@@ -32,7 +32,7 @@ class HoldRenewal:
         self._revision += 1
 
     @asynccontextmanager
-    async def kept(self) -> AsyncGenerator[None]:
+    async def renewed(self) -> AsyncGenerator[None]:
         """Renew the hold until the block ends."""
         over = asyncio.Event()
         renewal = asyncio.ensure_future(self._renew(over))

@@ -229,7 +229,7 @@ class SecretStore(PassingStore):
     def lend(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
         """Open `space` for this task until the block ends; nothing of it is remembered then, unless its user has it."""
         try:
-            with self.sessions.lent(space, session):
+            with self.sessions.lend_session(space, session):
                 yield
         finally:
             if not self.sessions.is_open(space):

@@ -53,7 +53,7 @@ from elytron_store.sqlite.driver import (
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
 from elytron_store.sqlite.wal_room import WalReserve, translate_write_error, truncate_wal
 
-_NAMED = (
+_NAMING_ENTRIES = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
 )
@@ -169,7 +169,7 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
 
 def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
     """Take the digests out of the entries that name `refs`; return how many had one."""
-    query = _NAMED.format(",".join(["(?,?)"] * len(refs)))
+    query = _NAMING_ENTRIES.format(",".join(["(?,?)"] * len(refs)))
     rows = raw.execute(query, (space, *(part for ref in refs for part in ref))).fetchall()
     raw.executemany(
         _SCRUB,

@@ -194,7 +194,7 @@ class ResponseRepository:
         stored_response = KnownResponse(document=document, record=record)
         # Memory has a turn only once it is over.
         is_over = record is not None and record.end is not None
-        if record is not None and is_over and await self._user.journal(document.thread).gone((record.turn,)):
+        if record is not None and is_over and await self._user.journal(document.thread).changed_runs((record.turn,)):
             raise NotFound(what="response", name=response)
         return stored_response
 
@@ -259,7 +259,7 @@ class ResponseRepository:
             document = ResponseDocument.model_validate(run_input.value)
             responses.append((run, KnownResponse(document=document, record=record)))
             window.append(record.turn.model_copy(update={"run": run}))
-        removed_turns = await self._user.journal(thread).gone(window)
+        removed_turns = await self._user.journal(thread).changed_runs(window)
         return [response for run, response in responses if run not in removed_turns]
 
     async def drop_thread(self, thread: str, /) -> None:

@@ -56,14 +56,14 @@ async def init_agent(call: AgentCall) -> Value:
     """Make the user's agent, or return the one that there is."""
     agent = await call.user.init(await call.body(wire.InitRequest))
     await call.service.look(call.user, agent)
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def get_agent(call: AgentCall) -> Value:
     """Return the main agent."""
     agent = await call.user.main()
     await call.service.look(call.user, agent)
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def delete_main(call: AgentCall) -> Value:
@@ -106,18 +106,18 @@ async def list_subagents(call: AgentCall) -> Value:
     except ValueError:
         raise InvalidInput(field="created_by", problem="must be user or agent") from None
     subagents = await call.user.known_subagents(created_by=creator)
-    return wire.SubagentList(data=tuple([await call.user.shown(each) for each in subagents]))
+    return wire.SubagentList(data=tuple([await call.user.answer_of(each) for each in subagents]))
 
 
 async def make_subagent(call: AgentCall) -> Value:
     """Create a subagent."""
-    return await call.user.shown(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
+    return await call.user.answer_of(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
 
 
 async def get_subagent(call: AgentCall) -> Value:
     """Return a subagent."""
     agent = await call.user.subagent(call.part("agent_id"))
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def delete_subagent(call: AgentCall) -> Value:

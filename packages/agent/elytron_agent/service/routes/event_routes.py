@@ -119,7 +119,7 @@ async def _user_events(
             place = gap.last if gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
-            event = await log.shown(entry)
+            event = await log.client_event(entry)
             if entry.kind is AgentEventKind.MESSAGE and not event.data.is_erased:
                 threads[event.id] = entry.thread
             yield event

@@ -39,7 +39,7 @@ QUESTIONS = "harbour.questions.json"
 SHOWN_HITS = 3
 SHOWN_CHARS = 300
 PROJECTED_CHARS = 1_200
-FOUND = "✓"
+CHECK_MARK = "✓"
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -91,14 +91,15 @@ def demo_group() -> None:
     report = asyncio.run(_run_demo(settings, out))
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
     overrides = [
-        (name, one) for name, one in settings.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))
+        (name, one)
+        for name, one in settings.explicit_settings().items()
+        if one.origin.startswith(("--", "ELYTRON_", "BM_"))
     ]
     options = {
         f"--{name.replace('_', '-')}": one.value for name, one in overrides if name != "store" and not one.secret
     }
-    again = (
-        f"{_command_called()} {shlex.join(['--store', settings.store.shown, *chain.from_iterable(options.items())])}"
-    )
+    arguments = ["--store", settings.store.masked_value, *chain.from_iterable(options.items())]
+    again = f"{_command_called()} {shlex.join(arguments)}"
     out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
@@ -120,7 +121,7 @@ async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
         request = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
         projection = await session.call(request)
     return DemoReport(
-        store=settings.store.shown,
+        store=settings.store.masked_value,
         imported=imported,
         turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
         recall_p50_ms=round(statistics.median(times) * 1000, 2),
@@ -166,7 +167,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
             hit.model_copy(update={"text": _telling_sentences(hit.text, answered.question)})
             for hit in answered.hits[:count]
         ]
-        marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
+        marks = [CHECK_MARK if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables_common.marked_hits(out, hits, marks)
     out.print("What a model would see for the first question:", style="bold")
     tables_common.show_projection(out, report.projection)

@@ -220,7 +220,7 @@ def _fill_all(
     skills = fill_section(
         SectionName.SKILLS,
         _open_lines(inputs, map(_skill_line, inputs.skills), withheld),
-        room=share[SectionName.SKILLS] + facts.left,
+        room=share[SectionName.SKILLS] + facts.remaining_chars,
     )
     stable = (*first, facts, skills)
     # The fence is paid for before the first line that it encloses.

@@ -13,7 +13,7 @@ OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 FENCED: Final = re.compile(r"<memory-([0-9a-f]{8,64})>\n(.*?)\n</memory-\1>", re.DOTALL)
 """A whole fence with its mark and body."""
-SHOWN: Final = "<memory-...>"
+FENCE_NAME: Final = "<memory-...>"
 """The fence as texts for a model name it."""
 
 

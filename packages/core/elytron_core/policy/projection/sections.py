@@ -294,7 +294,7 @@ class FilledSection:
         return sum(line.clipped for line in self.lines)
 
     @property
-    def left(self) -> int:
+    def remaining_chars(self) -> int:
         return self.room - len(self.text)
 
     def report(self) -> ProjectionSection:

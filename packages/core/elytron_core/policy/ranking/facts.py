@@ -191,7 +191,7 @@ class _QueryTerm(NamedTuple):
 class _QueryComparison(NamedTuple):
     """A query beside the weights that its terms are worth."""
 
-    asked: PreparedQuery
+    query: PreparedQuery
     weights: FactWeights
     terms: tuple[_QueryTerm, ...]
     topic: str | None
