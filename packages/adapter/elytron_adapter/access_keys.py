@@ -1,4 +1,4 @@
-"""Access keys: made once, shown once, stored as keyed digests, and recognized by them."""
+"""Access keys: each is created and shown once, stored as a keyed digest, and recognised by that digest."""
 
 import contextlib
 import hmac

@@ -1,4 +1,4 @@
-"""Admission control of a server under load: rates, fair places, and early refusals."""
+"""Admission control for a server under load: rate limits, fair concurrency slots, and early refusals."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Figures of the calls through one entrance since it was made: by transport, by operation, by the minute, by model."""
+"""Call figures of one server: counts by transport, operation, minute and model since the process started."""
 
 from collections import Counter, deque
 from dataclasses import dataclass

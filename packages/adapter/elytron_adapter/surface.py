@@ -1,6 +1,6 @@
-"""Surfaces: what a package shows of itself at a server's paths, who is let in, and which bodies it takes.
+"""Surfaces: what a package serves at a path, who may call it, and which bodies it accepts.
 
-A surface names no web framework: its application speaks ASGI, and the server that mounts it brings the rest.
+A surface names no web framework: its application speaks ASGI, and the server that mounts it provides the rest.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping

@@ -1,4 +1,4 @@
-"""Reading what was sent, within its bounds of size and time."""
+"""Reading request bodies within bounds of size and time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
