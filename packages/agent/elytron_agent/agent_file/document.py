@@ -1,6 +1,6 @@
-"""The agent file: a JSON document of agents, blocks, messages and tools, in the form that Letta writes today.
+"""The agent file: a JSON document of agents, blocks, messages and tools, in Letta's current format.
 
-The earlier form, of one agent alone, is read too. Credentials are blacked out when a file is read.
+The earlier format, with a single agent, is also read. Credentials are redacted when a file is read.
 """
 
 import json

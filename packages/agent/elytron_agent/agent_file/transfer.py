@@ -1,4 +1,4 @@
-"""Export and import of an agent file: blocks, and words as evidence from outside; the rest as it was imported."""
+"""Export and import of agent files. Imported blocks are stored unchanged, imported messages as outside evidence."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence

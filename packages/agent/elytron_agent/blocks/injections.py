@@ -1,4 +1,4 @@
-"""Rules against injections in what stands in every prompt; other languages have theirs in the data of texts."""
+"""Rules against prompt injection in text that appears in every prompt. Other languages have theirs in data files."""
 
 import re
 import tomllib

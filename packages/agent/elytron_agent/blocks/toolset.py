@@ -1,6 +1,6 @@
-"""The tools of memory, under the names that agents know: blocks, archive and search, or files below `/memories`.
+"""Memory tools under the names that agents know: blocks, archive and search, or files below `/memories`.
 
-Answers about files have the words of the vendor's own tool, which models were trained on.
+File commands answer in the vendor's own words, which models were trained on.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Contract of hooks: the session and the messages that a turn is about, the input before and after it, and the reports.
+"""Contract of the turn hooks: sessions and messages, the input before and after a turn, and the reports.
 
-A session of a project has a memory space of its own, so that no turn sees what another session said.
+Each session of a project has its own memory space, so no turn sees what another session said.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Evaluation of hooks: ten rates, each with its bar, over turns that ship with the product or over a host's own.
+"""Evaluation of turn hooks: ten rates, each with a target, measured on bundled or host-provided turns.
 
-`turn`: what a user said in a session, and the answer. `question`: texts that the facts recalled for it are to hold
-(`expects`) and not to hold (`excludes`); it is stored nowhere. `wait`: days that go by. `setup`, on the first line
-alone: settings of the hooks, and other bars for rates.
+A `turn` line holds what a user said in a session, and the answer. A `question` line lists texts that its recalled facts
+must contain (`expects`) or must not contain (`excludes`); it is not stored. A `wait` line lets days pass. A `setup`
+line, allowed only as the first line, sets hook options and other targets.
 """
 
 from collections import Counter

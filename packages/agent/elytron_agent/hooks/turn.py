@@ -1,4 +1,4 @@
-"""A turn of a host: its context, which memory adds to, and its record, with evidence, facts and maintenance."""
+"""A host's turn: the context that memory adds before it, and the record stored after it."""
 
 import asyncio
 import hashlib

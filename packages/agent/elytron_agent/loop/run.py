@@ -1,4 +1,4 @@
-"""One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
+"""One run of an agent: ask the model, store the reply, call tools and store each result, until the turn is done."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A step of a run: one question to the model, one call of a tool, and the next action as documents say it."""
+"""One step of a run: a model request or a tool call, and the next action derived from the stored documents."""
 
 import asyncio
 import hashlib

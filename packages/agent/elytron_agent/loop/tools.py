@@ -1,4 +1,4 @@
-"""Tools that the loop brings: the end of a run, preferences and subagents; a web search; and those of MCP servers."""
+"""Tools provided by the loop: ending a run, preferences, subagents, web search, and the tools of MCP servers."""
 
 import asyncio
 import re

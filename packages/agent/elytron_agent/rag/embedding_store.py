@@ -1,4 +1,4 @@
-"""Embeddings of one user: put in, deleted, counted and searched. Its texts are memories as any other."""
+"""One user's embeddings: inserted, deleted, counted and searched. Their texts are ordinary memories."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Usage of embeddings and its quotas: rows, bytes and inserts of each user, rows and bytes of all."""
+"""Usage and quotas of the embedding service: rows, bytes and inserts per user, rows and bytes in total."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compaction of a thread: a summary is written, checked and committed in the place of old turns."""
+"""Compaction of a thread: a summary is written, checked, and committed in place of old turns."""
 
 import logging
 from collections.abc import Collection, Sequence

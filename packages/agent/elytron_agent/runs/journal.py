@@ -1,8 +1,9 @@
-"""The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
+"""An agent's stored documents: its threads, and for each run the input, every reply, and every tool result.
 
-A reply is stored before it is acted on, and the result of a tool that does more than read before anything follows. All
-are the runtime's own records, which no other caller writes, so that what is read from them may be acted on. A document
-of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
+A reply is stored before the agent acts on it. The result of a tool that does more than read is stored before anything
+else happens. All documents are the runtime's own records, which no other caller can write, so the agent may act on what
+it reads back. Each document of a run is written once. Copies of a turn, a conversation or a block are stored where an
+erasure of the original also removes them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Sources of runs: the parts of an agent that all its runs share, and what thread, blocks, memory and strategy give."""
+"""Context sources: the parts shared by an agent's runs, and what thread, blocks, memory and strategy add."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence

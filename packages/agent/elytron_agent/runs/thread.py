@@ -1,4 +1,4 @@
-"""A thread of an agent: its head, its window, its stable part, and the queue of the turns that wait for it."""
+"""An agent's thread: its head, its window, its stable context, and the queue of waiting turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The service: what its routes and its work in the background share, how a route is answered, and the desk of jobs."""
+"""The agent service: what its routes and background work share, how a route is answered, and its job runners."""
 
 import asyncio
 import logging

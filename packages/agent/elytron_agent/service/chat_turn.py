@@ -1,4 +1,4 @@
-"""Turns of agents, which go on when their client leaves, one after another in a thread; and the pool of agents."""
+"""Agent turns, which survive a client's departure and run one at a time per thread; and the pool of agents."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The companion: the one main agent of a user, its settings and its subagents, as the store has them."""
+"""The companion: a user's one main agent, its settings and its subagents, as stored."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Events for clients, who come and go: feeds of turns, the stream of one, and the log of a user's events.
+"""Events for clients that come and go: the feed of a turn, the stream of one connection, and a user's event log.
 
-An entry of the log names an item and holds no word of it, so an erasure empties the log without touching it. Ids begin
-at the time of the log's first entry, so that those of an erased log are none of a later one.
+A log entry names an item and holds none of its words, so an erasure empties the entry without touching the log. Ids
+start at the time of the log's first entry, so the ids of an erased log never match a later one.
 """
 
 import asyncio

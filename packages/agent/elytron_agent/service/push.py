@@ -1,8 +1,8 @@
-"""Push: where a user's devices are reached, previews encrypted for each, and their runner.
+"""Push notifications: the addresses of a user's devices, previews encrypted for each, and the job that sends them.
 
-The keys of a preview come in as bytes, so that published vectors can be held against it. A service's own keys are
-derived from a key that no copy of the store holds. Addresses and points are stored as numbers: admission
-would black out what looks like a credential in them.
+Preview keys are passed in as bytes so that published test vectors can be checked. A service's own keys are derived from
+a key that no copy of the store contains. Addresses and curve points are stored as numbers, because admission would
+redact strings that look like credentials.
 """
 
 import base64

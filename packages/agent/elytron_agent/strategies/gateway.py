@@ -1,4 +1,4 @@
-"""The strategy `memory_gateway`: one search before each run, one add and one flush after it. None can fail the run."""
+"""The strategy `memory_gateway`: one search before each run, one add and one flush after it. It never fails a run."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The loader of strategies: one `memory` section makes one; and `runtime`, over a memory of Elytron's own."""
+"""The loader that builds a strategy from a `memory` section, and `runtime`, the strategy over Elytron's memory."""
 
 import logging
 import tomllib

@@ -1,4 +1,4 @@
-"""The desk of responses: plans a request's turn, runs it behind those of its thread, streams it; and sums inputs up."""
+"""The response service: plans a request's turn, queues it behind its thread, streams it, and compacts inputs."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Items and options of responses: inputs as messages to a model, what was said as items, what of a request holds."""
+"""Items and options of responses: inputs as model messages, stored turns as items, and the options that apply."""
 
 import base64
 import hashlib

@@ -1,7 +1,7 @@
-"""The repository of responses and conversations: each response is a turn of an agent in a thread of its own kind.
+"""The repository of responses and conversations. Each response is a turn of an agent, in a thread of its own kind.
 
-The request is stored where an erasure of the turn takes it along. A response that continues another one is in the
-thread of that; if that thread went on meanwhile, in a branch: a thread whose window begins with turns of the other.
+The request is stored where an erasure of the turn also removes it. A response that continues another joins its thread.
+If that thread has moved on, it starts a branch: a new thread whose window begins with turns of the old one.
 """
 
 import json

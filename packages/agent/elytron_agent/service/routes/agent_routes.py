@@ -1,4 +1,4 @@
-"""Routes of an agent and its subagents: what they are, what is said to them, their items, and the page `/agent`."""
+"""Routes for agents and subagents: their settings, turns and items, and the page `/agent`."""
 
 import base64
 import hashlib

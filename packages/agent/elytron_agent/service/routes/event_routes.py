@@ -1,4 +1,4 @@
-"""Routes of what comes to a user unasked: the channel of events, push subscriptions and schedules."""
+"""Routes for what reaches a user unasked: the event stream, push subscriptions and schedules."""
 
 import asyncio
 import base64

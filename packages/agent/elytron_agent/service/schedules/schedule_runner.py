@@ -1,7 +1,7 @@
-"""The agent's side of schedules: the runner that has it do what is due, and the tools by which it makes them.
+"""The agent's side of schedules: the runner for due schedules, and the tools that create them.
 
-Only the user's own words may ask for a schedule. What memory shows, what came from outside and what another schedule
-says may not: a schedule acts later, when no one is looking.
+Only the user's own words may ask for a schedule. Recalled text, outside text and other schedules may not, because a
+schedule acts later, when no one is watching.
 """
 
 import asyncio
