@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: JSON Lines in which each entry names the one that it follows, so that a file is a tree."""
+"""Claude Code sessions: JSON Lines whose entries name their predecessor, so a file is a tree."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Imports sessions and memory files: each into the memory of its folder, once, and later only what is new."""
+"""Import of sessions and memory files into the memory of their folder. Later runs import only what is new."""
 
 import asyncio
 import sqlite3
