@@ -1,4 +1,4 @@
-"""Settings of the command line: from an option, else the environment, else `elytron.toml`, else the default."""
+"""Settings of the command line, from an option, the environment, `elytron.toml`, or the default, in this order."""
 
 import os
 import re

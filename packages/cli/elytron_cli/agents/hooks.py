@@ -1,4 +1,4 @@
-"""Hooks of coding agents: the events that Claude Code sends, their answers, its settings, and a resident process."""
+"""Hooks of coding agents: Claude Code's events and their answers, its settings, and a resident process."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Configuration texts for MCP hosts: each host has its own file and format."""
+"""Configuration for MCP hosts, each in its own file and format."""
 
 import json
 import sys

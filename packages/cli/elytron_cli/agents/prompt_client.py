@@ -1,4 +1,4 @@
-"""Asks the resident process of a hook for its answer. Loaded before all else at a prompt, with few modules."""
+"""Ask the resident hook process for its answer. Prompts load this first, so it imports few modules."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""A conversation with an agent: lines in, with editing and history, events out, and what a line with a slash does."""
+"""The chat loop: line input with editing and history, event output, and slash commands."""
 
 import asyncio
 import json

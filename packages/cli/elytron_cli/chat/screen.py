@@ -1,4 +1,4 @@
-"""Events of a run as a person reads them, or as lines of JSON. Nothing printed steers a terminal."""
+"""Events of a run as readable text or as JSON lines. Printed text cannot control the terminal."""
 
 import sys
 from collections.abc import Sequence

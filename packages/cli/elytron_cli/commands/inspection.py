@@ -1,4 +1,4 @@
-"""Looking at a whole space."""
+"""Commands that inspect a whole space."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Surfaces of a server beside the operations: the gateway, MCP, A2A, the store on request, and the console's host."""
+"""Optional surfaces of a server: the gateway, MCP, A2A, the shared store, and the console's host."""
 
 import os
 import re

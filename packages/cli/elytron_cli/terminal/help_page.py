@@ -1,6 +1,6 @@
-"""The commands in their groups and the options of all of them; and the page of help that shows both.
+"""Command groups, global options, and the help page that lists both.
 
-Nothing is imported for it that takes long: `elytron --help` answers as quickly as the interpreter starts.
+It imports nothing slow: `elytron --help` answers as soon as the interpreter has started.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Output of commands and questions at a terminal: results on stdout, errors on stderr; tables, elsewhere JSON."""
+"""Output and prompts at a terminal: results on stdout, errors on stderr, tables for people and JSON for pipes."""
 
 import json
 import sys

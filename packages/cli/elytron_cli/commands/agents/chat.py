@@ -1,4 +1,4 @@
-"""Agents that remember: a talk with one, agent files, and the end of one."""
+"""Commands for agents: chat with one, export and import agent files, delete one."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""A first look: a year of an invented conversation, ten questions, and what it took."""
+"""The demo: a year of an invented conversation, ten questions, and their cost."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A server over the store."""
+"""The `serve` command: a server over the store."""
 
 import asyncio
 import gc

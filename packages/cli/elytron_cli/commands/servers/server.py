@@ -1,4 +1,4 @@
-"""Servers beside the store's own: a memory proxy, the console in a browser of this machine; and the end of a server."""
+"""Commands for a memory proxy, a local console, and stopping a server."""
 
 import asyncio
 import os
