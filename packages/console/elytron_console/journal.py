@@ -1,4 +1,4 @@
-"""A space in figures and as its journal knows it: contents of each plane, what changed and when, who spoke where."""
+"""A space's figures and journal: the contents of each plane, recent changes, and who spoke where."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""The overview of a server: its calls, its machine, its store and its keys, each counted when it is asked for."""
+"""The overview of a server: its calls, machine, store and keys, measured on request."""
 
 import os
 import platform

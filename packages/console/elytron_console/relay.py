@@ -1,6 +1,7 @@
-"""A relay of a console on a server elsewhere: this machine's browser sees the page as its own.
+"""A local relay to the console of a remote server, so that the browser treats the page as its own origin.
 
-Only the console is relayed, and only to this machine: each request must name it as host, and this page as origin.
+Only the console is relayed, and only to this machine: each request must name this machine as host and this page as
+origin.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Routes of a space's memories: the surroundings of one, erasure by count, and export and import by files."""
+"""Console routes for memories: a memory's surroundings, counted erasure, and file export and import."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
