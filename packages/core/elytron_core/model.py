@@ -1,4 +1,4 @@
-"""The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
+"""The base of all values: frozen, strict about unknown fields, and silent about the content of invalid input."""
 
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

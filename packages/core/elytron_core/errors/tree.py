@@ -1,4 +1,4 @@
-"""The tree of errors: one class for each cause, and an error of a server as the exception of the same call here."""
+"""The error tree: one class per cause. A server's error is raised as the same class on the client."""
 
 import copyreg
 import sys

@@ -1,6 +1,6 @@
-"""The plane of facts: admitted beliefs, one current value for each slot, history kept; and what is not learned.
+"""The plane of facts: accepted beliefs, at most one current value per slot, with history; and the learning rules.
 
-A fact holds for a time, a new value replaces it, and it is less fresh as it ages.
+A fact holds for a period, is replaced by a new value, and becomes less fresh with age.
 """
 
 import unicodedata

@@ -1,6 +1,6 @@
-"""The plane of records: JSON values that a host keeps under a namespace and a key, each change with a version.
+"""The plane of records: JSON values that a host stores under a namespace and a key. Each change is a new version.
 
-Earlier versions are kept in their order, up to a bound.
+Earlier versions are retained in order, up to a limit.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Continuity: which capsules are shown, their text, which are dropped when there are too many; and notes of days.
+"""Continuity: which capsules are shown, their text, which are dropped when there are too many; and daily notes.
 
-Notes are drawn from the transcript without a model: the most informative sentences of a day, word for word. A note is
-evidence of evidence and no belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
+Notes are drawn from the transcript without a model: the most informative sentences of a day, verbatim. A note is
+evidence, not belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""Finding credentials and payment numbers in texts and blacking them out before anything is stored.
+"""Redaction of credentials and payment numbers before anything is stored.
 
-Patterns go by form, so a form that no service issues is not found; a UUID, a hash, a date or an id is no secret by
-itself. Every pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered
-twice.
+Patterns match by form, so a secret in a form that no service issues is not found, and a UUID, hash, date or id is not a
+secret by itself. Every pattern runs in time linear in the text: what can fail is bounded, and what is unbounded cannot
+be entered twice.
 """
 
 import re

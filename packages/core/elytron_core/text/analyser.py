@@ -1,9 +1,8 @@
-"""Analyser from text to terms: one pipeline for stored texts and for queries.
+"""The text analyser: one pipeline that turns stored texts and queries into terms.
 
-A text is cut into tokens by one expression, and each distinct token is taken apart once and remembered: normalised
-(NFKC, case folded, Latin accents folded), split if it is an identifier, address, number or date, and stemmed if it is
-an English-looking word, irregular forms as the word they are of. Scripts written without spaces become pairs of
-characters.
+One expression cuts a text into tokens. Each distinct token is analysed once and cached: normalised (NFKC, case folding,
+Latin accents folded), split if it is an identifier, address, number or date, and stemmed if it looks English, with
+irregular forms mapped to their base word. Scripts without spaces become pairs of characters.
 """
 
 import re

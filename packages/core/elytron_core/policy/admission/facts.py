@@ -1,4 +1,4 @@
-"""Control of facts: what a call makes of a fact, which may be learned, and which say nearly the same."""
+"""Control of facts: how a call changes a fact, which facts may be learned, and which are near-duplicates."""
 
 import re
 import unicodedata

@@ -1,7 +1,7 @@
-"""The language file of facts without a model: how people of a language state facts about themselves, as data.
+"""Language files for facts without a model: how speakers of a language state facts about themselves, as data.
 
-A file says how sentences of the language are framed, and which forms of sentence state a fact. Phrases are written in
-the signs of `phrase_grammar`. What a file gets wrong is an UnreadableFile that names the place and repeats nothing.
+A file says how sentences are framed and which forms state a fact, in the notation of `phrase_grammar`. An error in a
+file is an UnreadableFile that names the place and repeats no content.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Extraction by a model: its prompts, which turns it may read, and what its answer proposes.
 
-Prompts also ask to sum up a conversation, and how far its work has come. A model's answer is never believed: each item
-becomes a candidate, which admission judges, and an item that rests on no words of the turn becomes nothing at all.
+Other prompts summarise a conversation or report the progress of its work. A model's answer is never believed: each item
+becomes a candidate for admission, and an item without supporting words in the turn is dropped.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The fence `<memory-MARK>` around recalled text, and tags of surfaces: the only place that writes and reads them."""
+"""The fence `<memory-MARK>` around recalled text, and surface tags. Only this module writes and reads them."""
 
 import hashlib
 import json

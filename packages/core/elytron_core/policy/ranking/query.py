@@ -1,10 +1,10 @@
-"""The query of a recall: the kind of answer that it wants, its text for an encoder, and its conditions on metadata.
+"""The query of a recall: the kind of answer it wants, its text for an encoder, and its metadata conditions.
 
-If it asks how things are, the last word of several messages on one matter goes first. That is found by signs, not by
-understanding: the question is in the present, both messages hold much of its words and are of the same speaker, a
-sentence of the later one speaks of a change of what is asked for, and one of the older is about it too, with a number
-if the other has one. Then the later one goes before the older, and the older is marked; neither is left out, so that a
-reader of both sees what was said when.
+When a question asks how things are now, the latest of several messages on one matter goes first. Signs decide, not
+understanding: the question is in the present tense, both messages share much of its wording and have the same speaker,
+a sentence of the later one speaks of a change of what is asked for, and one of the older is about it too, with a number
+if the other has one. The older message is then marked and ranked after the later one. Neither is dropped, so a reader
+sees what was said when.
 """
 
 import re
