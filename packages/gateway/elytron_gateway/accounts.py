@@ -1,11 +1,10 @@
-"""Users of the gateway: their keys, a quota of each over all spaces together, and reports of their erasure.
+"""Users of the gateway: their keys, their quotas across all their spaces, and reports of their erasure.
 
-A key is known again by its tag. Where a secret outside the store makes keys, the same one can be given again.
+A key is recognised by its tag. Where a secret outside the store derives keys, the same key can be issued again.
 
-Each space is allotted a part of the quota, under the revision of its user. A space is held to its part
-before the commit that counts it, so that no other space has to be read. An unused part of a space is
-taken back in three steps: its limit becomes its count, the count is written again, so that a call which is about
-to add under the old part reads it again, and then the rest is free.
+Each space is allotted a part of the quota, under the revision of its user. The part is enforced before the commit that
+counts against it, so no other space has to be read. An unused part is reclaimed in three steps: its limit becomes its
+count, the count is rewritten so that a call about to add under the old part reads it again, and the rest is released.
 """
 
 import asyncio

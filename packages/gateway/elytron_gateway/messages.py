@@ -1,4 +1,4 @@
-"""Messages of the wire become messages of a session; files among them are kept, with what can be read of their text."""
+"""Conversion of request messages to session messages. Attached files are stored with the text that can be extracted."""
 
 import base64
 import binascii

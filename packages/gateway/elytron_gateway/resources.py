@@ -1,4 +1,4 @@
-"""Resources: files and documents that a user gave, their text searchable chunk by chunk."""
+"""Resources: files and documents that a user uploaded, with text that is searchable by chunk."""
 
 import asyncio
 import ipaddress

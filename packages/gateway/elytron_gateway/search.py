@@ -1,4 +1,4 @@
-"""Search over the scopes, merged into one order, with overrides and tombstones applied."""
+"""Search over several scopes, merged into one order, with overrides and tombstones applied."""
 
 import asyncio
 from collections.abc import Iterable

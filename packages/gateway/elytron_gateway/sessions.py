@@ -1,4 +1,4 @@
-"""Sessions: which a user writes to, and how much of each was handed to extraction."""
+"""Gateway sessions: which one a user writes to, and how much of each was submitted for extraction."""
 
 from elytron.context import OperationContext
 from elytron_core import strict_json

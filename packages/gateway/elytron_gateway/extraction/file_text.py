@@ -1,8 +1,8 @@
-"""A file's type, decided by its bytes, and its text, read by a process within limits that the system keeps.
+"""A file's type, determined from its bytes, and its text, read by a process under limits that the system enforces.
 
 python -m elytron_gateway.extraction.file_text MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX_CHARS CPU_S MEMORY_BYTES
 
-The process reads bytes on stdin and writes chunks as JSON lines. A file's name only chooses between kinds of text.
+The process reads bytes on stdin and writes chunks as JSON lines. A file's name only distinguishes kinds of text.
 """
 
 import codecs

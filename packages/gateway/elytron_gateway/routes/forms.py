@@ -1,4 +1,4 @@
-"""Forms, within bounds of size and time; large files of one lie on disk until it is closed."""
+"""Forms, read within limits of size and time. Large files stay on disk until the form is closed."""
 
 import asyncio
 import contextlib

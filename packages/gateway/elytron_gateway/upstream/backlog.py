@@ -1,7 +1,7 @@
-"""Backlog of an upstream that is down: stored durably, and sent once and in order when it answers again.
+"""The backlog of an unavailable upstream: additions are stored durably, and sent once and in order when it recovers.
 
-Each addition that waits is a document of its owner's space. A mark in the gateway's space says that a space is behind,
-and which server sends it: of several servers over one store one holds the mark for a while.
+Each waiting addition is a document of its owner's space. A mark in the gateway's space says that a space has a backlog,
+and which server sends it: only one of the servers over a store holds the mark at a time.
 """
 
 import asyncio

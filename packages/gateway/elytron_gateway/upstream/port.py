@@ -1,4 +1,4 @@
-"""The gateway's upstream: the port to a memory service, and the runtime in this process as one."""
+"""The upstream port of the gateway, and its implementation over the runtime in this process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
