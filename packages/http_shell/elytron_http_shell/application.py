@@ -1,4 +1,4 @@
-"""The application, put together from surfaces, and their doors, which let callers in. Loaded by `create_app` alone."""
+"""The ASGI application: surfaces combined, each behind an endpoint that admits callers. Only `create_app` loads it."""
 
 import asyncio
 import re

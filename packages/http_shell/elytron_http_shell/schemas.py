@@ -1,10 +1,9 @@
-"""The JSON Schemas of the description, in few words and in forms that every generator of clients reads.
+"""JSON Schemas of the API description, kept compact and in forms that client generators understand.
 
-A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
-generators make a demand.
-A field without a value is left out, which reports always do; a request may say null instead. What only reports hold has
-no bounds, may get more fields, and has those that have a value in any case. A description that is not whole leaves out
-what generators of clients make nothing of: bounds and null in requests, and words that their operations' summaries say.
+Request fields with a default are optional. The default is given as `x-default` unless it is false, 0 or empty, because
+generators treat `default` as required. Reports omit fields without a value; requests may send null for them. Types that
+only reports contain have no bounds, allow extra fields, and mark fields that always have a value. The compact
+description omits what generators ignore: bounds and null in requests, and words that repeat an operation's summary.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The application of the operations over HTTP, and its process on one port, which loses no accepted request."""
+"""The HTTP server process: the application on one port, which loses no accepted request."""
 
 import asyncio
 import ipaddress

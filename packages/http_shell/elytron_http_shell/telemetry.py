@@ -1,4 +1,4 @@
-"""Telemetry of a server: figures for Prometheus, one line per event on standard error, and spans. It has no secret."""
+"""Telemetry of a server: Prometheus figures, one log line per event on stderr, and spans. It contains no secrets."""
 
 import logging
 import re
