@@ -1,4 +1,4 @@
-"""The indexes in memory, least recently used first to go."""
+"""The indexes in memory. The least recently used is evicted first."""
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING

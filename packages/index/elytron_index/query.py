@@ -1,4 +1,4 @@
-"""Query and answer of an index: units with their raw signals. Ranking is made of them in core."""
+"""Query and answer of an index: units with their raw signals, which core ranks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,12 +1,11 @@
-"""The terms of a space with their numbers, and what is near a term: other spellings, and words alike in meaning.
+"""The numbered terms of a space, and terms near a given one: spelling variants and words of similar meaning.
 
-What came with a checkpoint stays as it was read: the terms as bytes in the order of their numbers, and their checksums
-in order, by which they are found, so that opening makes no object per term. What came since, or was asked for, is in a
-dictionary.
+Terms from a checkpoint stay as they were read: bytes in the order of their numbers, with sorted checksums to find them,
+so opening creates no object per term. Newer or recently requested terms are in a dictionary.
 
-Related words are a table of English stems, each with its likest others, read at first use. It was made once from a
-sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's work that needs none:
-"pet" reaches "dog", "injured" reaches "ankle". Weights decide what related words count.
+Related words come from a table of English stems with their nearest neighbours, read at first use. It was built once
+from a sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's work that needs no
+model: "pet" reaches "dog", "injured" reaches "ankle". Weights determine how much related words count.
 """
 
 from array import array

@@ -1,6 +1,6 @@
-"""The text side of a search: BM25 per field over the whole space, and per term over the units that matter.
+"""The text side of a search: BM25 per field over the whole space, and per term over the relevant units.
 
-A row's score is summed in the order of the query's terms, never by where the row is kept.
+A row's score is summed in the order of the query's terms, regardless of where the row is stored.
 """
 
 import math

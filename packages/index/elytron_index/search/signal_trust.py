@@ -1,4 +1,4 @@
-"""How far a query's words and its likeness are trusted, and the sums by which units are chosen."""
+"""How far a query's words and its similarity are trusted, and the sums that select units."""
 
 from typing import Final, NamedTuple
 

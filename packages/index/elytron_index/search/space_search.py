@@ -1,8 +1,8 @@
-"""A search of one space: raw signals as arrays over the units that can matter, then the best by a weighted sum.
+"""A search of one space: raw signals as arrays over the relevant units, then the best by a weighted sum.
 
-Signals say what a query is after: an answer to a question, a time, a kind of thing, whose words, several threads. Every
-sum runs in an order fixed by the query and the thread, never by where a unit happens to be kept; so results do not
-depend on how the units arrived.
+Signals describe what a query is after: an answer to a question, a time, a kind of thing, a speaker, several threads.
+Every sum runs in an order fixed by the query and the thread, never by where a unit is stored, so results do not depend
+on the order in which units arrived.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
-"""Nearness of each unit's vector to a query's, one scan of rough cosines made exact where it matters, and the best.
+"""Nearness of each unit's vector to the query's: one scan of rough cosines, made exact where it matters.
 
-In a small space a rough cosine is refined by all numbers that the scan left. In a large one this is done only for rows
-that can be among the nearest or the lowest, and for those beside them, so that it costs little more than the scan.
+In a small space every rough cosine is refined with the numbers that the scan left out. In a large one this happens only
+for rows that can be among the nearest or the lowest and for their neighbours, so it costs little more than the scan.
 
-The choices from arrays are the highest values, the best of a pool in one total order, the best three of each thread.
+Selections from arrays are the highest values, the best of a pool in one total order, and the best three of each thread.
 """
 
 from itertools import pairwise

@@ -1,6 +1,6 @@
-"""The attributes of every unit as columns: one growable array per attribute, one row per unit.
+"""The attributes of all units as columns: one growable array per attribute, one row per unit.
 
-Row 0 is no unit: dead, without neighbours, the target of absent links.
+Row 0 is not a unit: it is dead, has no neighbours, and is the target of absent links.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""Everything a space's index holds, and how units come into it and leave it."""
+"""Everything that a space's index holds, and how units are added and removed."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""The vectors of a space, per model, and their cosines with a query's.
+"""The vectors of a space, per model, and their cosines with a query's vector.
 
-A vector is stored as 16-bit whole numbers under its own scale, each split into a coarse and a fine byte. The coarse
-bytes alone give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are of
-whole numbers, so that a cosine depends on the two vectors alone: not on a row's place, nor on the library.
+A vector is stored as 16-bit integers under its own scale, each split into a coarse and a fine byte. The coarse bytes
+give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are over integers,
+so a cosine depends only on the two vectors, not on a row's place or on the library.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""Cache of the rows that match a filter, and of each row's neighbours then: computed once, valid until a change.
+"""Cache of the rows that match a filter, and of each row's neighbours: computed once, valid until a change.
 
-A search looks up the neighbours of the rows it weighs. When as many were looked up as there are, all are, and kept.
+A search looks up the neighbours of the rows it weighs. Once as many lookups were made as there are rows, all neighbours
+are computed and cached.
 """
 
 import json
