@@ -1,4 +1,4 @@
-"""MCP over stdio for one user of this machine, read strictly, and as an application of a server for holders of keys."""
+"""MCP over stdio for one local user, read strictly, and over HTTP for holders of access keys."""
 
 import asyncio
 import json

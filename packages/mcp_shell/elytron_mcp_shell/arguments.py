@@ -1,7 +1,7 @@
-"""Arguments of tools as MCP clients write them, brought into the form that a tool's schema asks for.
+"""Tool arguments as MCP clients write them, converted to the form of a tool's schema.
 
-Clients send `null` for what is not set, numbers and lists as text, and fields of their own. What has one meaning under
-the schema is taken in that meaning; everything else is left for the strict decoder, whose error names the field.
+Clients send `null` for unset fields, numbers and lists as text, and fields of their own. A value with one meaning under
+the schema is converted. Everything else is left to the strict decoder, whose error names the field.
 """
 
 import json

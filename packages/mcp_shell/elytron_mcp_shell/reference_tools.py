@@ -1,7 +1,7 @@
-"""The nine tools of the MCP project's reference memory server, over facts: entities, what was observed, relations.
+"""The nine tools of the MCP project's reference memory server, over facts: entities, observations, relations.
 
 An entity is a fact about the topic `entity/<name>`, an observation one about `entity/<name>/<digest>`, and a relation
-one about `relation/<digest>`. They are admitted, recalled, forgotten and erased as every other fact is.
+one about `relation/<digest>`. They are admitted, recalled, forgotten and erased like every other fact.
 """
 
 import hashlib

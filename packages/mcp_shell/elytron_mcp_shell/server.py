@@ -1,4 +1,4 @@
-"""The MCP server itself. Loaded when it is asked for: here the SDK is imported."""
+"""The MCP server itself. It imports the SDK, so it is loaded on demand."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tools that a host is shown, in sets: operations, plain calls of one, and those that answer in short lines."""
+"""Tool sets offered to a host: operations, simple calls of one, and tools that answer in short lines."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
