@@ -1,4 +1,4 @@
-"""A server of models: its address `dialect:name[@url]`, JSON posted over its own connections, and typed refusals."""
+"""A model server: its address `dialect:name[@url]`, JSON requests over its own connections, and typed errors."""
 
 import asyncio
 import random

@@ -1,7 +1,7 @@
-"""Characters that a server split over two events, put together again.
+"""Reassembly of characters that a server split across two events.
 
-Some servers cut their answer by UTF-16 units and write one half of a surrogate pair into each event as an escape;
-others cut it by bytes and write half of a UTF-8 sequence. Either way a character such as an emoji arrives in pieces.
+Some servers cut their answer by UTF-16 units and write half of a surrogate pair into each event as an escape. Others
+cut it by bytes and write half of a UTF-8 sequence. Either way a character such as an emoji arrives in pieces.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The dialect `responses`: OpenAI's Responses and Open Responses. Nothing is kept by the server."""
+"""The dialect `responses`: OpenAI's Responses and Open Responses. The server stores nothing."""
 
 from dataclasses import dataclass, field
 from typing import Final
