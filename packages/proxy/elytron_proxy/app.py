@@ -1,4 +1,4 @@
-"""The ASGI application of the proxy: one place for four dialects, complete in itself."""
+"""The proxy's ASGI application, which serves all four dialects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable

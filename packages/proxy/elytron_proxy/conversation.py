@@ -1,4 +1,4 @@
-"""Conversations: given by name, or recognised by the digests of their messages."""
+"""Conversations of the proxy: named by the request, or recognised by digests of their messages."""
 
 import hashlib
 from dataclasses import dataclass, replace

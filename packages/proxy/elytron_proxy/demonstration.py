@@ -1,4 +1,4 @@
-"""A demonstration of the proxy: a scripted model that knows the text of a request, and nothing else."""
+"""A demonstration of the proxy with a scripted model that knows only the text of the request."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One exchange of a client with a model: the prompt gets its block, the bytes pass, the answer is kept at its end."""
+"""One exchange between a client and a model: the prompt gets its block, bytes pass through, the answer is stored."""
 
 import asyncio
 import json

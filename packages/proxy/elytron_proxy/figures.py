@@ -1,4 +1,4 @@
-"""Counts of what a proxy did. They name no one and hold no text."""
+"""Counters of the proxy. They name no one and contain no text."""
 
 import logging
 from bisect import bisect_left

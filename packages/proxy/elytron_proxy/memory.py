@@ -1,4 +1,4 @@
-"""Memory as a proxy uses it: calls under the caller's own rights, the block of a prompt, and turns that are kept."""
+"""Memory access of the proxy: calls under the caller's rights, the block of a prompt, and stored turns."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""A dialect as a proxy needs it: the prompt in a request, its block, how answers are read, and how it errs."""
+"""The proxy's view of a dialect: the prompt in a request, its block, how answers are read, and its error format."""
 
 import re
 from base64 import b64decode, b64encode

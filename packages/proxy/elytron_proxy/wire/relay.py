@@ -1,4 +1,4 @@
-"""Bytes on their way from a model server to a client, and the copy that is read for memory."""
+"""Relay of bytes from a model server to a client, with a copy for memory."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping

@@ -1,4 +1,4 @@
-"""Connections to model servers: which of them a request goes to, and how often it is tried."""
+"""Connections to model servers: which one a request goes to, and how often it is retried."""
 
 import asyncio
 import hashlib
