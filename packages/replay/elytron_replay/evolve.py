@@ -1,4 +1,4 @@
-"""Trying a proposal on a copy of the space, and writing one that was tried, through the same write as any other."""
+"""Trial of a proposal on a copy of the space, and the normal write of one that was tried."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
