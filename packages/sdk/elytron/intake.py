@@ -1,4 +1,4 @@
-"""The admission of a request's texts: one way for every operation that brings text in."""
+"""Intake of a request's texts: the one path for every operation that brings text in."""
 
 import asyncio
 import logging

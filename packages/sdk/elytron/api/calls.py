@@ -1,7 +1,7 @@
-"""Calls of a memory: a typed request or plain values, never both; and plain values turned into typed requests.
+"""Calls of a memory: each takes a typed request or plain values, never both. Plain values become typed requests.
 
-A request is performed, here or elsewhere, and its report comes back. Plain values are messages, facts, times, mem0's
-ids.
+The request is performed, locally or remotely, and its report is returned. Plain values are messages, facts, times, and
+mem0's ids.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,6 @@
-"""Hits: stored memories in the form for callers, and the cursors by which they ask for the next page.
+"""Hits: stored memories as callers see them, and the cursors that request the next page.
 
-The cursor of recall is "place.sequence.check", the check over query, filters and the ids shown so far.
+The cursor of recall is "place.sequence.check", where the check covers the query, its filters and the ids shown so far.
 """
 
 import re

@@ -1,7 +1,6 @@
-"""The planes that keep one document per matter, conversation or name, each declared once.
+"""The planes with one document per matter, conversation or name, each declared once.
 
-Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a
-`PlaneHome` here.
+Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is one `PlaneHome`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

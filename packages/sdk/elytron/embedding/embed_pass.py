@@ -1,11 +1,11 @@
-"""Passes over a space: vectors for what has none, and the removal of those of a former model.
+"""Embedding passes over a space: compute missing vectors, and remove those of a former model.
 
-What is missing is never noted down: it is every unit of the index without a vector, so a pass that was killed, refused
-or never begun loses nothing. Each step commits vectors beside the very revision of the document that they are of.
+Missing work is never recorded: it is every unit of the index without a vector, so a pass that was killed, refused or
+never started loses nothing. Each step commits vectors together with the exact document revision that they belong to.
 
-The languages that an embedder reads are tried on made pairs: no name or setting says it for every model. A pair is a
-memory and a question about it in other words, in one of six languages. Of 36 questions an encoder of many languages
-finds 34 beside the other memories of its language, one of English 13, and chance six.
+The languages that an embedder reads are measured on invented pairs, because no name or setting states them reliably. A
+pair is a memory and a paraphrased question about it, in one of six languages. Of 36 questions a multilingual encoder
+finds 34 among the other memories of its language, an English one 13, and chance six.
 """
 
 import json

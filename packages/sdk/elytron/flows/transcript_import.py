@@ -1,4 +1,4 @@
-"""Import of transcripts: read as a whole first, compared with what is stored, then committed in batches."""
+"""Import of transcripts: read completely first, compared with stored turns, then committed in batches."""
 
 import asyncio
 from collections import Counter

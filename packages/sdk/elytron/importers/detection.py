@@ -1,6 +1,6 @@
-"""Format of a transcript file, recognised by its content; prose by its name.
+"""Detection of a transcript's format from its content; prose is recognised by its file name.
 
-Folders and ZIP files are read alike: an export's conversations as one file, or each file by itself.
+Folders and ZIP files are treated alike: an export's conversations as one file, or each file by itself.
 """
 
 import os

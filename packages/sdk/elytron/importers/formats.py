@@ -1,4 +1,4 @@
-"""Formats of transcripts: exports of ChatGPT, Claude and Telegram, OpenAI's messages, text, Markdown, JSON lines."""
+"""Transcript formats: exports of ChatGPT, Claude and Telegram, OpenAI messages, text, Markdown, JSON Lines."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""From what transcript formats write down to turns. A wrong shape is an InvalidInput that names it, never its value."""
+"""Conversion of transcript formats to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
 import codecs
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Chats that WhatsApp exports: dates and times in the forms of its languages, names, notices and media."""
+"""WhatsApp chat exports: their localised dates and times, names, notices and media."""
 
 import re
 import sys

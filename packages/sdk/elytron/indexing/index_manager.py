@@ -1,6 +1,6 @@
-"""Indexes of spaces, in step with the journal for all writers.
+"""The indexes of spaces, kept in step with the journal for all writers.
 
-Documents that this runtime commits wait in a queue, from which they are folded in without being read back.
+Documents that this runtime commits wait in a queue and are folded in without being read back.
 """
 
 import asyncio

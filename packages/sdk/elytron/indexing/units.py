@@ -1,6 +1,6 @@
-"""The recallable parts of stored documents: index units of each plane's documents, the texts to embed, and a cache.
+"""The recallable parts of stored documents: their index units, their texts to embed, and a cache.
 
-The cache keeps parsed turns and facts, so that an unchanged one is not parsed again.
+The cache holds parsed turns and facts, so an unchanged one is not parsed again.
 """
 
 import json

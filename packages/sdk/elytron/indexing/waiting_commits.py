@@ -1,4 +1,4 @@
-"""Commits of this runtime that wait to be folded into indexes, and the terms of long texts, counted in steps."""
+"""Commits of this runtime waiting to be folded into indexes, and the terms of long texts, counted in steps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

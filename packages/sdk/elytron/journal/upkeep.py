@@ -1,8 +1,8 @@
-"""Upkeep of a space's journal: compaction, and verification of the space and of a head that was kept elsewhere.
+"""Upkeep of a space's journal: compaction, and verification of the space and of an externally stored head.
 
 Compaction replaces each run of spent entries by one entry. An entry is spent if it has no digest (an erasure removed
-it, or it never had one), no other entry has a digest for the document that it names, and that document is gone. The
-rest is bounded by what the space holds, however much was erased.
+it, or it never had one), no other entry has a digest for the same document, and that document is gone. The remaining
+journal is bounded by the contents of the space, however much was erased.
 """
 
 import hashlib

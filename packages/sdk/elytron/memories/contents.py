@@ -1,4 +1,4 @@
-"""Reading of a space for a report: counts and what they are of, or every entry and document."""
+"""Full reads of a space for a report: counts by kind, or every entry and document."""
 
 import asyncio
 from collections import Counter

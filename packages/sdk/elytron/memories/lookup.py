@@ -1,6 +1,6 @@
-"""Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key; and its version.
+"""Lookup of a memory by id (turn, turn#part, fact id, skill name, or a plane's word and key), and its version.
 
-A change is made only if the one thing that its request names still has the version that the caller saw.
+A change requires that the memory its request names still has the version that the caller saw.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Tombstones: keyed tags of what was forgotten, compared with what is proposed; no content is stored."""
+"""Tombstones: keyed tags of forgotten content, compared with what is proposed. They store no content."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

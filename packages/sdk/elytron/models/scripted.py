@@ -1,4 +1,4 @@
-"""A model that says what it was given to say: for trying things out, and for tests."""
+"""A model with scripted answers, for experiments and tests."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal

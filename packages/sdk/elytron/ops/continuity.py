@@ -1,4 +1,4 @@
-"""State of a conversation, and its transfer to another conversation or another memory."""
+"""The state of a conversation, and its transfer to another conversation or memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

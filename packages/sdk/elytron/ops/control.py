@@ -1,4 +1,4 @@
-"""Reading memories by id, as a list and through time; and the verbs forget, correct and erase."""
+"""Read memories by id, as a list and through time; and forget, correct and erase them."""
 
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping

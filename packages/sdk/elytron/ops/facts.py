@@ -1,4 +1,4 @@
-"""Long-term control: facts listed, read, changed and forgotten by query, and what is not to be learned."""
+"""Control of facts: list, read, change and forget by query, and what is not to be learned."""
 
 import re
 from functools import partial

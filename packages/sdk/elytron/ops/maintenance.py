@@ -1,4 +1,4 @@
-"""The queue of deferred jobs: read, retried, cancelled; and the journal, compacted."""
+"""The queue of deferred jobs (list, retry, cancel), and compaction of the journal."""
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at

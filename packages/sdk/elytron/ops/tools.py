@@ -1,4 +1,4 @@
-"""Registries of a host's tools: registered, read, deleted. The tools themselves stay with the host."""
+"""Registries of a host's tools: register, read, delete. The tools themselves stay with the host."""
 
 from collections.abc import Iterable
 

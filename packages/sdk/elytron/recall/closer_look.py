@@ -1,4 +1,4 @@
-"""A closer look at the best messages of a search: their nearest sentence, and their nearest passage."""
+"""A closer look at a search's best messages: their nearest sentence and their nearest passage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Recall filters: what they ask of the index, and of stored memories, read from the documents themselves."""
+"""Recall filters: conditions for the index, and conditions read from the stored documents."""
 
 from elytron.documents.planes import (
     OF_CONVERSATIONS,

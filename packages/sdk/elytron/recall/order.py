@@ -1,4 +1,4 @@
-"""Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
+"""The order of recalled memories. Hits are built only for those that are shown."""
 
 import asyncio
 import math

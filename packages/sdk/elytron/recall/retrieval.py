@@ -1,4 +1,4 @@
-"""Finding what answers a query: each plane's candidates, on one scale, with their texts; and hints beside them."""
+"""Retrieval: each plane's candidates for a query on one scale, with their texts and hints."""
 
 import logging
 from collections.abc import Container, Mapping, Sequence

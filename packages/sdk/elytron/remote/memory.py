@@ -1,8 +1,8 @@
-"""A memory on a server, and its connecting: the same calls, types, reports and errors as in this process.
+"""A memory on a server: the same calls, types, reports and errors as in this process.
 
-Calls to several nodes of one store go each to the node that is the space's own, and past a node that does not answer.
-Every node answers for every space. That one of them is a space's own keeps its index in one memory, and groups its
-commits. The order of the nodes for a space is a rendezvous hash: a node that comes or goes moves its own spaces alone.
+With several nodes of one store, calls go to the space's own node, and to the next one if that does not answer. Every
+node can answer for every space; using one node per space keeps its index in one process and groups its commits. Nodes
+are ordered for a space by rendezvous hashing, so a node that joins or leaves moves only its own spaces.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Messages of all wires: a call out, a report or a problem back; and calls over HTTP.
 
-A call over HTTP is one request; connections are kept and shared.
+A call over HTTP is one request. Connections are reused.
 """
 
 import re

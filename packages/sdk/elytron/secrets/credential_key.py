@@ -1,4 +1,4 @@
-"""The key from which credentials are derived, which no copy of the store holds."""
+"""The key that credentials are derived from. No copy of the store contains it."""
 
 import hashlib
 from typing import Final

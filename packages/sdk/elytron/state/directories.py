@@ -1,9 +1,9 @@
-"""Directories of what an agent can do: SKILL.md files that a host keeps, and the tools of a space's host.
+"""Directories of skills: SKILL.md files that a host stores, and the tools of a space's host.
 
-A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it names,
-sizes and digests are taken. A file is read for its digest once, until its size or time changes, and not at all beyond a
-bound of bytes: then its name and size are used instead. Links are never followed, so nothing outside the directory is
-read, and nothing else is ever done with these files. Tools are read once for each state of the space.
+A directory is walked to a bounded depth. Each SKILL.md is read up to a limit; other files contribute names, sizes and
+digests. A file is digested once, until its size or time changes, and not at all beyond a limit; its name and size are
+then used instead. Links are never followed, so nothing outside the directory is read, and the files are only read.
+Tools are read once for each state of the space.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The embedders of a runtime, and what it remembers of them: queries asked lately, texts refused, passes under way."""
+"""The embedders of a runtime and their state: cached query vectors, refused texts, running passes."""
 
 import asyncio
 import struct

@@ -1,7 +1,7 @@
-"""State of spaces in this runtime: records, heads of conversations, last blocks, uses of facts, and queues of changes.
+"""State of spaces in this runtime: records, conversation heads, last blocks, uses of facts, and queues of changes.
 
-Every operation begins with a space record. Heads that were read or are being written let appends go without a read
-before each. A change that lost a race is retried in bounded attempts with growing delay, one document in a queue.
+Every operation begins with a space record. Cached heads let appends skip the read before each. A change that lost a
+race is retried with growing delay, a bounded number of times, in one queue per document.
 """
 
 import asyncio

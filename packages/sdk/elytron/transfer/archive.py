@@ -1,8 +1,8 @@
-"""The archive file of a space: a zip of JSON lines with a manifest that says what each member must be.
+"""The archive file of a space: a zip of JSON lines with a manifest that describes each member.
 
-Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, body), `journal.jsonl` (one entry a
-line), and `blobs/<key>` for the bytes beside a document. Bodies of documents stand as JSON where that gives the same
-bytes back, else as `body_text`.
+Members: `manifest.json`, `documents.jsonl` (one document per line: collection, key, body), `journal.jsonl` (one entry
+per line), and `blobs/<key>` for attached bytes. A document's body is JSON if that reproduces the same bytes, else
+`body_text`.
 """
 
 import asyncio

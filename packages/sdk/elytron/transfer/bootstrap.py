@@ -1,6 +1,6 @@
-"""Mode `bootstrap` of an import: what is new of an archive is added to a space that may hold memories.
+"""Import mode `bootstrap`: new content of an archive is added to a space that may hold memories.
 
-Its commits are rehearsed first: they are merged into one batch, and nothing is stored before.
+Its commits are rehearsed first and merged into one batch. Nothing is stored before that.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Full restore of an archive: all of it, into an empty space."""
+"""Full restore of an archive into an empty space."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Edits of messages: an edit is shown in the place of what was said, which stays in history."""
+"""Edits of messages: an edit is shown in place of the original, which stays in history."""
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at

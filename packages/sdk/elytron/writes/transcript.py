@@ -1,4 +1,4 @@
-"""Turns become evidence: numbered in their conversation, each host id once."""
+"""Turns become evidence: numbered in their conversation, with each host id used once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
