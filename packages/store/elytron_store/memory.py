@@ -1,4 +1,4 @@
-"""The memory engine: everything the port promises but durability. For tests, evaluation and throw-away sessions."""
+"""The memory engine: the whole port except durability. For tests, evaluation and throw-away sessions."""
 
 from bisect import bisect_right
 from collections.abc import AsyncIterable, AsyncIterator, Sequence

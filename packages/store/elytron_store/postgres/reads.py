@@ -1,6 +1,6 @@
-"""Reads, each one statement that sees one state; and checks, which read everything and set what is damaged aside.
+"""Reads, each one statement over one state; and checks, which read everything and quarantine what is damaged.
 
-Damage is named without its content.
+Damage is reported without content.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""The Postgres engine: one schema of one database, which any number of nodes share."""
+"""The Postgres engine: one schema of a database, shared by any number of nodes."""
 
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence

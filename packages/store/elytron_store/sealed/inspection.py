@@ -1,7 +1,7 @@
-"""Inspection of a sealed store: what the inner store found, what does not open, and how a keyring is repaired.
+"""Inspection of a sealed store: the inner store's findings, what cannot be opened, and repair of the keyring.
 
-Keys that are lost cannot be had again, but they must not stop the store: the name of such a space is free again, its
-ciphertext is kept under a mark, and the erasure of the name takes it along.
+Lost keys cannot be recovered, but must not stop the store: the name of such a space becomes free, its ciphertext stays
+under a mark, and an erasure of the name removes it.
 """
 
 import os

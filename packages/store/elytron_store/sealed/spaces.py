@@ -1,4 +1,4 @@
-"""Calls of sealed spaces under open keys: the vaults that a handle has open, and the port's calls over ciphertext."""
+"""Calls of sealed spaces under open keys: the cache of open keys, and the port's calls over ciphertext."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace

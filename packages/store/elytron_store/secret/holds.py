@@ -1,4 +1,4 @@
-"""Holds of processes on spaces that they seal: renewed while they work, over soon after they died."""
+"""Holds of processes on spaces that they seal: renewed during the work, and expired soon after a crash."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""A user's secret over its space: made, opened, closed, changed. No call returns, logs or stores the secret itself."""
+"""A user's secret over its space: create, unlock, lock, change. No call returns, logs or stores the secret itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
-"""Unlocked spaces of this process: data keys in memory, for a time and one caller, and the stored slots they belong to.
+"""Unlocked spaces of this process: data keys in memory, for a limited time and one caller, with their stored slots.
 
-The caller is a context variable, which tasks inherit. A transport sets it to the principal that its credential proved;
-code that forgets to do so runs as the process itself, for which a caller's session does not exist.
+The caller is a context variable, which tasks inherit. A transport sets it to the authenticated principal. Code that
+forgets to do so runs as the process itself, which has no session of any caller.
 """
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A store in which single spaces are under their users' secrets; all others pass through it unchanged."""
+"""A store whose spaces may be under their users' secrets. All other spaces pass through unchanged."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress

@@ -1,6 +1,6 @@
-"""A store file opened and checked: created or recognised, brought to the last schema, its manifest matched.
+"""Opening and checking a store file: created or recognised, migrated to the latest schema, its manifest matched.
 
-A check reads everything, names damage without its content, and a repair sets damaged things aside.
+A check reads everything and reports damage without content; a repair quarantines damaged rows.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The SQLite engine: one file, one writer that commits in groups, readers beside it."""
+"""The SQLite engine: one file, one writer that commits in groups, and parallel readers."""
 
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence

@@ -1,10 +1,10 @@
-"""Writes of the write connection: commits in groups, each batch applied or refused by itself, and erasure.
+"""Writes of the writer connection: commits in groups, each batch applied or refused by itself, and erasure.
 
-After an erasure every page that ever held a row is rewritten, and the journal file is cut.
+After an erasure every page that ever held a row is rewritten, and the journal file is truncated.
 
-Mostly no batch of a group is refused. So what batches write that have nothing to do with each other goes in a table at
-a time, and their preconditions are checked by writing. If one does not hold, nothing of the group is kept,
-and its batches are applied again one after the other, each checked first.
+Usually no batch of a group is refused. Independent batches are therefore written one table at a time, and their
+preconditions are checked by writing. If one fails, the whole group is rolled back and its batches are applied one after
+the other, each checked first.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""A store with a bound: a write beyond it is refused whole, before anything of it is stored.
+"""A bounded store: a write beyond its capacity is refused whole, before any of it is stored.
 
-It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
-bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
-A journal entry counts as an event while its documents exist. One that an erasure emptied does not count, and such
-entries are compacted as they grow in number, so that a device which erases what it reads runs for ever.
+It wraps any store. Usage is counted at opening and tracked by this handle, so only one process at a time writes to a
+bounded store. Reading and erasing are never refused, and neither is taking back (forgetting, ending keys). A journal
+entry counts as an event while its documents exist. Entries emptied by an erasure do not count and are compacted as they
+accumulate, so a device that erases what it has read can run forever.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
