@@ -1,4 +1,4 @@
-"""Compaction of a window: which turns leave it, and the summary that stands for them."""
+"""Compaction of a window: which turns leave it, and the summary that replaces them."""
 
 import math
 import re

@@ -1,7 +1,7 @@
-"""Memory around a turn with a model: what it adds before the model answers, and what it stores of the turn afterwards.
+"""Memory around a turn with a model: what is recalled before the model answers, and what is stored afterwards.
 
-Every entry comes by here: an agent's loop, hooks of a host's loop, the proxy, and hooks of coding assistants. They
-differ in where the context stands in their requests, and in what they do if memory fails.
+Every entry uses it: an agent's loop, hooks of a host's loop, the proxy, and hooks of coding assistants. They differ in
+where the context goes in their requests, and in what they do if memory fails.
 """
 
 import asyncio
