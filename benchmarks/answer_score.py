@@ -128,7 +128,7 @@ async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Aske
             report = await system.memory(told).recall(question.text, limit=COMPARED)
             is_right = bool(question.gold.intersection(system.names(told, [hit.id for hit in report.hits[:1]])))
             for found in seen:
-                places = [item.unit for item in found.found[:COMPARED]]
+                places = [item.unit for item in found.candidates[:COMPARED]]
                 ids = [transcript.message_id(TurnId(place.ref.key), place.part) for place in places]
                 gold = [name in question.gold for name in system.names(told, ids)]
                 signs = order.signs_of(found)

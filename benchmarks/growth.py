@@ -121,7 +121,7 @@ def nearest(index: SpaceIndex, data: Corpus, /) -> Iterator[float]:
             query = IndexQuery(
                 "", limit=10, vector=("m", asked.tobytes()), filters=UnitFilters(tags_any=tags), weights=ONLY_VECTORS
             )
-            found += len(best & {item.unit.ref.key for item in index.search(query).found})
+            found += len(best & {item.unit.ref.key for item in index.search(query).candidates})
         yield found / (COMPARED * min(10, len(allowed)))
 
 

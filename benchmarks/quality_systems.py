@@ -133,7 +133,7 @@ class Plain:
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
         query = IndexQuery(text=text, limit=limit, weights=OFF, bm25=PLAIN)
-        return [Found(each.unit.ref.key, each.score) for each in self._indexes[told.name].search(query).found]
+        return [Found(each.unit.ref.key, each.score) for each in self._indexes[told.name].search(query).candidates]
 
 
 class Fused:

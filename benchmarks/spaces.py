@@ -142,7 +142,7 @@ async def measured(path: Path, spaces: int, index_bytes: int, data: Corpus, embe
             told("a turn written to each", spent, time.process_time() - cpu)
             await pass_over("cold, after the turn", order)
             await pass_over("cold again", order)
-        held, size = memory.context.folds.held
+        held, size = memory.context.folds.memory_use
         grown = resident_bytes() - before
         print(f"{held} of {spaces} indexes held, {size / 1e6:.0f} MB by their own count within "
               f"{index_bytes / 1e6:.0f}; resident {grown / 1e6:+.0f} MB")  # fmt: skip

@@ -33,7 +33,7 @@ def clock() -> FrozenClock:
 @pytest.fixture
 def uploads(clock: FrozenClock) -> Iterator[PeerUploads]:
     waiting = PeerUploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA))
-    with waiting.kept():
+    with waiting.temporary_folder():
         yield waiting
 
 
@@ -56,7 +56,7 @@ async def test_one_name_is_two_archives_for_two_principals(uploads: PeerUploads)
 
 async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> None:
     small = PeerUploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA) - 1)
-    with small.kept():
+    with small.temporary_folder():
         await small.take("ada", piece(0))
         with pytest.raises(LimitExceeded):
             await small.take("ada", piece(1))

@@ -153,7 +153,7 @@ async def test_two_servers_note_one_use(runtime: MemoryRuntime) -> None:
     issued = await user(one)
     before = await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)
     await asyncio.gather(*(keys.authenticate(f"Bearer {issued.key}") for keys in (one, other)))
-    await other.used("nobody")
+    await other.note_use("nobody")
     assert len(await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)) == len(before) + 1
 
 

@@ -187,7 +187,7 @@ async def test_while_calls_are_held_back_they_queue_and_then_begin_in_their_orde
         async with free.place(who):
             order.append(who.id)
 
-    with free.held():
+    with free.hold_calls():
         calls = [asyncio.create_task(call(who)) for who in (ADA, BOB, ADA)]
         await settle()
         assert (order, free.waiting) == ([], 3)

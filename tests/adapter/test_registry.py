@@ -7,7 +7,7 @@ import pytest
 
 from elytron import SyncMemoryRuntime
 from elytron.api import MemoryFace
-from elytron.api.calls import TAKEN
+from elytron.api.calls import REQUEST_ATTRIBUTE
 from elytron.context import OperationContext
 from elytron.registry import OPERATIONS, AnyOperation, RepeatGuard, by_name, by_request
 from elytron_core.errors import Unsupported
@@ -53,7 +53,8 @@ def test_every_face_of_a_memory_has_a_call_for_it(operation: AnyOperation) -> No
         call.__name__
         for call in calls
         for taken, report in [types_of(call)]
-        if report is operation.report and operation.request in {taken, getattr(call, TAKEN), *typing.get_args(taken)}
+        if report is operation.report
+        and operation.request in {taken, getattr(call, REQUEST_ATTRIBUTE), *typing.get_args(taken)}
     ]
     assert takers
     assert all(hasattr(SyncMemoryRuntime, name) for name in takers)

@@ -41,7 +41,7 @@ def test_the_gateways_secret_comes_from_the_environment_alone_and_is_never_shown
     found = settings(tmp_path, ELYTRON_GATEWAY_SECRET="s3cret" * 8)
     assert found.gateway_secret is not None
     assert found.gateway_secret.value == "s3cret" * 8
-    assert "s3cret" not in repr(found) + found.gateway_secret.shown
+    assert "s3cret" not in repr(found) + found.gateway_secret.masked_value
     with pytest.raises(InvalidInput, match="ELYTRON_GATEWAY_SECRET") as refused:
         settings(tmp_path, ELYTRON_GATEWAY_SECRET="s3cret")
     assert "s3cret" not in refused.value.message
@@ -50,7 +50,7 @@ def test_the_gateways_secret_comes_from_the_environment_alone_and_is_never_shown
 def test_keys_from_the_environment_are_never_shown(tmp_path: Path) -> None:
     found = settings(tmp_path, ELYTRON_KEYS="k1:s3cret")
     assert found.keys is not None
-    assert (found.keys.value, found.keys.shown) == ("k1:s3cret", "********")
+    assert (found.keys.value, found.keys.masked_value) == ("k1:s3cret", "********")
     assert "s3cret" not in repr(found)
 
 
@@ -95,7 +95,7 @@ def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_password_in_a_url_is_not_shown(given: str, shown: str) -> None:
-    assert FoundSetting(given, "--store").shown == shown
+    assert FoundSetting(given, "--store").masked_value == shown
 
 
 def test_other_programs_start_the_command_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
         async with surfaces_beside(memory, wanted) as more:
             entrance = CallerAdmission(
                 OperationDispatcher(memory),
-                authenticator=AnyAuthenticator(kept, *more.known),
+                authenticator=AnyAuthenticator(kept, *more.authenticators),
                 keys=kept,
                 shedding=FairPlaces(),
             )

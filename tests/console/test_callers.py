@@ -111,7 +111,10 @@ async def test_the_oldest_rows_of_programs_go_first(server: Served, monkeypatch:
     for model in ("one", "two", "two", "three"):
         figures.count_tokens(SpaceId("ada"), model, read=2, output=1)
     rows = figures.programs(SpaceId("ada"))
-    assert [(row.model, row.calls, row.read, row.written) for row in rows] == [("two", 2, 4, 2), ("three", 1, 2, 1)]
+    assert [(row.model, row.calls, row.input_tokens, row.output_tokens) for row in rows] == [
+        ("two", 2, 4, 2),
+        ("three", 1, 2, 1),
+    ]
 
 
 async def test_the_store_is_read_and_said_to_be_whole(open_server: Served, page: Watched) -> None:

@@ -119,7 +119,7 @@ def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: fact
     assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
 
 
-_GONE = [state for state in facts.FactState if state is not facts.FactState.ACTIVE and state not in facts.HELD]
+_GONE = [state for state in facts.FactState if state is not facts.FactState.ACTIVE and state not in facts.PAST_STATES]
 
 
 @given(FACTS, st.sampled_from(_GONE))
@@ -129,7 +129,7 @@ def test_a_fact_that_is_not_believed_stays_as_it_is(one: facts.Fact, state: fact
     assert facts.close_fact(closed, at=LATER, because="second", state=facts.FactState.DELETED) == closed
 
 
-@given(FACTS, st.sampled_from(sorted(facts.HELD)))
+@given(FACTS, st.sampled_from(sorted(facts.PAST_STATES)))
 def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact, state: facts.FactState) -> None:
     current = one.model_copy(update={"state": facts.FactState.ACTIVE})
     closed = facts.close_fact(current, at=NOW, because="first", state=state)

@@ -20,9 +20,9 @@ async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: p
     held = asyncio.Event()
 
     class Watched(FairPlaces):
-        def held(self):
+        def hold_calls(self):
             held.set()
-            return super().held()
+            return super().hold_calls()
 
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=16))

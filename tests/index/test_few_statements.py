@@ -20,20 +20,20 @@ def found_among(*texts: str, query: IndexQuery, traits: TextTrait = TextTrait.NO
 
 
 def first_of(found: FoundCandidates, texts: tuple[str, ...]) -> str:
-    return texts[int(found.found[0].unit.ref.key, 16)]
+    return texts[int(found.candidates[0].unit.ref.key, 16)]
 
 
 def test_likeness_decides_among_few_statements() -> None:
     texts = (DECOY, ANSWER, *OTHERS)
     found = found_among(*texts, query=IndexQuery(QUERY, limit=5))
     assert found.few > 0.5
-    assert max(found.found, key=lambda item: item.signals.body).unit.ref.key == "00"
+    assert max(found.candidates, key=lambda item: item.signals.body).unit.ref.key == "00"
     assert first_of(found, texts) == max(texts, key=lambda text: found_signals(found, texts, text, "text_vectors"))
 
 
 def found_signals(found: FoundCandidates, texts: tuple[str, ...], text: str, name: str) -> float:
     key = f"{texts.index(text):02x}"
-    return next(getattr(item.signals, name) for item in found.found if item.unit.ref.key == key)
+    return next(getattr(item.signals, name) for item in found.candidates if item.unit.ref.key == key)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def test_a_rare_word_decides_where_likeness_does_not() -> None:
 def test_the_order_of_few_statements_does_not_depend_on_their_arrival() -> None:
     units: list[SearchUnit] = [unit(place, text) for place, text in enumerate((DECOY, ANSWER, *OTHERS))]
     one, other = (fresh(each).search(IndexQuery(QUERY, limit=5)) for each in (units, units[::-1]))
-    assert [(item.unit.ref, item.score) for item in one.found] == [(item.unit.ref, item.score) for item in other.found]
+    assert [(item.unit.ref, item.score) for item in one.candidates] == [
+        (item.unit.ref, item.score) for item in other.candidates
+    ]
     assert one.most == other.most
 
 

@@ -139,6 +139,6 @@ def test_memories_of_several_languages_are_found_in_any_of_them() -> None:
     refs = [DocumentRef("turn", f"t{place}") for place in range(len(MEMORIES))]
     units = zip(refs, MEMORIES, strict=True)
     index.apply([DocumentChange(ref, (SearchUnit(ref, 0, "transcript", text),)) for ref, text in units], watermark=1)
-    found = index.search(IndexQuery(text="Which food am I allergic to?", limit=1)).found
+    found = index.search(IndexQuery(text="Which food am I allergic to?", limit=1)).candidates
     assert [each.unit.ref for each in found] == [refs[4]]
     assert found[0].signals.text_vectors > 0.3

@@ -141,7 +141,7 @@ def test_terms_that_were_learnt_before_a_purge_are_found_behind_it() -> None:
     index.apply(
         [DocumentChange(place, (SearchUnit(place, 0, "transcript", text, counts=counts, learnt=learnt),))], watermark=13
     )
-    assert [found.unit.ref for found in index.search(IndexQuery("rare77 rare4999", limit=1)).found] == [place]
+    assert [found.unit.ref for found in index.search(IndexQuery("rare77 rare4999", limit=1)).candidates] == [place]
 
 
 @given(history=HISTORIES, every=st.integers(1, 3))
@@ -159,7 +159,9 @@ def test_purges_on_the_way_change_no_answer(history: list[list[DocumentChange]],
 
 
 def _found(index: SpaceIndex, text: str) -> Sequence[object]:
-    return [(one.unit.ref, one.unit.part, one.signals, one.score) for one in index.search(IndexQuery(text, 50)).found]
+    return [
+        (one.unit.ref, one.unit.part, one.signals, one.score) for one in index.search(IndexQuery(text, 50)).candidates
+    ]
 
 
 def fact(number: int, *, corrects: int | None = None) -> DocumentChange:

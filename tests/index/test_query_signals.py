@@ -37,7 +37,7 @@ def unit(
 
 def by_text(units: list[SearchUnit], query: IndexQuery) -> dict[str, UnitCandidate]:
     texts = {each.ref: each.text for each in units}
-    return {texts[found.unit.ref]: found for found in fresh(units).search(query).found}
+    return {texts[found.unit.ref]: found for found in fresh(units).search(query).candidates}
 
 
 def test_an_answer_takes_from_the_question_before_it() -> None:
@@ -95,8 +95,8 @@ def test_the_later_of_those_that_tell_as_much_is_later() -> None:
 
 def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
     units = [*(unit(place, "tea tea") for place in range(1, 5)), unit(9, "tea", thread="other")]
-    plain = {found.unit.ref: found.score for found in fresh(units).search(IndexQuery(text="tea", limit=9)).found}
-    spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=SignalWeights(again=0.25))).found
+    plain = {found.unit.ref: found.score for found in fresh(units).search(IndexQuery(text="tea", limit=9)).candidates}
+    spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=SignalWeights(again=0.25))).candidates
     taken = sorted(round(plain[found.unit.ref] - found.score, 6) for found in spread)
     assert taken == [0.0, 0.0, 0.25, 0.5, 0.5]
 

@@ -57,7 +57,7 @@ def test_memory_goes_with_the_last_index_that_reads_it(monkeypatch: pytest.Monke
     del came
     gc.disable()
     try:
-        assert index.search(IndexQuery("tea", limit=9)).found
+        assert index.search(IndexQuery("tea", limit=9)).candidates
         assert there() is not None
         del index
         assert there() is None, "whoever let the index go need not wait for a collection of garbage"

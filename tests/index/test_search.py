@@ -23,7 +23,7 @@ from elytron_index.structures import postings, state
 @given(history=HISTORIES, query=QUERIES)
 def test_text_signals_equal_those_of_the_book(history: list[list[DocumentChange]], query: IndexQuery) -> None:
     units = living(history)
-    found = fresh(units).search(query).found
+    found = fresh(units).search(query).candidates
     expected = {(unit.ref, unit.part): each for unit, each in zip(units, oracle.signals(units, query), strict=True)}
 
     for candidate in found:
@@ -39,8 +39,8 @@ def test_everything_that_passes_the_filters_is_found(history: list[list[Document
 
     assert found.pool == len(expected)
     assert found.searched == len(expected)
-    assert len(found.found) == min(query.limit, len(expected))
-    assert {(each.unit.ref, each.unit.part) for each in found.found} <= expected
+    assert len(found.candidates) == min(query.limit, len(expected))
+    assert {(each.unit.ref, each.unit.part) for each in found.candidates} <= expected
 
 
 MOMENTS = (0, 10, 20, 30)
@@ -83,7 +83,7 @@ def lines() -> SpaceIndex:
 def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex, name: str, value: Any) -> None:
     filters = UnitFilters(**{name: value})
     expected = {(unit.ref, unit.part) for unit in UNITS if oracle.is_asked_for(unit, filters)}
-    found = lines.search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).found
+    found = lines.search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).candidates
 
     assert {(each.unit.ref, each.unit.part) for each in found} == expected
 
@@ -98,7 +98,7 @@ def test_cosines_are_exact_and_those_of_the_same_model_alone(
             if cosine is not None and oracle.may_be_seen(unit, query.filters)]  # fmt: skip
     lowest = min(seen, default=0.0)
 
-    for candidate in fresh(units).search(query).found:
+    for candidate in fresh(units).search(query).candidates:
         cosine = exact[candidate.unit.ref, candidate.unit.part]
         assert candidate.signals.vector == pytest.approx(lowest if cosine is None else cosine, abs=1e-4)
 
@@ -128,7 +128,7 @@ def test_the_answer_does_not_depend_on_how_the_units_came(
 def test_the_best_come_first_and_equal_ones_newest_first(
     history: list[list[DocumentChange]], query: IndexQuery
 ) -> None:
-    found = built(history).search(query).found
+    found = built(history).search(query).candidates
     keys = [(-each.score, -each.unit.at, -each.unit.order, each.unit.ref, each.unit.part) for each in found]
 
     assert keys == sorted(keys)
@@ -136,7 +136,7 @@ def test_the_best_come_first_and_equal_ones_newest_first(
 
 def test_a_session_counts_by_its_three_best() -> None:
     index = built([told("tea", "tea tea", "tea", "nothing", "tea here again", thread="aa"), told()])
-    found = index.search(IndexQuery("tea", limit=10)).found
+    found = index.search(IndexQuery("tea", limit=10)).candidates
     best = sorted((each.signals.body for each in found), reverse=True)[:3]
 
     assert [each.signals.session for each in found] == pytest.approx([sum(best) / 3] * 5, rel=1e-6)
@@ -144,7 +144,7 @@ def test_a_session_counts_by_its_three_best() -> None:
 
 @pytest.mark.parametrize("texts", [("tea",), ("tea", "tea tea and more")], ids=["one", "two"])
 def test_a_session_of_one_or_two_counts_by_what_it_has(texts: tuple[str, ...]) -> None:
-    found = built([told(*texts, thread="aa")]).search(IndexQuery("tea", limit=10)).found
+    found = built([told(*texts, thread="aa")]).search(IndexQuery("tea", limit=10)).candidates
     mean = sum(each.signals.body for each in found) / len(texts)
 
     assert [each.signals.session for each in found] == pytest.approx([mean] * len(texts), rel=1e-6)
@@ -153,19 +153,21 @@ def test_a_session_of_one_or_two_counts_by_what_it_has(texts: tuple[str, ...]) -
 def test_a_unit_without_a_thread_is_its_own_session() -> None:
     index = built([told("tea", "tea and more words")])
 
-    assert all(each.signals.session == each.signals.body for each in index.search(IndexQuery("tea", limit=10)).found)
+    assert all(
+        each.signals.session == each.signals.body for each in index.search(IndexQuery("tea", limit=10)).candidates
+    )
 
 
 def test_a_turn_beside_the_match_is_found_through_it() -> None:
     index = built([told("Where did you go?", "Lisbon", thread="aa")])
-    found = index.search(IndexQuery("where did you go", limit=10)).found
+    found = index.search(IndexQuery("where did you go", limit=10)).candidates
 
     assert {each.unit.ref.key for each in found} == {"00", "01"}
 
 
 def test_words_spread_over_neighbours_meet_in_the_window() -> None:
     index = built([told("green tea", "yes", "in the harbour", "lorem", "ipsum", "dolor", thread="aa")])
-    found = index.search(IndexQuery("tea harbour", limit=10)).found
+    found = index.search(IndexQuery("tea harbour", limit=10)).candidates
     windows = {each.unit.ref.key: each.signals.window for each in found}
 
     assert max(windows, key=windows.__getitem__) in {"00", "01", "02"}
@@ -180,7 +182,7 @@ def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
                                            closed_at=5),)),
     ]])  # fmt: skip
 
-    (found,) = index.search(IndexQuery("harbour", limit=5)).found
+    (found,) = index.search(IndexQuery("harbour", limit=5)).candidates
     assert (found.unit.ref, found.signals.near, found.signals.window) == (ref, 0.0, 0.0)
 
 
@@ -192,9 +194,9 @@ def test_a_speaker_is_named_by_the_query() -> None:
     index = built([changes])
     found = index.search(IndexQuery("What tea does Ada like? And Miller, the user?", limit=5))
 
-    assert found.named == ("Ada",)
+    assert found.speakers == ("Ada",)
     assert found.terms == ("tea", "ada", "like", "miller", "user")
-    assert {each.unit.ref.key: each.signals.speaker for each in found.found} == {"00": 1.0, "01": 0.5, "02": 0.0}
+    assert {each.unit.ref.key: each.signals.speaker for each in found.candidates} == {"00": 1.0, "01": 0.5, "02": 0.0}
     assert index.speakers() == ("Ada", "Ben Miller", "user")
     assert index.speakers("Was Ben Miller told by Ada?") == ("Ada", "Ben Miller")
 
@@ -209,7 +211,7 @@ def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> No
     ]
     asked = TimeSpan(days[0] * DAY_MS, (days[0] + 1) * DAY_MS, 1.0)
 
-    (found,) = built([changes]).search(IndexQuery("7 May", limit=1, spans=(asked,))).found
+    (found,) = built([changes]).search(IndexQuery("7 May", limit=1, spans=(asked,))).candidates
     assert found.unit.at == days[0] * DAY_MS
 
 
@@ -223,14 +225,14 @@ def test_of_more_units_of_a_day_than_are_weighed_the_latest_are_however_they_cam
     orders = (units, units[::-1], units[300:] + units[:300])
     answers = [built([[DocumentChange(unit.ref, (unit,)) for unit in order]]).search(query) for order in orders]
 
-    assert [each.unit.at for each in answers[0].found] == [599, 598, 597]
+    assert [each.unit.at for each in answers[0].candidates] == [599, 598, 597]
     assert answers[0] == answers[1] == answers[2]
 
 
 def test_an_empty_space_answers_with_nothing() -> None:
     nothing = SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=5, vector=("small", np.ones(3, "<f4").tobytes())))
 
-    assert (nothing.found, nothing.pool, nothing.searched) == ((), 0, 0)
+    assert (nothing.candidates, nothing.pool, nothing.searched) == ((), 0, 0)
     assert set(nothing.highs) == set(nothing.lows) == {0.0}
 
 
@@ -238,12 +240,12 @@ def test_a_text_without_words_lists_everything_latest_first() -> None:
     index = built([told("tea", "coffee")])
 
     for text in ("!!", ""):
-        assert [each.unit.ref.key for each in index.search(IndexQuery(text, limit=5)).found] == ["01", "00"]
+        assert [each.unit.ref.key for each in index.search(IndexQuery(text, limit=5)).candidates] == ["01", "00"]
 
 
 def test_among_many_a_text_that_shares_no_word_is_found_by_its_meaning() -> None:
     texts = ["My passport expires in March.", *(f"Stone {place} is grey." for place in range(400))]
-    found = built([told(*texts)]).search(IndexQuery("When does the travel document run out?", limit=3)).found
+    found = built([told(*texts)]).search(IndexQuery("When does the travel document run out?", limit=3)).candidates
 
     assert (found[0].unit.ref.key, found[0].signals.matched) == ("00", 0)
 
@@ -251,12 +253,12 @@ def test_among_many_a_text_that_shares_no_word_is_found_by_its_meaning() -> None
 def test_among_many_as_many_as_were_asked_for_are_found_though_nothing_is_like_the_query() -> None:
     index = built([told(*(f"Stone {place} is grey." for place in range(400)))])
 
-    assert len(index.search(IndexQuery("狮子", limit=20)).found) == 20
+    assert len(index.search(IndexQuery("狮子", limit=20)).candidates) == 20
 
 
 def test_a_large_space_weighs_its_best_and_misses_none_of_them() -> None:
     index = built([told(*(f"tea {'filler ' * (place % 40)}{place}" for place in range(3_000)))])
-    found = index.search(IndexQuery("tea 1234", limit=10)).found
+    found = index.search(IndexQuery("tea 1234", limit=10)).candidates
 
     assert found[0].unit.ref.key == f"{1234:02x}"
     assert len({each.unit.ref for each in found}) == 10
@@ -265,7 +267,8 @@ def test_a_large_space_weighs_its_best_and_misses_none_of_them() -> None:
 def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
     index = built([told("tea harbour", "tea", "tea")])
     coverage = {
-        each.unit.ref.key: each.signals.coverage for each in index.search(IndexQuery("tea harbour moon", limit=3)).found
+        each.unit.ref.key: each.signals.coverage
+        for each in index.search(IndexQuery("tea harbour moon", limit=3)).candidates
     }
     idf = [math.log(1 + (3 - df + 0.5) / (df + 0.5)) for df in (3, 1, 0)]
 

@@ -161,7 +161,7 @@ def test_vectors_in_many_blocks_equal_exact_cosines() -> None:
     again = reloaded(index)
 
     for each in (index, again):
-        found = each.search(IndexQuery("", limit=10, vector=("small", query.tobytes()))).found
+        found = each.search(IndexQuery("", limit=10, vector=("small", query.tobytes()))).candidates
         assert [candidate.unit.ref for candidate in found] == [refs[place] for place in best]
         assert [candidate.signals.vector for candidate in found] == pytest.approx(exact[best].tolist(), abs=1e-5)
 
@@ -170,7 +170,7 @@ def test_a_query_of_another_model_compares_nothing() -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([DocumentChange(REF, (unit(vector=floats(1, 2)),))], watermark=1)
 
-    (found,) = index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).found
+    (found,) = index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).candidates
     assert (found.signals.vector, found.score) == (0.0, 0.0)
 
 
@@ -201,7 +201,7 @@ def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatc
     learnt = (other if learns == "elsewhere" else index).learnt()
     for term in counts if learns else ():
         learnt.add([term])
-    assert index.search(IndexQuery("tea", limit=9)).found == ()
+    assert index.search(IndexQuery("tea", limit=9)).candidates == ()
 
     monkeypatch.setattr(postings, "_MANY", 0)
     index.apply(
@@ -270,4 +270,4 @@ def test_an_index_that_nobody_compacts_does_it_when_little_is_left(monkeypatch: 
     index.apply([DocumentChange(ref) for ref in refs[1:]], watermark=2)
     assert not index.is_sparse
     assert index.size_bytes < grown
-    assert [each.unit.ref for each in index.search(IndexQuery("tea", limit=5)).found] == refs[:1]
+    assert [each.unit.ref for each in index.search(IndexQuery("tea", limit=5)).candidates] == refs[:1]

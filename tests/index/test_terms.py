@@ -21,7 +21,7 @@ def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], mo
     held = [*first, *(term for term in more if term in first)]
     assert TermVocabulary(kept_terms(first)).among((*first, *more)) == held
     assert TermVocabulary(kept_terms(first)).among((*first, *more, *OTHERS)) == held
-    assert vocabulary.terms() == vocabulary.kept().terms() == list(numbers)
+    assert vocabulary.terms() == vocabulary.to_stored().terms() == list(numbers)
     assert len(vocabulary) == len(numbers)
 
 

@@ -122,7 +122,7 @@ def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() ->
     index.compare("m", is_english=True)
     again = reloaded(index)
     assert (again.unembedded("m"), again.compared, again.is_english) == (0, "m", True)
-    found = again.search(IndexQuery("", limit=1, vector=("m", data))).found
+    found = again.search(IndexQuery("", limit=1, vector=("m", data))).candidates
     assert found[0].signals.vector == pytest.approx(1.0, abs=1e-4)
     index.apply([DocumentChange(ref, (unit(ref, "milk", 5),))], watermark=4)
     assert (index.unembedded("m"), index.models(), index.dimensions_of("m")) == (1, {}, None)
@@ -155,7 +155,7 @@ def test_among_few_units_words_count_less_beside_an_encoder_than_without_one() -
     weights = SignalWeights(vector=0.0, text_vectors=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0, session=0.0)
     leads: list[float] = []
     for vector in (("m", data), None, ("other", data)):
-        first, second = index.search(IndexQuery("tea", limit=2, vector=vector, weights=weights)).found
+        first, second = index.search(IndexQuery("tea", limit=2, vector=vector, weights=weights)).candidates
         leads.append(first.score - second.score)
     assert 0.0 < leads[0] < leads[1] == leads[2]
 
@@ -170,7 +170,7 @@ def test_the_most_that_a_search_can_come_to_is_that_of_its_best_in_everything() 
     index.apply(changes, embedded=[EmbeddedDocument(tea, "m", {7: data})], watermark=1)
     index.compare("m", is_english=True)
     plain, likened = (index.search(IndexQuery("tea", limit=2, vector=vector)) for vector in (None, ("m", data)))
-    assert all(0.0 < found.found[0].score <= found.most for found in (plain, likened))
+    assert all(0.0 < found.candidates[0].score <= found.most for found in (plain, likened))
     index.apply(
         [
             DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "The tea", at=at),))

@@ -20,7 +20,7 @@ ASKED = IndexQuery("tea", limit=9)
 
 
 def keys(found: FoundCandidates) -> list[str]:
-    return [each.unit.ref.key for each in found.found]
+    return [each.unit.ref.key for each in found.candidates]
 
 
 def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vector: float = 0.0) -> DocumentChange:
@@ -87,11 +87,14 @@ def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
 def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
     index = built([[turn(1, "yes")]])
     for _ in range(3):
-        assert [each.signals.near for each in index.search(ASKED).found] == [0.0]
+        assert [each.signals.near for each in index.search(ASKED).candidates] == [0.0]
 
     index.apply([turn(0)], watermark=2)
 
-    assert {each.unit.ref.key: each.signals.near > 0 for each in index.search(ASKED).found} == {"00": False, "01": True}
+    assert {each.unit.ref.key: each.signals.near > 0 for each in index.search(ASKED).candidates} == {
+        "00": False,
+        "01": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: DocumentChang
     index.apply([gone], watermark=2)
 
     found = index.search(ASKED)
-    assert {each.unit.ref.key: each.signals.near > 0 for each in found.found} == {"01": True, "02": False}
+    assert {each.unit.ref.key: each.signals.near > 0 for each in found.candidates} == {"01": True, "02": False}
     assert found.searched == 2
 
 
@@ -114,22 +117,22 @@ def test_vectors_that_come_later_are_compared() -> None:
     near = np.array((1.0, 2.0), "<f4").tobytes()
     query = replace(ASKED, vector=("m", near))
     for _ in range(3):
-        assert len({each.signals.vector for each in index.search(query).found}) == 1
+        assert len({each.signals.vector for each in index.search(query).candidates}) == 1
 
     index.apply([], embedded=[EmbeddedDocument(DocumentRef("turn", "01"), "m", {1: near})], watermark=2)
 
-    cosines = {each.unit.ref.key: each.signals.vector for each in index.search(query).found}
+    cosines = {each.unit.ref.key: each.signals.vector for each in index.search(query).candidates}
     assert cosines == pytest.approx({"00": 0.8, "01": 1.0}, abs=1e-4)
 
 
 def test_an_assistant_that_joins_is_told_apart() -> None:
     index = built([[turn(0)]])
-    assert index.search(ASKED).found[0].signals.owner == 0
+    assert index.search(ASKED).candidates[0].signals.owner == 0
     ref = DocumentRef("turn", "01")
 
     index.apply([DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "tea", role="assistant"),))], watermark=2)
 
-    assert {each.unit.ref.key: each.signals.owner for each in index.search(ASKED).found} == {"00": 1.0, "01": 0.0}
+    assert {each.unit.ref.key: each.signals.owner for each in index.search(ASKED).candidates} == {"00": 1.0, "01": 0.0}
 
 
 def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 ALL = frozenset(ToolSet)
 MODELS: dict[str, type[Value]] = {
     **{operation.name: operation.request for operation in WIRE_OPERATIONS},
-    **{tool.name: tool.taken for tool in (*everyday_tools(), *mem0_tools(), *reference_tools(), *line_tools())},
+    **{tool.name: tool.request_type for tool in (*everyday_tools(), *mem0_tools(), *reference_tools(), *line_tools())},
 }
 TEXTS: dict[str, tuple[Any, Any]] = {
     "integer": ("5", 5),

@@ -33,7 +33,7 @@ def shown(text: str) -> dict[str, float]:
 def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
     entrance = CallerAdmission(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
     return WatchedApplication(
-        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.shown,), **how
+        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.prometheus_figures,), **how
     )
 
 
@@ -71,4 +71,4 @@ async def test_what_the_proxy_did_is_shown_to_an_operator_alone() -> None:
         assert found["answer_bytes_total"] >= len(whole.content)
         assert found["first_byte_seconds_bucket+Inf"] == found["first_byte_seconds_count"] == 2
         assert "store_ready 1.0" in answer.text
-        assert proxied.app.figures.told()["degraded"] == 1
+        assert proxied.app.figures.counts()["degraded"] == 1

@@ -237,7 +237,7 @@ async def test_a_server_whose_answers_never_end_is_reported_once(caplog: pytest.
             answer = await proxied.post(PATHS["chat"], asked("chat", f"Question {number}"))
             uses.append(answer.headers["x-elytron-memory"])
         assert uses == ["on", "on", "on", "read", "read", "read", "on"]
-        shown = {figure.name: figure.value for figure in proxied.app.figures.shown()}
+        shown = {figure.name: figure.value for figure in proxied.app.figures.prometheus_figures()}
         assert shown["elytron_proxy_unstorable_upstreams"] == 0
         assert proxied.app.figures[ProxyFigure.CUT] == 5
     assert sum("are not stored" in record.message for record in caplog.records) == 1

@@ -11,5 +11,5 @@ from elytron.importers.detection import FoundTranscript, open_transcripts
 def opened(path: Path) -> Generator[FoundTranscript]:
     """Yield the only transcript at `path`."""
     with open_transcripts(path) as source:
-        (transcript,) = source.found
+        (transcript,) = source.transcripts
         yield transcript

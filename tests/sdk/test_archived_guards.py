@@ -8,7 +8,7 @@ from tests.sdk.told import believe, learn
 
 import elytron
 from elytron import FactAction, FactChangeRequest, ImportMode, LearningAction, MemoryForgetRequest, Scope
-from elytron.documents.planes import BROUGHT
+from elytron.documents.planes import BOOTSTRAP_HOMES
 from elytron.transfer.archive import GUARDS
 from elytron.transfer.bootstrap import REBUILT, UNBROUGHT
 from elytron_core.clock import FrozenClock
@@ -160,6 +160,6 @@ async def test_the_report_names_what_is_left_out(
 
 
 def test_every_collection_is_brought_rebuilt_or_named() -> None:
-    brought = {transcript.TURNS, facts.FACTS, skills.SKILLS, *BROUGHT, *GUARDS}
+    brought = {transcript.TURNS, facts.FACTS, skills.SKILLS, *BOOTSTRAP_HOMES, *GUARDS}
     assert brought | REBUILT | UNBROUGHT == set(COLLECTIONS)
     assert len(brought) + len(REBUILT) + len(UNBROUGHT) == len(COLLECTIONS)

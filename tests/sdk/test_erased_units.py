@@ -120,8 +120,8 @@ async def answers_of(memory: elytron.MemoryRuntime) -> list[object]:
         for query in (IndexQuery(question, 50), IndexQuery(question, 50, vector=vector)):
             searched = index.search(query)
             # A place in the journal orders units, and is no answer by itself.
-            units = [one._replace(unit=one.unit._replace(sequence=0)) for one in searched.found]
-            found.append(replace(searched, found=tuple(units)))
+            units = [one._replace(unit=one.unit._replace(sequence=0)) for one in searched.candidates]
+            found.append(replace(searched, candidates=tuple(units)))
         # Uses of procedures are counted by each runtime, so that scores may differ.
         found.append([(hit.id, hit.text) for hit in (await memory.recall(question, limit=20)).hits])
     return found

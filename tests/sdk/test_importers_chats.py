@@ -208,7 +208,7 @@ def test_the_reading_of_dates_is_reported_and_can_be_set(
 ) -> None:
     path = written(tmp_path, "chat.txt", content)
     with open_transcripts(path, date_order=order) as source:
-        (transcript,) = source.found
+        (transcript,) = source.transcripts
         found = [said.turn.messages[0].at or Instant(0) for said in transcript.messages(HOME)]
         assert [format_instant(at)[:10] for at in found] == dates
         assert transcript.dates is not None

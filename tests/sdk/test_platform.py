@@ -148,7 +148,7 @@ async def test_a_small_place_holds_the_indexes_of_few_spaces_and_finds_in_all() 
             await memory.add("The valve opens at 40 degrees.", user_id=name)
         for name in names:
             assert len((await memory.search("when does the valve open?", user_id=name)).hits) == 1
-        assert memory.context.folds.held[0] == memory.context.profile.budget.runtimes == 8
+        assert memory.context.folds.memory_use[0] == memory.context.profile.budget.runtimes == 8
 
 
 async def test_the_catalog_tells_what_can_be_done_here(memory: elytron.MemoryRuntime) -> None:

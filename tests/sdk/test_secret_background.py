@@ -210,7 +210,7 @@ async def test_a_grant_opens_a_space_for_a_job_and_for_nothing_else(memory: Memo
     assert reminders.said == ["one: the boat key is under the oar"]
     with pytest.raises(SpaceLocked):
         await memory.search("boat key")
-    assert memory.context.folds.held[0] == 0
+    assert memory.context.folds.memory_use[0] == 0
 
 
 async def test_a_grant_ends_at_its_time_and_leaves_no_bytes(memory: MemoryRuntime, clock: FrozenClock) -> None:
@@ -305,4 +305,4 @@ async def test_a_lock_in_one_process_closes_the_other(url: str) -> None:
         with pytest.raises(SpaceLocked):
             await other.search("boat key")
         assert list(other.secrets.store.sessions) == []
-        assert other.context.folds.held[0] == 0
+        assert other.context.folds.memory_use[0] == 0

@@ -193,7 +193,7 @@ async def test_a_session_ends_at_its_time(memory: MemoryRuntime, clock: FrozenCl
         await found(memory)
     await memory.secrets.look()
     assert list(memory.secrets.store.sessions) == []
-    assert memory.context.folds.held[0] == 0
+    assert memory.context.folds.memory_use[0] == 0
 
 
 async def test_a_changed_secret_opens_what_was_sealed_before(memory: MemoryRuntime) -> None:

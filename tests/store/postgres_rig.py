@@ -20,7 +20,7 @@ async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = Fal
     """Open the store in the database at `url`, made with few partitions if there is none."""
     answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}{options}"
     address = parse_address(f"{url}?{answers}")
-    return await PostgresStore.found(WantedTables(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK)
+    return await PostgresStore.open_unnoted(WantedTables(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK)
 
 
 def empty_tables(url: str, /, *, schema: str = "elytron") -> None:

@@ -71,7 +71,7 @@ async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> 
         await store.commit(batch(PutChange(ref(3), b"x", 0), PutChange(ref(4), b"x", 0)))
     assert refused.value.details() == {"what": "records", "limit": 3}
     assert list(await store.get(SPACE, (ref(3), ref(4)))) == [None, None]
-    assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
+    assert store.usage == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
     assert store.capacity == SMALL
 
 
@@ -96,11 +96,11 @@ async def test_a_full_store_is_read_and_erased_from() -> None:
     await store.write_blob(SPACE, "c0", one(b"x" * 10))
     assert len(await store.scan(SPACE, "things", limit=10)) == 3
     await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(ref(0), ref(9)), blobs=("c0", "c9")))
-    assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
+    assert store.usage == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
     await store.commit(batch(PutChange(ref(5), b"x", 0), deletes=(DeleteChange(ref(1), 1),)))
-    assert store.used.records == 2
+    assert store.usage.records == 2
     await store.erase(ErasureTarget(space=SPACE, at=AT, whole_space=True))
-    assert store.used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
+    assert store.usage == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
 
 
 async def test_a_full_store_takes_what_takes_back() -> None:
@@ -111,7 +111,7 @@ async def test_a_full_store_takes_what_takes_back() -> None:
     with pytest.raises(StoreBudgetExceeded):
         await store.commit(hidden)
     await store.commit(replace(hidden, takes_back=True))
-    assert store.used.events == 7
+    assert store.usage.events == 7
 
 
 async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -> None:
@@ -120,7 +120,9 @@ async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -
     for _ in range(20):
         await store.commit(batch(PutChange(ref(1), b"x", 0)))
         await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(ref(1),)))
-    assert store.used == (await small(inner)).used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
+    assert (
+        store.usage == (await small(inner)).usage == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
+    )
 
 
 async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
@@ -130,7 +132,7 @@ async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
     assert (await store.commit(keyed)).replayed
     with pytest.raises(Conflict):
         await store.commit(batch(PutChange(ref(1), b"x", 5)))
-    assert store.used == StoreCapacity(records=1, events=1, blob_bytes=0, snapshot_bytes=1)
+    assert store.usage == StoreCapacity(records=1, events=1, blob_bytes=0, snapshot_bytes=1)
 
 
 async def test_a_repeat_is_answered_by_a_full_store_too() -> None:
@@ -155,9 +157,9 @@ async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
     await first.commit(batch(PutChange(ref(1), b"x", 0), space=SpaceId("t")))
     await first.write_blob(SPACE, "c0", one(b"xyz"))
     again = await small(inner)
-    assert again.used == first.used == StoreCapacity(records=2, events=2, blob_bytes=3, snapshot_bytes=3)
+    assert again.usage == first.usage == StoreCapacity(records=2, events=2, blob_bytes=3, snapshot_bytes=3)
     await again.repair()
-    assert again.used == first.used
+    assert again.usage == first.usage
     assert (await again.check()).ok
     assert list(await again.spaces(limit=5)) == list(await inner.spaces(limit=5))
     assert [entry.sequence for entry in await again.journal(SPACE, after=0, limit=5)] == [1]
@@ -171,5 +173,5 @@ async def test_what_a_repair_sets_aside_gives_its_room_back(tmp_path: Path) -> N
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as raw:
         raw.execute("UPDATE documents SET body = ? WHERE body = ?", (b"DAMAGED", b"damaged"))
     assert not (await store.repair()).ok
-    assert store.used == StoreCapacity(records=1, events=2, blob_bytes=0, snapshot_bytes=5)
+    assert store.usage == StoreCapacity(records=1, events=2, blob_bytes=0, snapshot_bytes=5)
     await store.close()

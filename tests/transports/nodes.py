@@ -90,7 +90,7 @@ async def served_nodes(
         keys = AccessKeys(memory.context)
         entrance = CallerAdmission(
             OperationDispatcher(memory),
-            authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *more.known),
+            authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *more.authenticators),
             keys=keys,
             shedding=FairPlaces(serving.bounds),
             attempts=WrongAttempts(memory.context.clock),

@@ -56,7 +56,7 @@ async def served(
             beside = [await stack.enter_async_context(surfaces_beside(memory, wanted)) for memory in memories]
             memory, more = memories[0], beside[0]
             server = (
-                serving_of(memory, serving, further=(*more.further, *further), authenticators=more.known)
+                serving_of(memory, serving, further=(*more.further, *further), authenticators=more.authenticators)
                 if len(memories) == 1
                 else served_nodes(memories, beside, serving, further=further)
             )

@@ -54,7 +54,7 @@ def a2a_app(entrance: CallerAdmission, /, *, address: str | None = None, body_by
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:
-        with uploads.kept():
+        with uploads.temporary_folder():
             yield
 
     def card() -> "ASGIApp":

@@ -192,7 +192,7 @@ class _PeerUpload:
 
 
 class PeerUploads:
-    """Puts pieces together, each principal's apart from all others', while its folder is `kept`."""
+    """Assembles pieces, separately for each principal, inside `temporary_folder`."""
 
     def __init__(self, *, clock: Clock, ids: IdSource, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> None:
         self._folder: Path | None = None
@@ -202,7 +202,7 @@ class PeerUploads:
         self._waiting: dict[Whose, _PeerUpload] = {}
 
     @contextmanager
-    def kept(self) -> Generator[None]:
+    def temporary_folder(self) -> Generator[None]:
         """Have a folder for the block; it is gone afterwards with all that is in it."""
         with TemporaryDirectory(prefix="elytron-a2a-") as folder:
             self._folder = Path(folder)
@@ -318,7 +318,7 @@ class PeerBridge:
             # Runtimes that hand messages on to each other could otherwise do so without end.
             if message.hops > self.hops:
                 raise LimitExceeded(what="hops per message", limit=self.hops, found=message.hops)
-            payload = await self._done(
+            payload = await self._perform(
                 principal, message, request_id=request_id, key=message.idempotency_key or idempotency_key
             )
         except ElytronError as error:
@@ -327,7 +327,9 @@ class PeerBridge:
         kind = MessageName.PEER_CAPABILITY if is_catalog else MessageName.REPORT
         return PeerAnswer(kind=kind, payload=payload, hops=message.hops + 1)
 
-    async def _done(self, principal: Principal, message: PeerMessage, *, request_id: str, key: str | None) -> Response:
+    async def _perform(
+        self, principal: Principal, message: PeerMessage, *, request_id: str, key: str | None
+    ) -> Response:
         match message.name:
             case MessageName.RECALL_REQUEST:
                 return await self._call(principal, "recall", _encode_payload(message.payload), request_id)

@@ -1,3 +1,3 @@
-"""The registry of operations and the way from an envelope to a response, for every transport."""
+"""The registry of operations, and the path from an envelope to a response that every transport shares."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Access keys: made once, shown once, stored as keyed digests, and recognized by them."""
+"""Access keys: each is created and shown once, stored as a keyed digest, and recognised by that digest."""
 
 import contextlib
 import hmac
@@ -186,7 +186,7 @@ class AccessKeys:
         self._context = context
         self._documents = SystemDocuments(context, ACCESS_KEYS)
         self._sessions = SystemDocuments(context, SESSIONS)
-        self._seen: LruCache[str, tuple[Instant, AccessKey | None]] = LruCache(limits.ACCESS_KEYS_CACHED)
+        self._cached_keys: LruCache[str, tuple[Instant, AccessKey | None]] = LruCache(limits.ACCESS_KEYS_CACHED)
         self._noted: LruCache[str, Instant] = LruCache(limits.ACCESS_KEYS_CACHED)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
@@ -203,7 +203,7 @@ class AccessKeys:
         if record is None or not hmac.compare_digest(_key_digest(record, *match.groups()), expected):
             raise Unauthorized
         assert key is not None
-        await self.used(key.id)
+        await self.note_use(key.id)
         return _key_principal(key)
 
     async def signer(self, key_id: str, /) -> tuple[Principal, tuple[str, ...]]:
@@ -215,9 +215,9 @@ class AccessKeys:
         secret = self._context.credential_key.require(record, needed_for="the secret that signs webhooks")
         return _key_principal(key), (_webhook_secret(secret, key), _former_webhook_secret(secret, key))
 
-    async def used(self, key_id: str, /) -> None:
+    async def note_use(self, key_id: str, /) -> None:
         """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
-        cached_key = self._seen.get(key_id)
+        cached_key = self._cached_keys.get(key_id)
         if cached_key is None or cached_key[1] is None:
             return
         now = cached_key[0]
@@ -226,7 +226,7 @@ class AccessKeys:
         self._noted[key_id] = now
         # The note is no condition: a store that is full or away must not keep callers out.
         with contextlib.suppress(ElytronError):
-            record, key, revision = await self._kept(key_id)
+            record, key, revision = await self._read_key(key_id)
             # Another process may have noted a later use meanwhile.
             if (key.last_used_at or 0) < now:
                 await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
@@ -294,7 +294,7 @@ class AccessKeys:
 
     async def find(self, request: AccessKeyRequest, /) -> AccessKeyReport:
         """Return one key, also a revoked one. Raises NotFound."""
-        _, key, _ = await self._kept(request.id)
+        _, key, _ = await self._read_key(request.id)
         return _shown_key(key)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
@@ -334,7 +334,7 @@ class AccessKeys:
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""
         now = self._context.clock.now()
-        cached_key = self._seen.get(key_id)
+        cached_key = self._cached_keys.get(key_id)
         # A clock that steps back must not keep an ended key valid.
         if cached_key is not None and 0 <= now - cached_key[0] < limits.ACCESS_CACHE_MS:
             return cached_key[1]
@@ -342,10 +342,10 @@ class AccessKeys:
         # A missing key takes as long as a known one: a key is read either way.
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
         key = read if document is not None else None
-        self._seen[key_id] = (now, key)
+        self._cached_keys[key_id] = (now, key)
         return key
 
-    async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
+    async def _read_key(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
         record = await self._documents.find_record()
         document = await self._documents.read(key_id)
         if record is None or document is None:
@@ -357,7 +357,7 @@ class AccessKeys:
         self, key_id: str, change: Callable[[AccessKey, SpaceRecord], AccessKey], /, *, takes_back: bool = False
     ) -> tuple[SpaceRecord, AccessKey]:
         """Store what `change` makes of a key, planned again if another change came first. Raises NotFound."""
-        record, key, revision = await self._kept(key_id)
+        record, key, revision = await self._read_key(key_id)
         changed = change(key, record)
         if changed == key:
             return record, key
@@ -373,7 +373,7 @@ class AccessKeys:
         key_change = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
         await self._documents.commit(record, key_change, deletes=deletes, takes_back=takes_back)
         # Effective at once here; other processes see it when their cache ends.
-        self._seen.pop(key.id, None)
+        self._cached_keys.pop(key.id, None)
 
 
 @cache

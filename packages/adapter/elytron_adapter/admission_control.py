@@ -1,4 +1,4 @@
-"""Admission control of a server under load: rates, fair places, and early refusals."""
+"""Admission control for a server under load: rate limits, fair concurrency slots, and early refusals."""
 
 import asyncio
 from collections import deque
@@ -92,7 +92,7 @@ class FairPlaces:
         self._is_held = False
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def hold_calls(self) -> Generator[None]:
         """Let calls only queue, or be shed, while this is entered: none of them is begun."""
         self._is_held = True
         try:

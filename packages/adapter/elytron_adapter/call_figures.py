@@ -1,4 +1,4 @@
-"""Figures of the calls through one entrance since it was made: by transport, by operation, by the minute, by model."""
+"""Call figures of one server: counts by transport, operation, minute and model since the process started."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class ProgramTokens:
     day: Instant
     model: str
     calls: int = 0
-    read: int = 0
-    written: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 class CallFigures:
@@ -88,8 +88,8 @@ class CallFigures:
                 del self._programs[next(iter(self._programs))]
             row = self._programs[space, day, model] = ProgramTokens(day, model)
         row.calls += 1
-        row.read += read
-        row.written += output
+        row.input_tokens += read
+        row.output_tokens += output
 
     def programs(self, space: SpaceId, /) -> tuple[ProgramTokens, ...]:
         """Return the tokens of programs that asked for `space`, oldest first."""

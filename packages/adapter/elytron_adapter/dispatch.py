@@ -1,4 +1,4 @@
-"""From an envelope to a response: decode, ask the policy, act at most once, answer. Nothing is raised past here."""
+"""Dispatch: decode an envelope, ask the policy, perform the call at most once, and answer. It raises nothing."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The envelope of a call and of its answer, the same for all transports; and the names of each error, one row a key."""
+"""The envelope of a call and its answer, the same for all transports, and the wire names of each error."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Operations with flat requests and answers, for callers that know nothing of planes: add, search, facts, context."""
+"""Operations with flat requests and answers (add, search, facts, context), for callers that know nothing of planes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,16 +1,15 @@
-"""The same idempotency key, the same answer: a repeated call acts once.
+"""Idempotency: a repeated call with the same key acts once and gets the same answer.
 
-A `write` takes its key into the store's own commit, so that effect and answer are stored together. The other
-changes (forget, correct, erase, import) leave a receipt behind their effect, kept by the store under a keyed tag for
-`limits.IDEMPOTENCY_KEEP_MS`; nothing of it is exported. What that means:
+A `write` puts its key into the store's own commit, so effect and answer are stored together. The other changes (forget,
+correct, erase, import) store a receipt after their effect, under a keyed tag, for `limits.IDEMPOTENCY_KEEP_MS`.
+Receipts are not exported. As a result:
 
-- a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
-  erased or imported already is found so and changes nothing; a fact that is corrected is closed and takes no more;
-- a repeat while the first call runs waits for it up to `limits.IDEMPOTENCY_WAIT_S`, then gets the error that it
-  still runs; in two processes both may run, and both get the answer of the first, as soon as its
-  receipt is stored;
-- a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
-- a key belongs to its principal and its operation; callers without a principal share one.
+- After a crash between effect and receipt, a repeat runs the operation again. That is safe: what is already forgotten,
+  erased or imported does not change, and a corrected fact is closed and accepts no further correction.
+- A repeat that arrives while the first call runs waits up to `limits.IDEMPOTENCY_WAIT_S`, then fails with
+  `still_running`. In two processes both calls may run; both return the first answer once its receipt is stored.
+- A call that changed nothing (including a dry run) and the erasure of a whole space store no receipt.
+- A key belongs to one principal and one operation. Callers without a principal share a key space.
 """
 
 import asyncio

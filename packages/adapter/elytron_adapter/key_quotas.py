@@ -1,4 +1,4 @@
-"""Daily quotas of access keys over all processes of a store, and the count of wrong attempts."""
+"""Daily quotas of access keys across all processes of a store, and limits on failed attempts."""
 
 import ipaddress
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sessions of browsers: a cookie in place of a credential, stored so that every server of a store accepts it."""
+"""Browser sessions: a cookie stands for a credential and is accepted by every server of the same store."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Routes: how a package declares what it serves over HTTP, and the surfaces that a server makes of them.
 
-A surface names no web framework: its application speaks ASGI, and the server that mounts it brings the rest.
+A surface names no web framework: its application speaks ASGI, and the server that mounts it provides the rest.
 """
 
 from bisect import bisect_left

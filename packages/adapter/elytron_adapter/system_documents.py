@@ -1,7 +1,4 @@
-"""Documents of the system space, which every server of a store shares: keys, their usage, sessions, switches.
-
-Their commits, under the record of a space, also serve other documents that servers keep.
-"""
+"""Documents of the system space that all servers of a store share: keys, usage, sessions, transport switches."""
 
 from collections.abc import AsyncIterator, Iterable
 

@@ -1,4 +1,4 @@
-"""Transports of a server: which there are, and which an operator has switched off."""
+"""The transports of a server, and which of them an operator has switched off."""
 
 import asyncio
 from collections import defaultdict

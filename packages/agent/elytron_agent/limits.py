@@ -1,4 +1,4 @@
-"""Bounds of agents: blocks, tools, strategies, turn hooks, runs, and the agent as a service."""
+"""Limits of agents: blocks, tools, strategies, turn hooks, runs, and the agent service."""
 
 BLOCK_CHARS, BLOCK_CHARS_MAX = 20_000, 50_000
 """A block's cap if nothing else is said, and the largest cap."""

@@ -1,4 +1,4 @@
-"""The tool: what an agent offers to its model, and how the loop calls it."""
+"""The tool type: what an agent offers to its model, and how the loop calls it."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,6 +1,6 @@
-"""Memory for coding assistants: which project a folder belongs to, and what is read and stored for it.
+"""Memory for coding assistants: which project a folder belongs to, and what is recalled and stored for it.
 
-`repository` names the project of a folder, `registry` holds what the user decided about projects, `tiers` reads and
-writes the memory of a project and of its person, and `migration` splits a space that projects shared.
-`elytron_assistants.sessions` reads what assistants left on disk, and imports it.
+`repository` identifies the project of a folder, `registry` stores the user's decisions about projects, `tiers` reads
+and writes project and personal memory, and `migration` splits a space that projects shared.
+`elytron_assistants.sessions` reads the session files of assistants and imports them.
 """

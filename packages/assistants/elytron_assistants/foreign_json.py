@@ -1,4 +1,4 @@
-"""JSON of other programs: each field is read as the type that is expected, and as nothing where it has another one."""
+"""JSON of other programs: each field is read as its expected type, and ignored if it has another one."""
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Splits a space that projects shared: each session goes to the project of the folder that its transcript names.
+"""Split a space that several projects shared: each session moves to the project of the folder its transcript names.
 
-A session is copied first and hidden in the old space then, so an interruption loses nothing and a repeat continues.
+A session is copied first and then hidden in the old space, so an interruption loses nothing and a repeat continues.
 """
 
 from collections.abc import Mapping

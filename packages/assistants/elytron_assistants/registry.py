@@ -1,6 +1,6 @@
-"""The registry of projects: which keys belong to a project, its label, its last path, and the user's pins.
+"""The registry of projects: the keys that belong to a project, its label, its last path, and the user's pins.
 
-It is one record of the runtime's own in the person's space, so that a prompt costs one read and no tool can change it.
+It is one runtime record in the person's space, so a prompt costs one read and no tool can change it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""Two tiers of memory: a project's and the person's, read into one block and written from one turn.
+"""Two tiers of memory, the project's and the person's, read into one block and written from one turn.
 
-The person's tier gets what the user says about themselves, in their own words only. What names the project stays in the
-project.
+The personal tier stores only what users say about themselves, in their own words. Anything that names the project stays
+in the project.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The command and its subcommands, each loaded when it is called; and the ends of a run: one error, one exit code."""
+"""The command and its lazily loaded subcommands, and the mapping of errors to exit codes."""
 
 import os
 import signal

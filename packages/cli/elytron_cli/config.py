@@ -1,4 +1,4 @@
-"""Settings of the command line: from an option, else the environment, else `elytron.toml`, else the default."""
+"""Settings of the command line, from an option, the environment, `elytron.toml`, or the default, in this order."""
 
 import os
 import re
@@ -31,11 +31,11 @@ class FoundSetting:
     secret: bool = False
 
     @property
-    def shown(self) -> str:
+    def masked_value(self) -> str:
         return MASK if self.secret else _PASSWORD.sub(rf"\1\2{MASK}", self.value)
 
     def __repr__(self) -> str:
-        return f"Setting({self.shown!r}, {self.origin!r})"
+        return f"Setting({self.masked_value!r}, {self.origin!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RunSettings:
             raise InvalidInput(field=setting.origin, problem="is neither `yes` nor `no`")
         return True
 
-    def told(self) -> dict[str, FoundSetting]:
+    def explicit_settings(self) -> dict[str, FoundSetting]:
         """Return what is set, by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: setting for name, setting in values.items() if isinstance(setting, FoundSetting)}

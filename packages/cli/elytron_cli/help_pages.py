@@ -1,7 +1,7 @@
-"""The kept pages of help, one file for each command, so that a page is shown without loading a library.
+"""Stored help pages, one file per command, so that a page is shown without loading a library.
 
-`python -m elytron_cli.help_pages` writes the kept pages again after a command or an option has changed. The pages of
-`elytron client` are made when they are asked for, because every operation has one.
+`python -m elytron_cli.help_pages` regenerates them after a command or option has changed. Pages of `elytron client` are
+generated on demand, because every operation has one.
 """
 
 from collections.abc import Iterator

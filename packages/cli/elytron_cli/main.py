@@ -1,4 +1,4 @@
-"""The entry point of the `elytron` command. Everything is loaded when it is run, and a command when it is called."""
+"""The entry point of the `elytron` command. Modules load when it runs, and each subcommand when it is called."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""A runtime opened for one command, from its command line to its output; operations go through the dispatcher."""
+"""A runtime opened for one command. Its operations go through the dispatcher, as a server's do."""
 
 import asyncio
 import os

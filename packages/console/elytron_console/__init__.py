@@ -1,4 +1,4 @@
-"""The console: a page on which people see, search, explain, correct and erase what is remembered."""
+"""The console: a web page on which people see, search, explain, correct and erase memories."""
 
 from elytron_core.lazy import lazy_exports
 

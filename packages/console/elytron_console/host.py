@@ -1,4 +1,4 @@
-"""The host of a console: the program that serves it, what it lets be shown and changed, and its smoke checks."""
+"""The host of a console: the program that serves it, what it allows to be shown and changed, and its smoke checks."""
 
 import asyncio
 import os

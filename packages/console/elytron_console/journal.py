@@ -1,4 +1,4 @@
-"""A space in figures and as its journal knows it: contents of each plane, what changed and when, who spoke where."""
+"""A space's figures and journal: the contents of each plane, recent changes, and who spoke where."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -55,7 +55,7 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
     heads = [head async for head in read_heads(ctx.store, space)]
     speakers = dict.fromkeys(name for head in heads for name in head.speakers)
     work, jobs = await work_of(ctx, space)
-    encoder = ctx.encoders.wanted
+    encoder = ctx.encoders.current
     unembedded = 0
     if encoder is not None:
         unembedded = (await ctx.folds.current(space)).unembedded(record.model_tag(encoder.info.model))

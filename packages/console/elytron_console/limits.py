@@ -1,4 +1,4 @@
-"""Bounds of the console: its sessions, what one page asks for, and what a smoke check may do."""
+"""Limits of the console: sessions, page requests, and smoke checks."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The overview of a server: its calls, its machine, its store and its keys, each counted when it is asked for."""
+"""The overview of a server: its calls, machine, store and keys, measured on request."""
 
 import os
 import platform
@@ -345,7 +345,7 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
 
 def _kernel_report(entrance: CallerAdmission) -> KernelReport:
     context = entrance.dispatcher.runtime.context
-    indexes, index_bytes = context.folds.held
+    indexes, index_bytes = context.folds.memory_use
     models = context.models
     return KernelReport(
         indexes=indexes,

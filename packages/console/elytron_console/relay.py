@@ -1,6 +1,7 @@
-"""A relay of a console on a server elsewhere: this machine's browser sees the page as its own.
+"""A local relay to the console of a remote server, so that the browser treats the page as its own origin.
 
-Only the console is relayed, and only to this machine: each request must name it as host, and this page as origin.
+Only the console is relayed, and only to this machine: each request must name this machine as host and this page as
+origin.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +40,9 @@ _PASSED: Final = (
         "x-console-token",
     ),
 )
-_KEPT: Final = frozenset({"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"})
+_CONNECTION_HEADERS: Final = frozenset(
+    {"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"}
+)
 """Headers of an answer that are of its own connection."""
 _SECURE: Final = "secure"
 
@@ -99,7 +102,7 @@ def _relayed_response(answer: UpstreamAnswer) -> Response:
     response = Response(answer.body, status_code=answer.status)
     for name, value in answer.headers:
         lowered = name.lower()
-        if lowered not in _KEPT:
+        if lowered not in _CONNECTION_HEADERS:
             response.headers.append(name, _plain_cookie(value) if lowered == "set-cookie" else value)
     return response
 

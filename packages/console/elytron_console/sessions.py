@@ -1,4 +1,4 @@
-"""Sessions of the console, and the guard before everything that it changes."""
+"""Console sessions, and the check that every changing request must pass."""
 
 import hmac
 from typing import Final

@@ -1,4 +1,4 @@
-"""The console as a family of surfaces: its page and parts, under a policy that lets nothing else in, and its routes."""
+"""The console's surfaces: its page and assets, under a strict content security policy, and its routes."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache

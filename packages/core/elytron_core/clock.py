@@ -1,4 +1,4 @@
-"""Time comes in through a port; inside it is a whole number of milliseconds since 1970, UTC."""
+"""Time enters through a port. Inside it is a whole number of milliseconds since 1970, UTC."""
 
 import re
 import time

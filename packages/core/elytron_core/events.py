@@ -1,7 +1,7 @@
 """Streams: a space's journal as it grows, and the frames of a WebSocket.
 
-A stream is a read of the journal. It is ordered and without gaps, names no content, and goes on behind any event that a
-reader has seen; entries that cannot be sent again are sent as a gap.
+A stream reads the journal. It is ordered and gapless, names no content, and resumes after any event that a reader has
+seen. Entries that can no longer be sent appear as a gap.
 """
 
 from enum import IntEnum, StrEnum

@@ -1,4 +1,4 @@
-"""Identities of spaces and of what is stored, the source of new ones, and the names that callers give."""
+"""Identifiers of spaces and stored things, the source of new ones, and the names that callers choose."""
 
 import hashlib
 import os

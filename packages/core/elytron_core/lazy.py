@@ -1,7 +1,7 @@
-"""Packages whose names are loaded when they are first used.
+"""Packages whose names load on first use.
 
-The stub beside the `__init__` of such a package is its list of public names for type checkers, and equal to the table
-that `lazy_exports` is given.
+The stub next to the `__init__` of such a package lists its public names for type checkers. It must equal the table
+passed to `lazy_exports`.
 """
 
 import sys

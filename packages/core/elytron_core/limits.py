@@ -1,4 +1,4 @@
-"""Every bound has its name here: lists, texts, waits, numbers, bodies."""
+"""Named limits of lists, texts, waits, numbers and bodies."""
 
 # Names and keys
 SPACE_CHARS = 200

@@ -1,4 +1,4 @@
-"""Caches that let the key go that was unused for longest: a mapping, and the answers of functions."""
+"""Least-recently-used caches: a mapping, and memoised function results."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
+"""The base of all values: frozen, strict about unknown fields, and silent about the content of invalid input."""
 
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ _PLAIN = ("int", "float", "bool")
 _LISTS = ("list", "tuple", "set", "frozenset")
 _NO_SCHEMA = frozenset({"metadata", "serialization"})
 _blank = object.__new__
-_put = object.__setattr__
+_set_attribute = object.__setattr__
 
 
 class Value(BaseModel):
@@ -122,10 +122,10 @@ class Value(BaseModel):
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
         copy = _blank(type(self))
-        _put(copy, "__dict__", self.__dict__ | update)
-        _put(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
-        _put(copy, "__pydantic_extra__", None)
-        _put(copy, "__pydantic_private__", None)
+        _set_attribute(copy, "__dict__", self.__dict__ | update)
+        _set_attribute(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
+        _set_attribute(copy, "__pydantic_extra__", None)
+        _set_attribute(copy, "__pydantic_private__", None)
         return copy
 
     if not TYPE_CHECKING:
@@ -205,10 +205,10 @@ _SHARED = (str, int, float, tuple, Value, type(None))
 def _make_unchecked(kind: type[ValueT], values: dict[str, Any], fields_set: set[str]) -> ValueT:
     """Return the value of these fields, which nothing checks."""
     value = _blank(kind)
-    _put(value, "__dict__", values)
-    _put(value, "__pydantic_fields_set__", fields_set)
-    _put(value, "__pydantic_extra__", None)
-    _put(value, "__pydantic_private__", None)
+    _set_attribute(value, "__dict__", values)
+    _set_attribute(value, "__pydantic_fields_set__", fields_set)
+    _set_attribute(value, "__pydantic_extra__", None)
+    _set_attribute(value, "__pydantic_private__", None)
     return value
 
 
@@ -216,23 +216,23 @@ class VouchedMaker(Generic[ValueT]):
     """Makes values of `kind` from parts of other values, which nothing has to check again.
 
     The value equals what the class would make of them. The caller vouches for the types, and that no dict among them is
-    shared. Fields that are not `given` have their defaults.
+    shared. Fields that are not named have their defaults.
     """
 
     def __init__(self, kind: type[ValueT], /, *names: str) -> None:
         self._kind = kind
-        self._given = frozenset(names)
+        self._given_names = frozenset(names)
         self._set = set(names)
-        defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given}
+        defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given_names}
         self._dicts = tuple(name for name, default in defaults.items() if default == {})
         # In the order of the class, which is that of its JSON.
         self._blank = {name: defaults.get(name) for name in kind.model_fields}
-        assert self._given <= self._blank.keys()
+        assert self._given_names <= self._blank.keys()
         assert all(isinstance(default, _SHARED) or name in self._dicts for name, default in defaults.items())
 
     def make(self, **fields: Any) -> ValueT:
         """Return the value with these fields, all that were said to be given."""
-        assert fields.keys() == self._given
+        assert fields.keys() == self._given_names
         # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
         return _make_unchecked(
             self._kind, self._blank | {name: dict[str, Any]() for name in self._dicts} | fields, self._set
@@ -240,7 +240,7 @@ class VouchedMaker(Generic[ValueT]):
 
     def again(self, value: ValueT, /, **fields: Any) -> ValueT:
         """Return what `make` gave before, with these of its fields instead; a dict that is not among them is shared."""
-        assert fields.keys() <= self._given
+        assert fields.keys() <= self._given_names
         fresh = {name: dict[str, Any]() for name in self._dicts} if self._dicts else {}
         values = {**value.__dict__, **fresh, **fields}
         return _make_unchecked(self._kind, values, self._set)

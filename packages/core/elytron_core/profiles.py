@@ -1,4 +1,4 @@
-"""Profiles: the kinds of place that a memory runs in, the hard limits of each, and the modes of a host."""
+"""Profiles: the kinds of environment a memory runs in, the hard limits of each, and the modes of a host."""
 
 from enum import StrEnum
 from typing import Annotated

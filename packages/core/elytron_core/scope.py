@@ -1,4 +1,4 @@
-"""Scope of a call: whose memory, which part of the host's world, and the fields that all requests and reports share."""
+"""Scope of a call: whose memory it uses, which part of the host's world, and fields shared by requests and reports."""
 
 from collections.abc import Iterable
 from enum import StrEnum

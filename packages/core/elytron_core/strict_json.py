@@ -1,4 +1,4 @@
-"""JSON read strictly from outside, and written in one byte form: equal values give equal bytes."""
+"""Strict JSON: parsed strictly from outside, and written canonically, so equal values give equal bytes."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
-"""Types of the times in requests: what was claimed, what is asked about, and what is planned.
+"""Types of the times in requests: claimed, asked about, or planned.
 
-They are apart from the clock, which the command line loads without any model.
+They are separate from the clock, which the command line loads without any model.
 """
 
 from enum import StrEnum

@@ -1,8 +1,8 @@
-"""Evaluation of hooks: ten rates, each with its bar, over turns that ship with the product or over a host's own.
+"""Evaluation of turn hooks: ten rates, each with a target, measured on bundled or host-provided turns.
 
-`turn`: what a user said in a session, and the answer. `question`: texts that the facts recalled for it are to hold
-(`expects`) and not to hold (`excludes`); it is stored nowhere. `wait`: days that go by. `setup`, on the first line
-alone: settings of the hooks, and other bars for rates.
+A `turn` line holds what a user said in a session, and the answer. A `question` line lists texts that its recalled facts
+must contain (`expects`) or must not contain (`excludes`); it is not stored. A `wait` line lets days pass. A `setup`
+line, allowed only as the first line, sets hook options and other targets.
 """
 
 from collections import Counter
@@ -131,7 +131,7 @@ class HookStage:
         contents = {fact.id: fact.content for fact in await self._entries(session)}
         return [contents[name] for name in ids]
 
-    async def kept(self, session: str, /) -> list[str]:
+    async def stored_texts(self, session: str, /) -> list[str]:
         """Return the messages that are stored of a session, in their order."""
         report = await self._memory.replay(elytron.MemoryReplayRequest(scope=self._scope(session), limit=PAGE_MAX))
         return [message.text for turn in report.turns for message in turn.messages]
@@ -162,7 +162,7 @@ class HookStage:
         return elytron.Scope(space=space_of(self._settings.memory_project, session))
 
 
-SAID: Final = (
+FACT_TEXTS: Final = (
     "My name is Ada Byron.",
     "I prefer short answers.",
     "I like oat milk in coffee.",
@@ -215,7 +215,7 @@ class _HookScenarios(HookStage):
                 references = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
                 turn.answered("\n".join([reply, *references]))
             history.append({"role": "assistant", "content": reply})
-        stored_texts = await self.kept("history")
+        stored_texts = await self.stored_texts("history")
         expected_texts = [text for pair in SMALL_TALK for text in pair]
         echoes = (Counter(stored_texts) - Counter(expected_texts)).total()
         same = sum(one == other for one, other in zip(stored_texts, expected_texts, strict=False))
@@ -228,7 +228,7 @@ class _HookScenarios(HookStage):
     async def facts(self) -> tuple[HookRate, ...]:
         """Tell facts of all tiers, and ask the same day, the next day, after the week, and after a year."""
         hooks = self.hooks()
-        await self.tell(hooks, SAID, session="facts")
+        await self.tell(hooks, FACT_TEXTS, session="facts")
         expected_facts = LASTING | OF_THE_WEEK | OF_THE_DAY
         right = value_count = expected_count = 0
         for question in QUESTIONS:
@@ -261,13 +261,13 @@ class _HookScenarios(HookStage):
     async def repeats(self) -> tuple[HookRate, ...]:
         """Tell each turn three times under its id, then the same words under new ids."""
         hooks = self.hooks()
-        await self.tell(hooks, SAID, session="repeats")
-        texts, facts = await self.kept("repeats"), await self.facts_of("repeats")
+        await self.tell(hooks, FACT_TEXTS, session="repeats")
+        texts, facts = await self.stored_texts("repeats"), await self.facts_of("repeats")
         unchanged = 0
         for _ in range(2):
-            await self.tell(hooks, SAID, session="repeats")
-            unchanged += (texts, facts) == (await self.kept("repeats"), await self.facts_of("repeats"))
-        await self.tell(hooks, SAID, session="repeats", ids="again")
+            await self.tell(hooks, FACT_TEXTS, session="repeats")
+            unchanged += (texts, facts) == (await self.stored_texts("repeats"), await self.facts_of("repeats"))
+        await self.tell(hooks, FACT_TEXTS, session="repeats", ids="again")
         return (
             rate_of("idempotency", unchanged, 2),
             rate_of("duplicate_growth", len(await self.facts_of("repeats")), len(facts)),
@@ -296,7 +296,7 @@ class _HookScenarios(HookStage):
 
 
 _Words = Annotated[str, Field(min_length=1, max_length=limits.CONDITION_CHARS)]
-_Said = Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+_MessageText = Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
 _Texts = Annotated[tuple[_Words, ...], Field(max_length=MAX_SCRIPT_TEXTS)]
 
 
@@ -304,8 +304,8 @@ class TurnLine(Value):
     """A turn of a session that memory keeps."""
 
     kind: Literal["turn"]
-    user: _Said
-    assistant: _Said
+    user: _MessageText
+    assistant: _MessageText
     session: str = "default"
 
 
@@ -313,7 +313,7 @@ class QuestionLine(Value):
     """A question to a session, at this place among the turns."""
 
     kind: Literal["question"]
-    user: _Said
+    user: _MessageText
     expects: _Texts = ()
     excludes: _Texts = ()
     session: str = "default"
@@ -468,7 +468,7 @@ class _ScriptTelling(HookStage):
                     self.clock.advance(days * DAY_MS)
         for session, turns in self._script.turns.items():
             stored_texts, expected_texts = (
-                await self.kept(session),
+                await self.stored_texts(session),
                 [text for turn in turns for text in (turn.user, turn.assistant)],
             )
             self._count(
@@ -500,9 +500,9 @@ class _ScriptTelling(HookStage):
             session = f"evaluation.repeats-{number}"
             pairs = [(turn.user, turn.assistant) for turn in turns]
             await self.tell_pairs(hooks, pairs, session=session)
-            before = await self.kept(session), await self.facts_of(session)
+            before = await self.stored_texts(session), await self.facts_of(session)
             await self.tell_pairs(hooks, pairs, session=session)
-            self._count("idempotency", before == (await self.kept(session), await self.facts_of(session)), 1)
+            self._count("idempotency", before == (await self.stored_texts(session), await self.facts_of(session)), 1)
             await self.tell_pairs(hooks, pairs, session=session, ids="again")
             self._count("duplicate_growth", len(await self.facts_of(session)), len(before[1]))
 

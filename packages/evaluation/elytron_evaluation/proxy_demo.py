@@ -1,4 +1,4 @@
-"""A demonstration of the proxy: a scripted model that knows the text of a request, and nothing else."""
+"""A demonstration of the proxy with a scripted model that knows only the text of the request."""
 
 import asyncio
 import json
@@ -18,9 +18,9 @@ from elytron_proxy.settings import ModelUpstream, ProxySettings
 if TYPE_CHECKING:
     from elytron.runtime import MemoryRuntime
 
-TOLD: Final = "My boat is called Petrel, and she is moored in Porto."
+STATEMENT: Final = "My boat is called Petrel, and she is moored in Porto."
 TIMEOUT_S: Final = 60.0
-ASKED: Final = "What is my boat called?"
+QUESTION: Final = "What is my boat called?"
 _NAME: Final = re.compile(r"boat is called (\w+)")
 _HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n"
 
@@ -63,7 +63,7 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
         settings = ClientSettings(extra="proxy", purpose="the demonstration", url="http://proxy", timeout_s=TIMEOUT_S)
         async with app.running(), http_client(settings, transport=httpx.ASGITransport(app=app)) as client:
             calls: list[DemonstratedCall] = []
-            for conversation, message in enumerate((TOLD, ASKED), 1):
+            for conversation, message in enumerate((STATEMENT, QUESTION), 1):
                 body = {"model": "scripted", "messages": [{"role": "user", "content": message}]}
                 answer = await client.post("/api/chat", json=body)
                 lines = [fields_of(line) or {} for line in answer.content.splitlines()]
@@ -87,7 +87,7 @@ async def _answer_scripted(reader: asyncio.StreamReader, writer: asyncio.StreamW
     request = fields_of(await reader.readexactly(length)) or {}
     message = text_field(object_list(request, "messages")[-1], "content")
     name_match = _NAME.search(message)
-    if message.startswith(ASKED):
+    if message.startswith(QUESTION):
         words = f"Your boat is called {name_match[1]}." if name_match is not None else "You have not told me."
     else:
         words = "I will keep that in mind."

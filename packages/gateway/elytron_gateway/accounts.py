@@ -1,11 +1,10 @@
-"""Users of the gateway: their keys, a quota of each over all spaces together, and reports of their erasure.
+"""Users of the gateway: their keys, their quotas across all their spaces, and reports of their erasure.
 
-A key is known again by its tag. Where a secret outside the store makes keys, the same one can be given again.
+A key is recognised by its tag. Where a secret outside the store derives keys, the same key can be issued again.
 
-Each space is allotted a part of the quota, under the revision of its user. A space is held to its part
-before the commit that counts it, so that no other space has to be read. An unused part of a space is
-taken back in three steps: its limit becomes its count, the count is written again, so that a call which is about
-to add under the old part reads it again, and then the rest is free.
+Each space is allotted a part of the quota, under the revision of its user. The part is enforced before the commit that
+counts against it, so no other space has to be read. An unused part is reclaimed in three steps: its limit becomes its
+count, the count is rewritten so that a call about to add under the old part reads it again, and the rest is released.
 """
 
 import asyncio
@@ -398,7 +397,7 @@ class SpaceCounting:
 
     async def of(self, space: SpaceId, /) -> SpaceCounts:
         """Return what a space holds; one that was never counted is counted for all times."""
-        stored_counts = await self._kept(space)
+        stored_counts = await self._read_counts(space)
         if not stored_counts.revision and await self._ctx.spaces.find(space) is not None:
             # The commit that came first has stored its own count.
             with suppress(Conflict):
@@ -407,14 +406,14 @@ class SpaceCounting:
 
     async def renew(self, space: SpaceId, /) -> SpaceCounts:
         """Write the count of a space again and return it: each unfinished change of it is planned again."""
-        stored_counts = await self._kept(space)
+        stored_counts = await self._read_counts(space)
         try:
             await commit_changes(
                 self._ctx, space, self._repository.put(KEY, stored_counts.value, expects=stored_counts.revision)
             )
         except Conflict:
             # Another process has changed it meanwhile, which serves as well.
-            return (await self._kept(space)).value
+            return (await self._read_counts(space)).value
         return stored_counts.value
 
     async def change(self, space: SpaceId, plan: Callable[[SpaceCounts], Awaitable[PlannedChange[T]]], /) -> T:
@@ -426,7 +425,7 @@ class SpaceCounting:
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
             race = LostRaces()
             while True:
-                stored_counts = await self._kept(space)
+                stored_counts = await self._read_counts(space)
                 planned = await plan(stored_counts.value)
                 changes = planned.changes
                 # A first count is stored even if unchanged, so that no later call goes through the space.
@@ -441,7 +440,7 @@ class SpaceCounting:
                     continue
                 return planned.result
 
-    async def _kept(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
+    async def _read_counts(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
             return CollectionDocument(KEY, SpaceCounts(), 0)
         stored_counts = await self._repository.get(space, KEY)
@@ -501,7 +500,7 @@ class UserQuotas:
             counts = {space: held_amount(await self._counting.of(space), of) for space in others}
             # The counts decide here, for unused parts can be taken back.
             if sum(counts.values()) + amount > limit:
-                raise LimitExceeded(what=_TOLD[of], limit=limit)
+                raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
             parts = parts_of(user, of)
             for space in others:
                 part = parts.get(space)
@@ -526,7 +525,7 @@ class UserQuotas:
             mine = parts_of(await self._users.change(owner.user, plan), of).get(owner.space)
             if mine is not None and mine.may_hold >= amount:
                 return
-        raise LimitExceeded(what=_TOLD[of], limit=limit)
+        raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
 
 
 def held_amount(counts: SpaceCounts, of: QuotaQuantity, /) -> int:
@@ -545,7 +544,10 @@ def parts_of(user: GatewayUser, of: QuotaQuantity, /) -> dict[str, QuotaShare]:
     return {part.space: part for part in user.allotted if part.of is of}
 
 
-_TOLD = {QuotaQuantity.MESSAGES: "messages of a user", QuotaQuantity.RESOURCE_BYTES: "bytes in a user's resources"}
+_QUOTA_NAMES = {
+    QuotaQuantity.MESSAGES: "messages of a user",
+    QuotaQuantity.RESOURCE_BYTES: "bytes in a user's resources",
+}
 
 
 def _allotment_part(space: str, of: QuotaQuantity, size: int) -> QuotaShare:

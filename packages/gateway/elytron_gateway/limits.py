@@ -1,4 +1,4 @@
-"""Bounds of the Memory Gateway: what it takes, keeps and waits for."""
+"""Limits of the Memory Gateway."""
 
 ID_CHARS = 128
 """A user's, app's or project's id."""

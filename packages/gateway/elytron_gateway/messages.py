@@ -1,4 +1,4 @@
-"""Messages of the wire become messages of a session; files among them are kept, with what can be read of their text."""
+"""Conversion of request messages to session messages. Attached files are stored with the text that can be extracted."""
 
 import base64
 import binascii
@@ -52,7 +52,7 @@ class MessageFile:
 class ParsedMessage:
     """A message ready for the upstream, and the files that came with it."""
 
-    told: UpstreamMessage
+    message: UpstreamMessage
     files: tuple[MessageFile, ...]
     parts: tuple[str | MessageFile, ...] = ()
     """Its items, in order."""
@@ -60,12 +60,12 @@ class ParsedMessage:
 
 @dataclass(slots=True)
 class _ReachableFiles:
-    """The files that items may mean: those that came along, and `left` bytes of those in allowed folders."""
+    """The files that items may mean: those that came along, and `remaining_bytes` of those in allowed folders."""
 
     uploads: Mapping[str, MessageUpload]
     allowed: AllowedSources
     extraction: FileExtraction
-    left: int
+    remaining_bytes: int
 
 
 async def parse_messages(
@@ -92,12 +92,14 @@ async def parse_messages(
     if key is None:
         return tuple(parsed)
     digest = strict_json.sha256_digest(key.encode())[:32]
-    return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
+    return tuple(
+        replace(one, message=replace(one.message, key=f"{digest}.{number}")) for number, one in enumerate(parsed)
+    )
 
 
 def mark_message(parsed: ParsedMessage, /, *, tags: tuple[str, ...], is_outside: bool) -> ParsedMessage:
     """Return a message with the tags that its session has, marked where it rests on what came from outside."""
-    return replace(parsed, told=replace(parsed.told, tags=(*parsed.told.tags, *tags), is_outside=is_outside))
+    return replace(parsed, message=replace(parsed.message, tags=(*parsed.message.tags, *tags), is_outside=is_outside))
 
 
 def require_call_ids(messages: Sequence[WireMessage], /) -> None:
@@ -114,7 +116,7 @@ async def keep_files(
     repository = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     records: list[tuple[str, MessageAttachment]] = []
     for number, file in enumerate(parsed.files):
-        key = await _message_key(ctx, owner, session_id, parsed.told.key, number)
+        key = await _message_key(ctx, owner, session_id, parsed.message.key, number)
         stored_record = await repository.get(owner.space, key)
         if stored_record is not None:
             records.append((f"{_PREFIX}{key}", stored_record.value))
@@ -165,10 +167,10 @@ def with_items(parsed: ParsedMessage, attachments: Sequence[tuple[str, MessageAt
     An item with only an address is not sent: an upstream would fetch it from there.
     """
     if not any(file.data for file in parsed.files):
-        return parsed.told
+        return parsed.message
     keys = iter([attachment_id.removeprefix(_PREFIX) for attachment_id, _ in attachments])
     items = [_content_item(part, "" if isinstance(part, str) else next(keys)) for part in parsed.parts]
-    return replace(parsed.told, items=tuple(item for item in items if item.said.text or item.data))
+    return replace(parsed.message, items=tuple(item for item in items if item.item.text or item.data))
 
 
 def _content_item(part: str | MessageFile, key: str) -> UpstreamItem:
@@ -239,8 +241,8 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
     if not reach.allowed.folders:
         problem = "is a file: address, but this server reads no shared folder"
         raise InvalidInput(field=f"{field}.uri", problem=problem)
-    source = await read_source(item.uri, reach.allowed, max_bytes=reach.left)
-    reach.left -= len(source.data)
+    source = await read_source(item.uri, reach.allowed, max_bytes=reach.remaining_bytes)
+    reach.remaining_bytes -= len(source.data)
     return MessageFile(item, source.data, name=source.file_name[: limits.NAME_CHARS])
 
 

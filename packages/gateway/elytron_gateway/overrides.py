@@ -66,7 +66,9 @@ class MemoryEdits:
         """Return the memories that answer `query` by words that overrides hide here."""
         scores = await self._local.beneath(owner, query, where, limit=limit)
         edits = await self._repository.among(owner.space, tuple(scores))
-        memories = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
+        memories = [
+            await self._local.find_memory(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()
+        ]
         return [item for item in memories if item is not None]
 
     async def all(self, owner: MemoryOwner, /) -> list[MemoryOverride]:
@@ -137,7 +139,7 @@ class MemoryEdits:
         key = await self._place(owner, edit.memory_id)
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
-            before = await self._kept(owner, edit.memory_id)
+            before = await self._read_override(owner, edit.memory_id)
             if before is not None and before.value.kind is EditKind.TOMBSTONE and edit.kind is EditKind.OVERRIDE:
                 raise AlreadyExists(what="tombstone of memory", name=edit.memory_id, problem=_UNDO_FIRST)
             if before is not None:
@@ -162,7 +164,7 @@ class MemoryEdits:
         """Remove a memory's override with its text; return it."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
-            document = await self._kept(owner, memory_id)
+            document = await self._read_override(owner, memory_id)
             if document is None:
                 return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"edits": counts.edits - 1})
@@ -184,7 +186,7 @@ class MemoryEdits:
         A chat that the owner has not written to is refused alike, also if another user has it.
         """
         # The edit first, since an upstream may not know the session of a memory.
-        edit = await self._kept(owner, memory_id)
+        edit = await self._read_override(owner, memory_id)
         missing = NotFound(what="memory", name=memory_id)
         try:
             memory_session = (
@@ -198,7 +200,7 @@ class MemoryEdits:
         if memory_session is not None:
             raise missing
 
-    async def _kept(self, owner: MemoryOwner, memory_id: str) -> CollectionDocument[MemoryOverride] | None:
+    async def _read_override(self, owner: MemoryOwner, memory_id: str) -> CollectionDocument[MemoryOverride] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._repository.get(owner.space, await self._place(owner, memory_id))

@@ -1,4 +1,4 @@
-"""Resources: files and documents that a user gave, their text searchable chunk by chunk."""
+"""Resources: files and documents that a user uploaded, with text that is searchable by chunk."""
 
 import asyncio
 import ipaddress
@@ -131,7 +131,7 @@ class OwnedResources:
 
     async def find(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource | None:
         """Return a resource, or None if it is missing or another user's."""
-        document = await self._kept(owner, resource_id)
+        document = await self._read_resource(owner, resource_id)
         return document.value if document is not None else None
 
     async def delete(self, owner: MemoryOwner, resource_id: str, /) -> None:
@@ -163,7 +163,7 @@ class OwnedResources:
 
         async def plan(counts: SpaceCounts) -> PlannedChange[CollectionDocument[UploadedResource]]:
             twin = await self._twins.get(owner.space, place)
-            document = await self._kept(owner, twin.value.resource_id) if twin is not None else None
+            document = await self._read_resource(owner, twin.value.resource_id) if twin is not None else None
             if document is not None:
                 return PlannedChange(document, counts)
             if counts.resources >= gateway_limits.RESOURCES:
@@ -265,7 +265,7 @@ class OwnedResources:
             )
         except Conflict:
             # Another request took the same content in, or removed it; what it says holds.
-            now = await self._kept(owner, document.value.resource_id)
+            now = await self._read_resource(owner, document.value.resource_id)
             if now is None:
                 raise NotFound(what="resource", name=document.value.resource_id) from None
             return now.value
@@ -278,12 +278,12 @@ class OwnedResources:
         await self._local.erase_session(owner, session)
 
     async def _require(self, owner: MemoryOwner, resource_id: str) -> CollectionDocument[UploadedResource]:
-        document = await self._kept(owner, resource_id)
+        document = await self._read_resource(owner, resource_id)
         if document is None:
             raise NotFound(what="resource", name=resource_id)
         return document
 
-    async def _kept(self, owner: MemoryOwner, resource_id: str) -> CollectionDocument[UploadedResource] | None:
+    async def _read_resource(self, owner: MemoryOwner, resource_id: str) -> CollectionDocument[UploadedResource] | None:
         key = resource_id.removeprefix("r_")
         if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
             return None

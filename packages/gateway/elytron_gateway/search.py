@@ -1,4 +1,4 @@
-"""Search over the scopes, merged into one order, with overrides and tombstones applied."""
+"""Search over several scopes, merged into one order, with overrides and tombstones applied."""
 
 import asyncio
 from collections.abc import Iterable
@@ -61,7 +61,9 @@ class MemorySearch:
         self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
     ) -> dict[str, float]:
         """Return the scores of one recall over all of the owner's memory, by id: scores compare within a recall."""
-        scored_results, _ = await self._found(owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA)
+        scored_results, _ = await self._best_results(
+            owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA
+        )
         return {result.id: result.score for result in scored_results}
 
     async def _in_scope(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> list[SearchResult]:
@@ -70,13 +72,13 @@ class MemorySearch:
             return []
         # The runtime here hides what is edited by itself, so that what it gives seldom has holes.
         if self._upstream is self._local:
-            results, is_all = await self._found(owner, request, scope, where, limit=request.top_k)
+            results, is_all = await self._best_results(owner, request, scope, where, limit=request.top_k)
             if is_all or len(results) >= request.top_k:
                 return results
-        results, _ = await self._found(owner, request, scope, where, limit=request.top_k + EXTRA)
+        results, _ = await self._best_results(owner, request, scope, where, limit=request.top_k + EXTRA)
         return results
 
-    async def _found(
+    async def _best_results(
         self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
         """Return what of the best `limit` memories is shown, and whether there are no more than these."""
@@ -110,7 +112,7 @@ class MemorySearch:
         """Return the upstream's answer for a memory with an override, if any."""
         original = next((item for item in memories if item.id == memory_id), None)
         if original is None and self._upstream is self._local:
-            original = await self._local.shown(owner, memory_id, score=0.0)
+            original = await self._local.find_memory(owner, memory_id, score=0.0)
         return original.raw if original is not None else {}
 
     async def _where(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> SearchWhere | None:

@@ -175,7 +175,7 @@ class MemoryGateway:
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context
         parsed = [messages.mark_message(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
-        upstream_messages = [one.told for one in parsed]
+        upstream_messages = [one.message for one in parsed]
         before: list[list[tuple[str, MessageAttachment]]] = []
         async with AsyncExitStack() as failed:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.

@@ -1,4 +1,4 @@
-"""Sessions: which a user writes to, and how much of each was handed to extraction."""
+"""Gateway sessions: which one a user writes to, and how much of each was submitted for extraction."""
 
 from elytron.context import OperationContext
 from elytron_adapter.system_documents import record_of
@@ -24,7 +24,7 @@ class OwnerSessions:
 
     async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
         """Return the session, or None if nothing was written to it."""
-        document = await self._kept(owner, session_id)
+        document = await self._read_session(owner, session_id)
         return document.value if document is not None else None
 
     async def require(self, owner: MemoryOwner, session_id: str, /) -> None:
@@ -48,7 +48,7 @@ class OwnerSessions:
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             grown = counts.model_copy(update={"messages": counts.messages + messages})
             await room(grown)
-            document = await self._kept(owner, session_id) or await self._new(owner, session_id)
+            document = await self._read_session(owner, session_id) or await self._new(owner, session_id)
             return PlannedChange(None, grown, (self._counted(document, document.value.messages + messages),), once)
 
         await self._counting.change(owner.space, plan)
@@ -57,7 +57,7 @@ class OwnerSessions:
         """Subtract messages that were not added or are gone, None for all; the record of an empty session goes too."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            document = await self._kept(owner, session_id)
+            document = await self._read_session(owner, session_id)
             if document is None:
                 return PlannedChange(None, counts)
             remaining = max(document.value.messages - messages, 0) if messages is not None else 0
@@ -72,7 +72,7 @@ class OwnerSessions:
         """Count the messages up to `through` as handed to extraction."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            document = await self._kept(owner, session_id)
+            document = await self._read_session(owner, session_id)
             if document is None or document.value.flushed >= through:
                 return PlannedChange(None, counts)
             noted = document.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
@@ -89,7 +89,7 @@ class OwnerSessions:
         session = GatewaySession(session_id=session_id, created_at=now, updated_at=now)
         return CollectionDocument(await self._place(owner, session_id), session, 0)
 
-    async def _kept(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession] | None:
+    async def _read_session(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._repository.get(owner.space, await self._place(owner, session_id))

@@ -1,8 +1,8 @@
-"""Connections of a server: deadlines for those of unauthenticated peers, a share per address, and room for new ones.
+"""Connections of a server: deadlines for unauthenticated peers, a share per address, and space for new connections.
 
-uvicorn bounds only the time between an answer and the next request. Here each wait for a peer that has not shown a
-credential is bounded too: for its first byte, and for the head of each request. Bodies have deadlines of their own,
-where they are read. When there is no room, the oldest connection that no credential came over is closed.
+uvicorn only bounds the time between an answer and the next request. This module also bounds each wait for a peer that
+has shown no credential: for its first byte, and for the head of each request. Bodies have their own deadlines where
+they are read. When the limit is reached, the oldest unauthenticated connection is closed.
 """
 
 import asyncio

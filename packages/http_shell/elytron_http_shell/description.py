@@ -1,6 +1,6 @@
-"""The server's own description: its OpenAPI 3.1 documents, derived from the surfaces, pages to read, and its health.
+"""The server's self-description: OpenAPI 3.1 documents derived from its surfaces, readable pages, and its health.
 
-One document is for generators of clients: members' operations, the flat calls and health. The other one is complete.
+One document is for client generators: members' operations, the flat calls and health. The other one is complete.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def watching_surfaces(
         return JSONResponse({"status": "ready", **metrics.losses()}) if problem is None else refused_response(problem)
 
     async def figures(_request: Request) -> Response:
-        return await metrics.shown()
+        return await metrics.render_all()
 
     public, healthy = SurfaceAccess.PUBLIC, "Healthy."
     routes = (

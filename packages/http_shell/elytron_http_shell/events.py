@@ -1,11 +1,11 @@
-"""Events of a space: subscriptions of its journal or of a report, and the journal as server-sent events.
+"""Events of a space: subscriptions to its journal or to a report, and the journal as server-sent events.
 
-A report is made again each time the journal has grown and covers all that was committed up to its sequence, so a burst
-of commits is one report. It comes out of the same door as a command's: decoded, judged, under the caller's limits.
+A report is computed again whenever the journal has grown and covers everything committed up to its sequence, so a burst
+of commits yields one report. It passes the same checks as a command: decoded, authorised, within the caller's limits.
 
-An EventSource can send no header of its own, and a key in an address ends in logs. So a page first asks for a session
-with its key (`POST /v1/events/session`); the cookie that it gets opens this one route, is sent by pages of this origin
-only, cannot be read by scripts, and ends after an hour or with the key. Every server of the store accepts it.
+An EventSource cannot send headers, and a key in a URL ends up in logs. A page therefore first opens a session with its
+key (`POST /v1/events/session`). The resulting cookie opens only this route, is sent only by pages of this origin,
+cannot be read by scripts, and ends after an hour or with the key. Every server of the store accepts it.
 """
 
 import asyncio

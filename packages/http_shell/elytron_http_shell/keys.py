@@ -1,4 +1,4 @@
-"""Access keys over HTTP, for operators: made, listed, rotated, revoked; and the end of the server."""
+"""Access keys over HTTP, for operators: create, list, rotate, revoke; and stopping the server."""
 
 import ipaddress
 import os

@@ -1,4 +1,4 @@
-"""Operations at paths: the request's JSON in, its report's JSON out; also at the other paths that hosts know."""
+"""Routes of the operations: a JSON request in, a JSON report out; also at the alternative paths that hosts use."""
 
 import json
 import re

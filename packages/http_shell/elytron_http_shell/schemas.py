@@ -1,10 +1,9 @@
-"""The JSON Schemas of the description, in few words and in forms that every generator of clients reads.
+"""JSON Schemas of the API description, kept compact and in forms that client generators understand.
 
-A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
-generators make a demand.
-A field without a value is left out, which reports always do; a request may say null instead. What only reports hold has
-no bounds, may get more fields, and has those that have a value in any case. A description that is not whole leaves out
-what generators of clients make nothing of: bounds and null in requests, and words that their operations' summaries say.
+Request fields with a default are optional. The default is given as `x-default` unless it is false, 0 or empty, because
+generators treat `default` as required. Reports omit fields without a value; requests may send null for them. Types that
+only reports contain have no bounds, allow extra fields, and mark fields that always have a value. The compact
+description omits what generators ignore: bounds and null in requests, and words that repeat an operation's summary.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ _NAME = "Name"
 _CHAR = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
 _PORTABLE = f"^{_CHAR}+(?: +{_CHAR}+)*$"
 """As `NAME_PATTERN`, without classes of Unicode, which few regular expressions know."""
-_NAMED: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
+_NAME_SCHEMA: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
 _WORDS = frozenset({"title", "description"})
 _BOUNDS = frozenset(
     {
@@ -63,7 +62,7 @@ def brief_schemas(
     uses = Counter(_schema_references([*brief.values()]))
     inner = {name: schema for name, schema in brief.items() if name not in public_names and uses[name] == 1}
     whole_schemas = {name: _inline_references(schema, inner) for name, schema in brief.items() if name not in inner}
-    return {_NAME: _NAMED, **whole_schemas} if is_whole else whole_schemas
+    return {_NAME: _NAME_SCHEMA, **whole_schemas} if is_whole else whole_schemas
 
 
 def _drop_bounds(value: Any) -> Any:
@@ -133,7 +132,7 @@ def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
             brief |= _schema_part(name, value, is_asked=is_asked)
     if not is_asked and (present := _present_fields(schema)):
         brief["required"] = present
-    is_name = _NAMED.items() <= brief.items() and brief.keys() - _NAMED.keys() <= {"x-default"}
+    is_name = _NAME_SCHEMA.items() <= brief.items() and brief.keys() - _NAME_SCHEMA.keys() <= {"x-default"}
     return {"$ref": f"{REF}{_NAME}"} if is_name else brief
 
 

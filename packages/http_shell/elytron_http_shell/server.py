@@ -1,4 +1,4 @@
-"""The application of the operations over HTTP, and its process on one port, which loses no accepted request."""
+"""The HTTP server process: the application on one port, which loses no accepted request."""
 
 import asyncio
 import ipaddress
@@ -108,7 +108,7 @@ async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
         await asyncio.sleep(limits.BACKLOG_LOOK_S)
         if waiting_connections(listening) <= limits.BACKLOG_HELD:
             continue
-        with places.held():
+        with places.hold_calls():
             until = loop.time() + limits.BACKLOG_HOLD_S
             while waiting_connections(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Telemetry of a server: figures for Prometheus, one line per event on standard error, and spans. It has no secret."""
+"""Telemetry of a server: Prometheus figures, one log line per event on stderr, and spans. It contains no secrets."""
 
 import logging
 import re
@@ -80,7 +80,7 @@ class ServerMetrics:
             }.items()
         }
         ProcessCollector(registry=self._registry)
-        self._brought: list[Figures] = []
+        self._sources: list[Figures] = []
         for source in figures:
             self.bring(source)
         self._counters: dict[tuple[str, str, int], Counter] = {}
@@ -89,12 +89,12 @@ class ServerMetrics:
 
     def losses(self) -> dict[str, int]:
         """Return, by name, what other packages count as lost, or as not to be stored."""
-        all_figures = (figure for source in self._brought for figure in source())
+        all_figures = (figure for source in self._sources for figure in source())
         return {figure.name: int(figure.value) for figure in all_figures if figure.name.endswith(_LOSSES)}
 
     def bring(self, figures: Figures, /) -> None:
         """Show `figures` beside the others."""
-        self._brought.append(figures)
+        self._sources.append(figures)
         self._registry.register(_BroughtFigures(figures))
 
     def began(self) -> None:
@@ -118,10 +118,10 @@ class ServerMetrics:
         """Count a request that was refused under an error key."""
         self._errors.labels(key).inc()
 
-    async def shown(self) -> Response:
+    async def render_all(self) -> Response:
         """Return all figures as they are now."""
         context = self._entrance.dispatcher.runtime.context
-        index_count, size = context.folds.held
+        index_count, size = context.folds.memory_use
         figures = {
             "calls_running": self._entrance.shedding.running,
             "calls_waiting": self._entrance.shedding.waiting,
@@ -221,7 +221,7 @@ class RepeatFilter(logging.Filter):
         super().__init__()
         self._most = most
         self._now = now
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._last_times: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is let through; those of other loggers than the libraries' always are."""
@@ -232,12 +232,12 @@ class RepeatFilter(logging.Filter):
         if record.msg == _WRONG_TEXT:
             record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
         now = self._now()
-        began, count = self._seen.get(record.msg, (now, 0))
+        began, count = self._last_times.get(record.msg, (now, 0))
         if now - began >= _MINUTE_S:
             if count > self._most:
                 record.left_out = count - self._most
             began, count = now, 0
-        self._seen[record.msg] = (began, count + 1)
+        self._last_times[record.msg] = (began, count + 1)
         return count < self._most
 
 
@@ -291,14 +291,14 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2
 _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 
 
-Seen = Callable[[str, int], None]
+EndCallback = Callable[[str, int], None]
 """Takes the route and the status that a request ended with."""
 
 
 class RequestSpans(Protocol):
     """Opens a span for each request."""
 
-    def open(self, method: str, headers: Headers, /) -> AbstractContextManager[Seen]:
+    def open(self, method: str, headers: Headers, /) -> AbstractContextManager[EndCallback]:
         """Keep a span open around a request, a child of the one that its headers name; say what was seen at its end."""
         ...
 
@@ -387,7 +387,7 @@ class OtelSpans:
         self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
-    def open(self, method: str, headers: Headers, /) -> Generator[Seen]:
+    def open(self, method: str, headers: Headers, /) -> Generator[EndCallback]:
         """Keep a span open around a request, a child of the one that its `traceparent` names."""
         from opentelemetry.trace import SpanKind
 

@@ -1,8 +1,8 @@
-"""Signed deliveries of hosts: turns that they report, and candidates that they propose.
+"""Signed deliveries from hosts: turns that they report, and candidates that they propose.
 
-Signatures are those of Standard Webhooks, with one header more that says whose they are: `Webhook-Key`, the id of an
-access key. Signed is `<id>.<timestamp>.<body>` with HMAC-SHA256 under that key's webhook secret. The message's id is
-the idempotency key, so that a message sent twice, by the host or by a recorder, is done once.
+Signatures follow Standard Webhooks, plus the header `Webhook-Key` with the id of an access key. The signed text is
+`<id>.<timestamp>.<body>`, under HMAC-SHA256 with that key's webhook secret. The message id is the idempotency key, so a
+message that is sent twice, by the host or by a recorder, acts once.
 """
 
 import base64
@@ -72,7 +72,7 @@ def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_byt
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
-        await keys.used(principal.id)
+        await keys.note_use(principal.id)
         write = await envelope.read_aside(len(body), partial(envelope.decode_request, _WRITE, body))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:

@@ -1,8 +1,8 @@
-"""Commands, subscriptions and events over one WebSocket, on the port of everything else.
+"""Commands, subscriptions and events over one WebSocket, on the same port as everything else.
 
-The caller is known before the handshake is answered, and checked again while the socket is open. Commands run up to
-a bounded number at once; later frames are read when one is done. Nothing piles up for a slow reader: a frame waits
-until there is room, and a reader that takes none for too long is cut off.
+The caller is authenticated before the handshake is answered, and checked again while the socket is open. A bounded
+number of commands runs at once; further frames are read when one finishes. Nothing accumulates for a slow reader: a
+frame waits until there is space, and a reader that accepts none for too long is disconnected.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The indexes in memory, least recently used first to go."""
+"""The indexes in memory. The least recently used is evicted first."""
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -18,15 +18,15 @@ class IndexCache:
     ) -> None:
         self._limit_bytes = limit_bytes
         self._limit_spaces = limit_spaces
-        self._kept: OrderedDict[SpaceId, SpaceIndex] = OrderedDict()
+        self._indexes: OrderedDict[SpaceId, SpaceIndex] = OrderedDict()
         self._sizes: dict[SpaceId, int] = {}
         self._total = 0
 
     def get(self, space: SpaceId, /) -> "SpaceIndex | None":
         """Return the index of `space`, now the one used last; None if it is not kept."""
-        index = self._kept.get(space)
+        index = self._indexes.get(space)
         if index is not None:
-            self._kept.move_to_end(space)
+            self._indexes.move_to_end(space)
         return index
 
     def put(self, space: SpaceId, index: "SpaceIndex", /) -> tuple[SpaceId, ...]:
@@ -35,25 +35,25 @@ class IndexCache:
         An index grows while it is kept: put it again after it was applied to, so that its size counts.
         """
         self.drop(space)
-        self._kept[space] = index
+        self._indexes[space] = index
         self._sizes[space] = index.size_bytes
         self._total += self._sizes[space]
         evicted_spaces: list[SpaceId] = []
         # One index stays even above the limit, or each search of a large space would load it again.
-        while (self._total > self._limit_bytes or len(self._kept) > self._limit_spaces) and len(self._kept) > 1:
-            oldest = next(iter(self._kept))
+        while (self._total > self._limit_bytes or len(self._indexes) > self._limit_spaces) and len(self._indexes) > 1:
+            oldest = next(iter(self._indexes))
             self.drop(oldest)
             evicted_spaces.append(oldest)
         return tuple(evicted_spaces)
 
     def drop(self, space: SpaceId, /) -> None:
         """Let go of the index of `space`, if it is kept."""
-        if self._kept.pop(space, None) is not None:
+        if self._indexes.pop(space, None) is not None:
             self._total -= self._sizes.pop(space)
 
     def spaces(self) -> tuple[SpaceId, ...]:
         """Return the spaces kept, the next to go first."""
-        return tuple(self._kept)
+        return tuple(self._indexes)
 
     @property
     def size_bytes(self) -> int:
@@ -61,4 +61,4 @@ class IndexCache:
         return self._total
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._indexes)

@@ -1,4 +1,4 @@
-"""Query and answer of an index: units with their raw signals. Ranking is made of them in core."""
+"""Query and answer of an index: units with their raw signals, which core ranks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -207,16 +207,16 @@ class FoundCandidates:
     """The units found, best first: by score, then newer, later in the journal, later in the thread, by ref and part.
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
-    that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
-    whole name the query holds; `long` are the places in `found` of long texts. `most` is the sum of a unit that were
+    that passed the filters. `name_terms` are the terms that are part of a speaker's name, `speakers` those whose
+    whole name the query holds; `long` are the places of long texts. `most` is the sum of a unit that were
     the best in all that was found, `alike` the share of the query that the text vectors know, `few` how far the
     units are few statements, in whose order likeness decides.
     """
 
-    found: tuple[UnitCandidate, ...]
+    candidates: tuple[UnitCandidate, ...]
     terms: tuple[str, ...]
     name_terms: tuple[str, ...]
-    named: tuple[str, ...]
+    speakers: tuple[str, ...]
     highs: UnitSignals[float]
     lows: UnitSignals[float]
     most: float

@@ -67,12 +67,12 @@ _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("count
 def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str, /) -> Iterator[bytes]:
     """Yield the checkpoint of an index in which nothing is dead; `labels` and `owner` are as `SpaceIndex` has them."""
     columns, names = frozen.columns, frozen.names
-    refs = frozen.refs.kept()
+    refs = frozen.refs.to_stored()
     column_values = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
     arrays = [_CheckpointArray.of(values[: columns.size], dtype) for values, dtype in column_values]
     arrays += [_CheckpointArray.of(values, "<i4") for values in (refs.kinds, refs.order)]
     arrays += [_CheckpointArray.of(refs.keys, refs.keys.dtype.str), _CheckpointArray.of(frozen.threaded, "<i4")]
-    arrays += map(_CheckpointArray.of, frozen.vocabulary.kept(), KEPT_DTYPES)
+    arrays += map(_CheckpointArray.of, frozen.vocabulary.to_stored(), KEPT_DTYPES)
     for segment in frozen.segments:
         arrays += [_CheckpointArray.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
     models = sorted(frozen.models.items())
@@ -409,13 +409,13 @@ class SpaceIndex:
 
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
-        return search_space(self._state, self._named(query), self._reading)
+        return search_space(self._state, self._with_aliases(query), self._reading)
 
     def sought(self, query: IndexQuery, /) -> SoughtWords:
         """Return what the words of `query` are in single sentences."""
-        return self._reading.of(self._state, self._named(query)).sought()
+        return self._reading.of(self._state, self._with_aliases(query)).sought()
 
-    def _named(self, query: IndexQuery) -> IndexQuery:
+    def _with_aliases(self, query: IndexQuery) -> IndexQuery:
         """Return `query` with the names under which those speak whom it names otherwise, if there is room."""
         if not self._state.called:
             return query

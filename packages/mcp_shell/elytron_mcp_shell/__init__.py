@@ -1,4 +1,4 @@
-"""The operations as an MCP server, over stdio and streamable HTTP. Imports nothing heavy before it is used."""
+"""The operations as an MCP server, over stdio and streamable HTTP. Heavy imports happen on first use."""
 
 from elytron_mcp_shell.app import McpApp, mcp_app, mcp_server, require_message, serve_stdio
 from elytron_mcp_shell.tools import DEFAULT_SETS, ToolSet

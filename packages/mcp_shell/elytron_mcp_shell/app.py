@@ -1,4 +1,4 @@
-"""MCP over stdio for one user of this machine, read strictly, and as an application of a server for holders of keys."""
+"""MCP over stdio for one local user, read strictly, and over HTTP for holders of access keys."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,7 +68,7 @@ class InputLines:
         self._source = source
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._wanted: SimpleQueue[None] = SimpleQueue()
+        self._read_requests: SimpleQueue[None] = SimpleQueue()
         self._next: asyncio.Future[bytes] = self._loop.create_future()
         self._is_ended = False
         self._calls: set[types.RequestId] = set()
@@ -125,7 +126,7 @@ class InputLines:
             return b""
         self._next = self._loop.create_future()
         # Lines are read on request, so that a host that sends many fills no memory.
-        self._wanted.put(None)
+        self._read_requests.put(None)
         return await self._next
 
     def _give(self, line: bytes) -> None:
@@ -135,7 +136,7 @@ class InputLines:
     def _read(self) -> None:
         line = b"\n"
         while line:
-            self._wanted.get()
+            self._read_requests.get()
             try:
                 # One byte beyond the limit shows that a line is too long.
                 line = rest = self._source.readline(self._limit + 1)
@@ -413,7 +414,7 @@ def mcp_surfaces(
         )  # fmt: skip
         (surface,) = build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=served.running)
         if issuers:
-            surface = replace(surface, metadata=lambda scope: f"{_origin_of(scope, public_url)}{_METADATA}{_PATH}")
+            surface = replace(surface, metadata=partial(_metadata_address, public_url))
         return (surface, *_metadata_surfaces(issuers, public_url))
 
     return family
@@ -436,14 +437,15 @@ def _metadata_surfaces(issuers: tuple[str, ...], public_url: str | None) -> Iter
             }
         )
 
-    routes = (
-        Route(
-            "GET", path, show_metadata, "mcp_resource_metadata", "Show where clients sign in (RFC 9728).",
-            answer=_JSON, access=SurfaceAccess.PUBLIC, outcome="The metadata.", group="protocols",
-        )  # fmt: skip
-        for path in (_METADATA, f"{_METADATA}{_PATH}")
-    )
-    return build_surfaces(routes, request_app) if issuers else ()
+    route = Route(
+        "GET", _METADATA, show_metadata, "mcp_resource_metadata", "Show where clients sign in (RFC 9728).",
+        answer=_JSON, access=SurfaceAccess.PUBLIC, outcome="The metadata.", group="protocols",
+    )  # fmt: skip
+    return build_surfaces((route, replace(route, path=f"{_METADATA}{_PATH}")), request_app) if issuers else ()
+
+
+def _metadata_address(public_url: str | None, scope: MutableMapping[str, Any]) -> str:
+    return f"{_origin_of(scope, public_url)}{_METADATA}{_PATH}"
 
 
 def _origin_of(scope: MutableMapping[str, Any], public_url: str | None) -> str:

@@ -1,7 +1,7 @@
-"""Arguments of tools as MCP clients write them, brought into the form that a tool's schema asks for.
+"""Tool arguments as MCP clients write them, converted to the form of a tool's schema.
 
-Clients send `null` for what is not set, numbers and lists as text, and fields of their own. What has one meaning under
-the schema is taken in that meaning; everything else is left for the strict decoder, whose error names the field.
+Clients send `null` for unset fields, numbers and lists as text, and fields of their own. A value with one meaning under
+the schema is converted. Everything else is left to the strict decoder, whose error names the field.
 """
 
 import json
@@ -23,18 +23,18 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PreparedArguments:
-    """Arguments for the strict decoder. `ignored` counts the unknown fields left out, `known` names the tool's own."""
+    """Arguments for the strict decoder. `ignored` counts dropped unknown fields, `known_fields` are the tool's own."""
 
     arguments: dict[str, Any]
     ignored: int = 0
-    known: tuple[str, ...] = ()
+    known_fields: tuple[str, ...] = ()
 
     @property
     def notice(self) -> str | None:
         """Return what to report of the fields that were left out; their names are not repeated."""
         if not self.ignored:
             return None
-        takes = ", ".join(self.known) or "no arguments"
+        takes = ", ".join(self.known_fields) or "no arguments"
         return f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool accepts {takes}."
 
 

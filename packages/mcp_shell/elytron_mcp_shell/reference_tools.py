@@ -1,7 +1,7 @@
-"""The nine tools of the MCP project's reference memory server, over facts: entities, what was observed, relations.
+"""The nine tools of the MCP project's reference memory server, over facts: entities, observations, relations.
 
 An entity is a fact about the topic `entity/<name>`, an observation one about `entity/<name>/<digest>`, and a relation
-one about `relation/<digest>`. They are admitted, recalled, forgotten and erased as every other fact is.
+one about `relation/<digest>`. They are admitted, recalled, forgotten and erased like every other fact.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ from elytron_mcp_shell.tools import Perform, PlainTool
 
 _ENTITY, _RELATION = "entity/", "relation/"
 Text = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
-Named = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^/]+$")]
+EntityName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^/]+$")]
 _CAMEL = ConfigDict(populate_by_name=True)
-_RELATION_PARTS = TypeAdapter(tuple[Named, Text, Named])
+_RELATION_PARTS = TypeAdapter(tuple[EntityName, Text, EntityName])
 
 
 class GraphEntity(Value):
@@ -27,7 +27,7 @@ class GraphEntity(Value):
 
     model_config = _CAMEL
 
-    name: Named
+    name: EntityName
     entity_type: Text = Field(alias="entityType")
     observations: tuple[Text, ...] = ()
 
@@ -37,8 +37,8 @@ class GraphRelation(Value):
 
     model_config = _CAMEL
 
-    source: Named = Field(alias="from")
-    target: Named = Field(alias="to")
+    source: EntityName = Field(alias="from")
+    target: EntityName = Field(alias="to")
     relation_type: Text = Field(alias="relationType")
 
 
@@ -47,7 +47,7 @@ class ObservedEntity(Value):
 
     model_config = _CAMEL
 
-    entity_name: Named = Field(alias="entityName")
+    entity_name: EntityName = Field(alias="entityName")
     contents: tuple[Text, ...]
 
 
@@ -56,7 +56,7 @@ class UnobservedEntity(Value):
 
     model_config = _CAMEL
 
-    entity_name: Named = Field(alias="entityName")
+    entity_name: EntityName = Field(alias="entityName")
     observations: tuple[Text, ...]
 
 
@@ -75,7 +75,7 @@ class ObservationsRequest(Request):
 class EntityNames(Request):
     model_config = _CAMEL
 
-    entity_names: tuple[Named, ...] = Field(alias="entityNames")
+    entity_names: tuple[EntityName, ...] = Field(alias="entityNames")
 
 
 class DeletionsRequest(Request):
@@ -91,7 +91,7 @@ class GraphSearchRequest(Request):
 
 
 class EntityNameList(Request):
-    names: tuple[Named, ...]
+    names: tuple[EntityName, ...]
 
 
 class MemoryGraph(Value):

@@ -1,4 +1,4 @@
-"""The MCP server itself. Loaded when it is asked for: here the SDK is imported."""
+"""The MCP server itself. It imports the SDK, so it is loaded on demand."""
 
 import json
 from collections.abc import Callable
@@ -131,7 +131,7 @@ class McpShell:
         if operation is not None:
             accepts, more, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
         elif tool is not None:
-            accepts, more, ignores_unknown = tool.taken, (), tool.adds_only
+            accepts, more, ignores_unknown = tool.request_type, (), tool.adds_only
         else:
             raise MCPError(types.INVALID_PARAMS, "unknown tool: list the available tools")
         prepared = prepare_arguments(params.arguments or {}, accepts, more=more, ignores_unknown=ignores_unknown)
@@ -142,7 +142,7 @@ class McpShell:
                 result = _report_result(await self._perform(context, operation, confirmed))
             else:
                 assert tool is not None
-                request = envelope.decode_as(tool.taken, json.dumps(prepared.arguments).encode())
+                request = envelope.decode_as(tool.request_type, json.dumps(prepared.arguments).encode())
                 result = await self._called(context, tool, request)
         except ElytronError as error:
             return _error_result(error)

@@ -1,4 +1,4 @@
-"""Tools that a host is shown, in sets: operations, plain calls of one, and those that answer in short lines."""
+"""Tool sets offered to a host: operations, simple calls of one, and tools that answer in short lines."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -91,8 +91,8 @@ class PlainTool:
 
     name: str
     description: str
-    taken: type[Request]
-    given: type[Value]
+    request_type: type[Request]
+    answer_type: type[Value]
     call: Callable[[Perform, Any], Awaitable[Any]]
     mutates: bool = False
     destroys: bool = False
@@ -100,7 +100,7 @@ class PlainTool:
     @property
     def adds_only(self) -> bool:
         """Return whether a call reads or adds, and changes nothing that is stored."""
-        return not self.mutates or (not self.destroys and self.given is not MemoryControlReport)
+        return not self.mutates or (not self.destroys and self.answer_type is not MemoryControlReport)
 
 
 async def _add_memory(perform: Perform, memory: AddText) -> Any:
@@ -184,7 +184,7 @@ TOOLS_LISTED_CHARS: Final = 6_000
 """Characters of the whole list of tools that a host is shown without asking for more."""
 
 
-Told = Annotated[str, Field(min_length=1)]
+ToolText = Annotated[str, Field(min_length=1)]
 
 
 class AddLineRequest(Request):
@@ -195,19 +195,19 @@ class AddLineRequest(Request):
 
 
 class SearchLineRequest(Request):
-    query: Told
+    query: ToolText
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     conversation: Name | None = None
 
 
 class ContextLineRequest(Request):
-    query: Told
+    query: ToolText
     max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
 
 
 class RememberFact(Request):
-    topic: Told
-    content: Told
+    topic: ToolText
+    content: ToolText
 
 
 class ForgetRequest(Request):
@@ -232,7 +232,7 @@ class LineTool:
 
     name: str
     description: str
-    taken: type[Request]
+    request_type: type[Request]
     operation: str
     ask: Callable[[Any, Scope | None], Value]
     tell: Callable[[Any], str]
@@ -485,8 +485,8 @@ def plain_tool(tool: PlainTool) -> "types.Tool":
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=_object_schema(tool.taken.model_json_schema(mode="validation")),
-        output_schema=_object_schema(tool.given.model_json_schema(mode="serialization")),
+        input_schema=_object_schema(tool.request_type.model_json_schema(mode="validation")),
+        output_schema=_object_schema(tool.answer_type.model_json_schema(mode="serialization")),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.mutates, destructive_hint=tool.destroys, open_world_hint=False
         ),
@@ -498,7 +498,7 @@ def line_tool(tool: LineTool) -> "types.Tool":
     """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
     import mcp_types as types
 
-    schema = tool.taken.model_json_schema(mode="validation")
+    schema = tool.request_type.model_json_schema(mode="validation")
     fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
     required = {"required": schema["required"]} if "required" in schema else {}
     return types.Tool(

@@ -1,4 +1,4 @@
-"""A whole answer, put together from the events of a stream."""
+"""A complete answer, assembled from the events of a stream."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing

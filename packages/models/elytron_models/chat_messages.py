@@ -1,9 +1,9 @@
-"""Codec of chat messages: what programs send to model APIs and get from them, in one form of items, and back.
+"""Codec of chat messages: the messages of several model APIs as one form of items, and back.
 
-`message_items` reads messages of chat completions (Ollama's are the same) and items of the Responses API,
-`anthropic_items` messages of Anthropic; `responses_of` and `chat_of` write. No message is refused: a part that has no
-field of its own is kept as JSON text in `body`, as `body_of` makes it. The proxy, the turn hooks and the importers read
-by these; model clients write their own typed requests.
+`message_items` reads chat completions (Ollama's are the same) and items of the Responses API; `anthropic_items` reads
+Anthropic messages; `responses_of` and `chat_of` write. No message is rejected: a part without a field of its own is
+stored as JSON text in `body`, as `body_of` makes it. The proxy, the turn hooks and the importers use this codec; model
+clients write their own typed requests.
 """
 
 import hashlib

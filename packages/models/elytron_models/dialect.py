@@ -52,7 +52,7 @@ class LineCutter:
             return []
         self._after_cr = chunk.endswith(b"\r")
         *lines, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        lines[0] = self._begun() + lines[0]
+        lines[0] = self._take_rest() + lines[0]
         if max(map(len, lines)) > self._limit:
             raise FrameTooLarge
         self._keep(rest)
@@ -60,10 +60,10 @@ class LineCutter:
 
     def end(self) -> list[bytes]:
         """Return the line that has no ending, if there is one."""
-        rest = self._begun()
+        rest = self._take_rest()
         return [self._bare(rest)] if rest else []
 
-    def _begun(self) -> bytes:
+    def _take_rest(self) -> bytes:
         rest = bytes(self._rest)
         self._rest.clear()
         return rest
@@ -179,7 +179,7 @@ def json_text(value: object, /) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-_DONE: Final = b"[DONE]"
+_DONE_FRAME: Final = b"[DONE]"
 Events = Iterable[ModelEvent]
 
 
@@ -212,21 +212,21 @@ class StreamParser:
         self._frames = frames
         self._answer = answer
         self._characters = SplitCharacters()
-        self._left = limit
+        self._remaining_bytes = limit
         self.is_over = False
 
     def feed(self, chunk: bytes, /) -> list[ModelEvent]:
         """Return the events that `chunk` completes."""
         if self.is_over:
             return []
-        self._left -= len(chunk)
+        self._remaining_bytes -= len(chunk)
         try:
             frames = self._frames.feed(chunk)
         except FrameTooLarge:
             return self._fail(FailureReason.TOO_LARGE)
-        events = self._taken(frames)
+        events = self._parse_frames(frames)
         # Events ahead of the bound still count, so the failure follows them.
-        if self._left < 0 and not self.is_over:
+        if self._remaining_bytes < 0 and not self.is_over:
             return [*events, *self._fail(FailureReason.TOO_LARGE)]
         return events
 
@@ -234,15 +234,15 @@ class StreamParser:
         """Return the events of the end of the bytes. `is_clean` is False for a connection that broke off."""
         if self.is_over:
             return []
-        events = self._taken(self._frames.end(), is_last=True, is_clean=is_clean)
+        events = self._parse_frames(self._frames.end(), is_last=True, is_clean=is_clean)
         return events if self.is_over else [*events, *self._fail(FailureReason.CUT)]
 
-    def _taken(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
+    def _parse_frames(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
         parsed_events: list[ModelEvent] = []
         for frame in [*frames, *((None,) if is_last and is_clean else ())]:
             if frame is None:
                 events = self._answer.closed()
-            elif frame.strip() == _DONE:
+            elif frame.strip() == _DONE_FRAME:
                 events = self._answer.done()
             elif (event := self._characters.parse(frame)) is not None:
                 events = self._answer.take(event)

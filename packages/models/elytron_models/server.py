@@ -1,4 +1,4 @@
-"""A server of models: its address `dialect:name[@url]`, JSON posted over its own connections, and typed refusals."""
+"""A model server: its address `dialect:name[@url]`, JSON requests over its own connections, and typed errors."""
 
 import asyncio
 import random
@@ -174,7 +174,7 @@ _STATUSES: Final = {
     413: FailureReason.CONTEXT_TOO_LONG,
     429: FailureReason.RATE_LIMITED,
 }
-_TOLD: Final = {
+_FAILURE_TEXTS: Final = {
     FailureReason.UNREACHABLE: "cannot be reached: check its address",
     FailureReason.TIMEOUT: "did not answer in time",
     FailureReason.CUT: "stopped before the end of its answer: try again",
@@ -215,7 +215,7 @@ def error_of(failed: ReplyFailed, /, *, name: str, kind: str = "model") -> Model
     """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
     error_type = ModelUnavailable if failed.is_passing else ModelRefused
-    description = _TOLD[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
+    description = _FAILURE_TEXTS[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
     error = error_type(f"the {kind} {name!r} {description}{status}")
     error.retry_after_s = failed.retry_after_s
     return error

@@ -1,7 +1,7 @@
-"""Characters that a server split over two events, put together again.
+"""Reassembly of characters that a server split across two events.
 
-Some servers cut their answer by UTF-16 units and write one half of a surrogate pair into each event as an escape;
-others cut it by bytes and write half of a UTF-8 sequence. Either way a character such as an emoji arrives in pieces.
+Some servers cut their answer by UTF-16 units and write half of a surrogate pair into each event as an escape. Others
+cut it by bytes and write half of a UTF-8 sequence. Either way a character such as an emoji arrives in pieces.
 """
 
 import json
@@ -26,7 +26,7 @@ class SplitCharacters:
     """Joins the pieces of characters across the events of one answer. It does no input or output."""
 
     def __init__(self) -> None:
-        self._begun: dict[tuple[object, ...], str] = {}
+        self._halves: dict[tuple[object, ...], str] = {}
 
     def parse(self, frame: bytes, /) -> Mapping[str, object] | None:
         """Return the JSON object in `frame` with whole characters, or None.
@@ -44,7 +44,7 @@ class SplitCharacters:
         if not isinstance(parsed, dict):
             return None
         event = cast("dict[str, object]", parsed)
-        return cast("dict[str, object]", self._joined(event, ())) if has_pieces or self._begun else event
+        return cast("dict[str, object]", self._joined(event, ())) if has_pieces or self._halves else event
 
     def _joined(self, value: object, place: tuple[object, ...]) -> object:
         match value:
@@ -62,11 +62,11 @@ class SplitCharacters:
     def _join_text(self, text: str, place: tuple[object, ...]) -> str:
         if not text:
             return text
-        text = self._begun.pop(place, "") + text
+        text = self._halves.pop(place, "") + text
         if text.isascii():
             return text
         text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-        if (piece := _OPEN.search(text)) is not None and len(self._begun) < _PLACES:
-            self._begun[place] = piece[0]
+        if (piece := _OPEN.search(text)) is not None and len(self._halves) < _PLACES:
+            self._halves[place] = piece[0]
             text = text[: piece.start()]
         return _RAW_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)

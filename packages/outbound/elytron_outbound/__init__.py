@@ -1,1 +1,1 @@
-"""Outbound connections: HTTP clients, judged addresses, and bounds of what other servers answer."""
+"""Outbound connections: HTTP clients, checked addresses, and limits on what other servers answer."""

@@ -1,4 +1,4 @@
-"""Addresses that other people name: judged before a request goes there, and called by the number that was judged."""
+"""Addresses supplied by users: checked before a request is sent, and called by the IP address that was checked."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""Bounds of what other servers answer: the bytes of a body, and the number and size of its items."""
+"""Limits on what other servers answer: the bytes of a body, and the number and size of its items."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The ASGI application of the proxy: one place for four dialects, complete in itself."""
+"""The proxy's ASGI application, which serves all four dialects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -164,7 +164,7 @@ class ProxyApp:
             await _send_answer(200, self._capabilities(), send)
         elif call.path in LISTS and call.method == "GET" and len(self._settings.upstreams) > 1:
             await _send_answer(200, await self._listed(call), send)
-        elif dialect is None and (stored_response := await self._kept(call, caller)) is not None:
+        elif dialect is None and (stored_response := await self._stored_response(call, caller)) is not None:
             await _send_answer(200, stored_response, send)
         elif self._is_foreign(call, caller):
             raise RefusedCall(_NO_RESPONSE)
@@ -181,7 +181,7 @@ class ProxyApp:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
-    async def _kept(self, call: AskedCall, caller: ProxyCaller) -> Fields | None:
+    async def _stored_response(self, call: AskedCall, caller: ProxyCaller) -> Fields | None:
         """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
         retrieval = retrieval_of(call) if caller.use is not MemoryUse.OFF else None
         if retrieval is None:
@@ -265,7 +265,7 @@ class ProxyApp:
                 "answer_chars": limits.ANSWER_CHARS,
                 "timeout_s": settings.silence_s,
             },
-            "counted": self.figures.told(),
+            "counted": self.figures.counts(),
         }
 
     def _require_passed(self, method: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Callers of the proxy: whose memory a request is about, and how its own words about that are judged."""
+"""Callers of the proxy: whose memory a request uses, and which of its headers are trusted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Conversations: given by name, or recognised by the digests of their messages."""
+"""Conversations of the proxy: named by the request, or recognised by digests of their messages."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class RequestThread:
     conversation: str
     turn: str
     start: bytes
-    asked: bytes
+    question_digest: bytes
     is_named: bool = False
     is_shown: bool = False
     is_open: bool = False
@@ -64,7 +64,7 @@ class ConversationFinder:
     def __init__(self, memory: ProxyMemory, /) -> None:
         self._memory = memory
         self._blocks: LruCache[tuple[str, bytes], PromptBlock] = LruCache(limits.BLOCKS)
-        self._said: LruCache[str, list[tuple[str, str]]] = LruCache(limits.BLOCKS)
+        self._exchanges: LruCache[str, list[tuple[str, str]]] = LruCache(limits.BLOCKS)
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
     async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, name: str | None) -> RequestThread:
@@ -120,7 +120,7 @@ class ConversationFinder:
                 caller, thread.parent.digest, thread.conversation, then=thread.turn, of=thread.parent.version
             )
         except MemoryDown:
-            return RequestThread(f"chat-{thread.turn}", thread.turn, thread.start, thread.asked)
+            return RequestThread(f"chat-{thread.turn}", thread.turn, thread.start, thread.question_digest)
         return thread
 
     async def note(self, caller: ProxyCaller, thread: RequestThread, end: bytes, /) -> None:
@@ -139,9 +139,9 @@ class ConversationFinder:
 
         None if it is not known, or if a memory that it cites was erased or made private since.
         """
-        if await self._opened(caller, thread.asked) is None:
-            return await self._held(caller, thread)
-        return await self._stored(caller, thread.asked)
+        if await self._opened(caller, thread.question_digest) is None:
+            return await self._cached_block(caller, thread)
+        return await self._stored(caller, thread.question_digest)
 
     async def blocks_before(self, caller: ProxyCaller, prompt: CallPrompt, /) -> list[tuple[int, PromptBlock]]:
         """Return the blocks of earlier turns in which tools ran, with the places of their messages, oldest first.
@@ -173,21 +173,23 @@ class ConversationFinder:
 
     def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
         """Hold the block of a turn for its further calls."""
-        self._blocks[caller.space, thread.asked] = block
+        self._blocks[caller.space, thread.question_digest] = block
 
     def note_said(self, caller: ProxyCaller, prompt: CallPrompt, answer: str, /) -> None:
         """Remember what a person and the model said last, as a program may quote it."""
-        if not prompt.is_task and len(prompt.said) + len(answer) >= limits.QUOTED_CHARS:
-            self._said[caller.space] = [*self._said.get(caller.space, []), (prompt.said, answer)][-limits.QUOTED :]
+        if not prompt.is_task and len(prompt.text) + len(answer) >= limits.QUOTED_CHARS:
+            self._exchanges[caller.space] = [*self._exchanges.get(caller.space, []), (prompt.text, answer)][
+                -limits.QUOTED :
+            ]
 
     def is_quoted(self, caller: ProxyCaller, prompt: CallPrompt, /) -> bool:
         """Return whether a first message quotes a turn, both sides of it: a program asks about the chat, no person."""
-        exchanges = () if prompt.earlier else self._said.get(caller.space, ())
-        return any(answer and question in prompt.said and answer in prompt.said for question, answer in exchanges)
+        exchanges = () if prompt.earlier else self._exchanges.get(caller.space, ())
+        return any(answer and question in prompt.text and answer in prompt.text for question, answer in exchanges)
 
     async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
-        opened = await self._opened(caller, thread.asked)
+        opened = await self._opened(caller, thread.question_digest)
         if opened is None or (thread.is_named and thread.conversation != opened.conversation):
             return None
         return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
@@ -198,26 +200,26 @@ class ConversationFinder:
         Messages that go on without its answer continue the conversation. Raises MemoryDown.
         """
         opened = _OpenTurn(thread.conversation, thread.turn)
-        self._open[caller.space, thread.asked] = opened
-        block = await self._held(caller, thread) or PromptBlock()
-        key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
+        self._open[caller.space, thread.question_digest] = opened
+        block = await self._cached_block(caller, thread) or PromptBlock()
+        key, ttl_s = await self._key(caller, thread.question_digest), limits.OPEN_TURN_TTL_S
         block_fields: dict[str, JsonValue] = {"text": encode_stored_block(block.text), "recalled": block.recalled}
         # The block first, for an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)
         turn_fields: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, turn_fields, ttl_s=ttl_s)
         if not thread.is_named:
-            await self.note(caller, thread, end_of(thread.asked, ""))
+            await self.note(caller, thread, end_of(thread.question_digest, ""))
 
     async def close(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
         """Forget that the turn's tools run; its block stays for the turns behind it. Raises MemoryDown."""
-        self._open.pop((caller.space, thread.asked), None)
-        self._blocks.pop((caller.space, thread.asked), None)
-        await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.asked))
+        self._open.pop((caller.space, thread.question_digest), None)
+        self._blocks.pop((caller.space, thread.question_digest), None)
+        await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.question_digest))
 
-    async def _held(self, caller: ProxyCaller, thread: RequestThread) -> PromptBlock | None:
+    async def _cached_block(self, caller: ProxyCaller, thread: RequestThread) -> PromptBlock | None:
         """Return the block of a turn that this process holds: what is not stored, no erasure reaches."""
-        block = self._blocks.get((caller.space, thread.asked))
+        block = self._blocks.get((caller.space, thread.question_digest))
         return block if block is not None and await self._memory.has_all(caller, block) else None
 
     async def _opened(self, caller: ProxyCaller, question_digest: bytes) -> _OpenTurn | None:

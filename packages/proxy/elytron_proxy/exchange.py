@@ -1,4 +1,4 @@
-"""One exchange of a client with a model: the prompt gets its block, the bytes pass, the answer is kept at its end."""
+"""One exchange between a client and a model: the prompt gets its block, bytes pass through, the answer is stored."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("elytron.proxy")
-_SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
+_AUDIT_NAMESPACE: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
 """Namespace of the audit's last blocks."""
 
 
@@ -84,7 +84,7 @@ class ExchangeCommit:
         """Keep what is to be kept of a whole answer; return whether it is. What memory does not take is counted."""
         with self.parts.memory.committing(self.caller):
             try:
-                await self._kept(answer)
+                await self._store_answer(answer)
                 return True
             except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(ProxyFigure.LOST)
@@ -92,7 +92,7 @@ class ExchangeCommit:
                 logger.warning("turn not stored", extra={"request_id": self.caller.request_id, "key": key})
                 return False
 
-    async def _kept(self, answer: AnswerCopy) -> None:
+    async def _store_answer(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
         writes = self.caller.use.writes
         if writes and figure is ProxyFigure.COMMITTED:
@@ -101,7 +101,7 @@ class ExchangeCommit:
             thread = await self._open()
         # A response is kept even without memory's writes: a later request may continue it.
         if self.continuation is not None:
-            response = answer.witness.ended
+            response = answer.witness.last_response
             await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
         if not writes:
             return
@@ -114,8 +114,8 @@ class ExchangeCommit:
         if not self.parts.settings.audit or not self.block.text:
             return
         value = {"block": encode_stored_block(self.block.text), "conversation": thread.conversation}
-        await self.parts.memory.put(self.caller, _SHOWN, thread.turn, value, ttl_s=None)
-        await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
+        await self.parts.memory.put(self.caller, _AUDIT_NAMESPACE, thread.turn, value, ttl_s=None)
+        await self.parts.memory.trim(self.caller, _AUDIT_NAMESPACE, most=limits.AUDITS)
 
     def _figure(self, answer: AnswerCopy) -> ProxyFigure | None:
         """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
@@ -124,7 +124,7 @@ class ExchangeCommit:
         goes_on = answer.finished is FinishReason.TOOLS
         if answer.finished is not FinishReason.STOP and not goes_on and not self.parts.settings.partial:
             return ProxyFigure.PARTIAL
-        if answer.is_too_long or len(self.prompt.said) > core_limits.MESSAGE_CHARS:
+        if answer.is_too_long or len(self.prompt.text) > core_limits.MESSAGE_CHARS:
             return ProxyFigure.TOO_LARGE
         return ProxyFigure.OPENED if goes_on else ProxyFigure.COMMITTED
 
@@ -146,9 +146,9 @@ class ExchangeCommit:
     async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""
         conversations, caller = self.parts.conversations, self.caller
-        reply = spoken_answer(self.prompt.begun + answer.text)
-        context = answer.witness.ended.get("context")
-        end = continued_by(json_text(context)) if context else end_of(self.thread.asked, reply)
+        reply = spoken_answer(self.prompt.answer_start + answer.text)
+        context = answer.witness.last_response.get("context")
+        end = continued_by(json_text(context)) if context else end_of(self.thread.question_digest, reply)
         is_new = not self.thread.is_named and not self.thread.is_open
         # A request that is repeated without a name would store its turn twice.
         if is_new and await conversations.is_kept(caller, end):
@@ -204,9 +204,11 @@ class ProxyExchange:
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
         self._caller = caller = replace(caller, deadline=NO_DEADLINE)
-        self._asked = call
+        self._call = call
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
-        self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
+        self._answer_headers = AnswerHeaders(
+            caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value
+        )
         self._continuation: ContinuedRequest | None = None
         self._prompt: CallPrompt | None = None
         self._thread: RequestThread | None = None
@@ -219,21 +221,21 @@ class ProxyExchange:
 
     async def run(self) -> None:
         """Answer the call. Raises RefusedCall before anything was sent."""
-        body = await _work_aside(self._asked.body, fields_of)
+        body = await _work_aside(self._call.body, fields_of)
         if body is None:
             self._parts.figures.count(ProxyFigure.UNREAD)
-            await self._pass(self._asked)
+            await self._pass(self._call)
             return
         self._model = text_field(body, "model")
         if self._caller.use is MemoryUse.OFF:
-            await self._pass(self._asked)
+            await self._pass(self._call)
             return
         await self._parts.memory.settle(self._timed)
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
         if self._prompt is None:
             is_continuing = self._continuation is not None and self._continuation.is_continuing
-            await self._pass(await self._written(body) if is_continuing else self._asked)
+            await self._pass(await self._with_body(body) if is_continuing else self._call)
             return
         if self._parts.conversations.is_quoted(self._caller, self._prompt):
             self._prompt = replace(self._prompt, is_task=True)
@@ -241,7 +243,7 @@ class ProxyExchange:
         placed = self._placed(body, self._prompt)
         if self._block.text:
             self._parts.figures.count(ProxyFigure.RECALLED)
-        request = await self._written(placed)
+        request = await self._with_body(placed)
         response = await self._passage.ask(request, model=self._model)
         read: PeekedAnswer | None = None
         # Sealed reasoning that this server cannot open is left out, once.
@@ -251,7 +253,7 @@ class ProxyExchange:
                 self._parts.figures.count(ProxyFigure.RESENT)
                 response, read = await self._passage.ask(await self._rewritten(other), model=self._model), None
         if read is not None:
-            await self._passage.all(response, self._told, read=read)
+            await self._passage.all(response, self._answer_headers, read=read)
         else:
             await self._relay(response, body)
 
@@ -294,15 +296,15 @@ class ProxyExchange:
         """Find the conversation, and the block of the prompt. Raises RefusedCall where memory is required and down."""
         began = time.perf_counter()
         try:
-            self._thread = await self._found(prompt)
+            self._thread = await self._find_thread(prompt)
             if self._caller.use.reads and not prompt.is_task:
                 self._block = await self._recalled(prompt, self._thread)
                 if self._parts.settings.placement is BlockPlacement.TAIL:
                     self._placed_blocks = await self._parts.conversations.blocks_before(self._timed, prompt)
                 if self._block.text:
                     self._placed_blocks.append((prompt.at, self._block))
-                self._told.recalled = self._block.recalled
-                self._told.recall_ms = (time.perf_counter() - began) * 1000
+                self._answer_headers.recalled = self._block.recalled
+                self._answer_headers.recall_ms = (time.perf_counter() - began) * 1000
             self._parts.memory.judge(self._caller, is_down=False)
         except MemoryDown as error:
             if error.is_out:
@@ -312,10 +314,10 @@ class ProxyExchange:
             self._parts.figures.count(ProxyFigure.DEGRADED)
             self._told.memory = "degraded"
         if self._thread is not None and self._caller.use.writes:
-            self._told.turn = self._thread.turn
+            self._answer_headers.turn = self._thread.turn
 
-    async def _found(self, prompt: CallPrompt) -> RequestThread:
-        continued = self._continuation.named if self._continuation is not None else None
+    async def _find_thread(self, prompt: CallPrompt) -> RequestThread:
+        continued = self._continuation.conversation_name if self._continuation is not None else None
         conversation = self._caller.conversation or (continued if continued and is_name(continued) else None)
         thread = await self._parts.conversations.find(self._timed, prompt, name=conversation)
         # A response that is continued brings all that was said before.
@@ -343,22 +345,22 @@ class ProxyExchange:
         except InvalidInput as error:
             raise RefusedCall(CallRefusal(400, error.key, error.message)) from None
 
-    async def _written(self, body: Body) -> AskedCall:
+    async def _with_body(self, body: Body) -> AskedCall:
         """Return the request with `body`; one that was not changed goes on with its own bytes."""
         is_continued = self._continuation is not None and self._continuation.is_changed
         if not self._placed_blocks and not is_continued:
-            return self._asked
+            return self._call
         return await self._rewritten(body)
 
     async def _rewritten(self, body: Body) -> AskedCall:
-        return replace(self._asked, body=await _work_aside(body, _bytes_of, size=len(self._asked.body)))
+        return replace(self._call, body=await _work_aside(body, _bytes_of, size=len(self._call.body)))
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not is_readable(response) or not self._parts.figures.endings.is_storable(self._upstream_url):
-            self._told = replace(self._told, memory=self._caller.use.without_writes.value, turn="")
+            self._answer_headers = replace(self._answer_headers, memory=self._caller.use.without_writes.value, turn="")
         if response.status_code != _OK or not is_readable(response):
-            await self._passage.all(response, self._told)
+            await self._passage.all(response, self._answer_headers)
         # Ollama streams unless the request says no.
         elif kind == "text/event-stream" or (self._dialect.has_lines and body.get("stream") is not False):
             await self._stream(response)
@@ -373,7 +375,7 @@ class ProxyExchange:
         refusal = None
         try:
             # If it breaks off, an error follows that its server did not count.
-            await self._passage.begin(response, self._told, without="content-length")
+            await self._passage.begin(response, self._answer_headers, without="content-length")
             async for chunk in chunks_of(response):
                 passed = relay.feed(chunk)
                 # Before the piece goes on: a client that leaves with it loses no turn.
@@ -402,7 +404,7 @@ class ProxyExchange:
         copy = WholeCopy(self._dialect)
         last_piece = b""
         try:
-            await self._passage.begin(response, self._told)
+            await self._passage.begin(response, self._answer_headers)
             async for chunk in chunks_of(response):
                 clean = mask.feed(chunk)
                 copy.feed(clean)
@@ -436,7 +438,7 @@ class ProxyExchange:
             self._parts,
             self._caller,
             dialect=self._dialect.name,
-            path=self._asked.path,
+            path=self._call.path,
             model=self._model,
             prompt=self._prompt,
             thread=self._thread,
@@ -452,8 +454,8 @@ class ProxyExchange:
     def _judge(self, answer: AnswerCopy, *, is_broken: bool = False) -> None:
         if not is_broken and (answer.is_whole or answer.failed in _UNFINISHED):
             self._parts.figures.endings.note(self._upstream_url, is_whole=answer.is_whole)
-        if answer.used is not None:
-            usage = answer.used
+        if answer.usage is not None:
+            usage = answer.usage
             figures = self._parts.memory.figures
             figures.count_tokens(self._caller.space, self._model, read=usage.input_tokens, output=usage.output_tokens)
         match answer.failed:

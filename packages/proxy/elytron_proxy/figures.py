@@ -1,4 +1,4 @@
-"""Counts of what a proxy did. They name no one and hold no text."""
+"""Counters of the proxy. They name no one and contain no text."""
 
 import logging
 from collections import Counter
@@ -92,7 +92,7 @@ class ProxyFigures:
     def __getitem__(self, figure: ProxyFigure, /) -> int:
         return self._counts[figure]
 
-    def told(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 

@@ -1,4 +1,4 @@
-"""Bounds of the memory proxy: what it takes, keeps and waits for."""
+"""Limits of the memory proxy."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Memory as a proxy uses it: calls under the caller's own rights, the block of a prompt, and turns that are kept."""
+"""Memory access of the proxy: calls under the caller's rights, the block of a prompt, and stored turns."""
 
 import asyncio
 import hashlib
@@ -138,7 +138,7 @@ class ProxyMemory:
     async def in_time(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
         try:
-            return await caller.deadline.bound(work)
+            return await caller.deadline.run_within(work)
         except TimeoutError:
             raise MemoryDown(TIMEOUT) from None
 
@@ -203,7 +203,7 @@ class ProxyMemory:
             filters=without_conversation(conversation) if conversation is not None else RecallFilters(),
             registries=(registry,) if registry is not None else (),
         )
-        context = await memory.before(TurnMessages(current=prompt.said), TurnBudget(max_chars))
+        context = await memory.before(TurnMessages(current=prompt.text), TurnBudget(max_chars))
         if context.failure is not None:
             raise MemoryDown(context.failure.key)
         if not context.block:

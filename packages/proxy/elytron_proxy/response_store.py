@@ -44,10 +44,10 @@ class NotContinued(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ContinuedRequest:
-    """A request with all that it continues, and its part to store. `named` is their conversation, if it is known."""
+    """A request with everything it continues, and the part to store. `conversation_name` is set if it is known."""
 
     body: Body
-    named: str | None = None
+    conversation_name: str | None = None
     new: list[object] = field(default_factory=list[object])
     previous: str = ""
     conversation: str = ""
@@ -76,7 +76,7 @@ class StoredResponse:
     """The conversation of its turn."""
 
     @property
-    def said(self) -> list[object]:
+    def replayed_items(self) -> list[object]:
         """Return all that it adds to what a later one continues."""
         return [*self.items, *(item for item in object_list(self.response, "output") if _is_replayed(item))]
 
@@ -120,7 +120,7 @@ class ResponseStore:
             changed |= {"store": False, "include": [*included, _SEALED]}
         return ContinuedRequest(
             body=changed,
-            named=conversation or owner,
+            conversation_name=conversation or owner,
             new=new,
             previous=previous,
             conversation=conversation,
@@ -195,7 +195,7 @@ class ResponseStore:
             stored = await self.find(caller, previous)
             if stored is None:
                 raise NotContinued(_MISSING)
-            items = stored.said
+            items = stored.replayed_items
             size += len(json_text(items))
             if len(item_lists) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
                 raise NotContinued(_TOO_LONG)

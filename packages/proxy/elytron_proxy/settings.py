@@ -1,4 +1,4 @@
-"""Settings of the proxy: where requests go, how memory takes part, and whose headers are believed."""
+"""Settings of the proxy: where requests go, how memory takes part, and whose headers are trusted."""
 
 import ipaddress
 import re

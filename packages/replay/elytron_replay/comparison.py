@@ -1,4 +1,4 @@
-"""Comparison of steps' reports: differences for people, and partial expectations, which leave open what they omit."""
+"""Comparison of step reports: readable differences, and partial expectations, which ignore omitted fields."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Trying a proposal on a copy of the space, and writing one that was tried, through the same write as any other."""
+"""Trial of a proposal on a copy of the space, and the normal write of one that was tried."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -145,7 +145,7 @@ def load_proposal(path: Path, /) -> EvolutionProposal:
     return value_in(path, EvolutionProposal)
 
 
-ASKED = {TrialTier.PREVIEW: 0, TrialTier.COMPACT: 20, TrialTier.FULL: 200}
+TITLE_COUNTS = {TrialTier.PREVIEW: 0, TrialTier.COMPACT: 20, TrialTier.FULL: 200}
 """Number of the space's facts and procedures that are searched by their titles, before and after."""
 
 
@@ -190,7 +190,7 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
         report = report.model_copy(update={"decisions": judged.decisions})
     else:
         async with _copied_runtime(memory, scope) as copy:
-            titles = await _record_titles(copy, scope, ASKED[reviewed.tier])
+            titles = await _record_titles(copy, scope, TITLE_COUNTS[reviewed.tier])
             first = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
             report_of_write = await copy.write(_proposal_request(proposal, scope))
             later = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}

@@ -1,4 +1,4 @@
-"""Every story on every store: the same reports, the same fingerprints, and those that were recorded."""
+"""Every fixture on every store, with equal reports and equal, recorded fingerprints."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Run of a fixture on one store: the stores by name, each step's report, its unmet expectations, the fingerprints."""
+"""Run of a fixture on one store: the stores by name, each step's report and unmet expectations, the fingerprints."""
 
 import json
 import secrets

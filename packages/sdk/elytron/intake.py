@@ -1,4 +1,4 @@
-"""The admission of a request's texts: one way for every operation that brings text in."""
+"""Intake of a request's texts: the one path for every operation that brings text in."""
 
 import asyncio
 import logging
@@ -96,7 +96,7 @@ _TURNS: Final = (
 class ScrubFindings(NamedTuple):
     """Findings by kind, and the length of the longest text as given."""
 
-    found: dict[str, int]
+    counts: dict[str, int]
     longest: int
 
 
@@ -220,9 +220,9 @@ def _scrub_label(text: str, findings: _FoundSecrets, own: OwnOutput, name: str) 
 
 def _black_out(text: str, findings: _FoundSecrets) -> str:
     scrubbed = scrub_secrets(text)
-    if not scrubbed.found:
+    if not scrubbed.counts:
         return text
-    findings.kinds.update(scrubbed.found)
+    findings.kinds.update(scrubbed.counts)
     return scrubbed.text
 
 
@@ -298,7 +298,7 @@ def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, R
         require_chars(ctx.profile, scrubbed.longest)
         ahead = find_future_claims(ctx, request)
         report = await operation(ctx, clean)
-        notes = {"scrubbed": scrubbed.found, "future_claims": ahead}
+        notes = {"scrubbed": scrubbed.counts, "future_claims": ahead}
         update = {name: note for name, note in notes.items() if note and name in type(report).model_fields}
         return report.model_copy(update=update) if update else report
 

@@ -1,4 +1,4 @@
-"""Faces over one store in this process: of coroutines, and of calls that wait, with the same operations and names."""
+"""The async and the blocking face of a store in this process, with the same operations and names."""
 
 import asyncio
 import atexit

@@ -1,7 +1,7 @@
-"""Records of the runtime's own: an agent's journal, and what a proxy continues.
+"""The runtime's own records: an agent's journal, and what a proxy continues.
 
-They are in a collection of their own, which this port alone writes. No operation of the registry reaches it, and so no
-wire, no tool and no archive of a member; the store port over HTTP refuses it. So their reader may act on them.
+They are in a collection that only this port writes. No registered operation reaches it, so no wire, tool or member's
+archive does, and the store port over HTTP refuses it. Their reader may therefore act on them.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -168,7 +168,7 @@ class RuntimeRecords:
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))
         whole_text = "\n".join(texts)
-        if is_own_output(whole_text) or scrub_secrets(whole_text).found:
+        if is_own_output(whole_text) or scrub_secrets(whole_text).counts:
             request, _ = scrub_value(request)
         return request
 

@@ -1,4 +1,4 @@
-"""Reads of a transcript: pages, cited evidence, recent talk, and the check of its links."""
+"""Reads of a transcript: pages, cited evidence, recent messages, and the check of its links."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Stores: engines behind the store port, the sealing wrapper over them, and the suite they prove themselves by."""
+"""Stores: engines behind the store port, the sealing wrapper, and the suite that proves them."""
 
 from elytron_store.engine import WriteDurability
 from elytron_store.engines import StoreAddress, WhenMissing, open_as_made, open_store, parse_url, rescue_store

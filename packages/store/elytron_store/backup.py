@@ -1,4 +1,4 @@
-"""A copy of a whole store while it is in use, read through before it is called a backup."""
+"""A backup of a whole store in use. The copy is read completely before it counts as a backup."""
 
 import asyncio
 import os

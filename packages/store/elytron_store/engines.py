@@ -249,14 +249,16 @@ async def _find_store(
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
-            files = await FileStore.found(folder, clock=clock, profile=profile, sealed=sealed, bounds=address.bounds)
+            files = await FileStore.open_unnoted(
+                folder, clock=clock, profile=profile, sealed=sealed, bounds=address.bounds
+            )
             return _FoundStore(files, files.note_opening)
         case "sqlite", Path() as file:
             from elytron_store.sqlite.setup import WantedStore
             from elytron_store.sqlite.store import SqliteStore
 
             options = WantedStore(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
-            database = await SqliteStore.found(options, clock=clock)
+            database = await SqliteStore.open_unnoted(options, clock=clock)
             return _FoundStore(database, partial(database.note_opening, options.at))
         case "mcp", _ if address.url is not None and address.project is not None:
             from elytron_store.mcp.store import McpStore
@@ -305,7 +307,7 @@ async def _find_tables(
     place = parse_address(url)
     require_sealing(place, sealed=sealed)
     target = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
-    store = await PostgresStore.found(target, clock=clock)
+    store = await PostgresStore.open_unnoted(target, clock=clock)
     note = partial(store.note_opening, target.at)
     if not place.blobs:
         return _FoundStore(store, note)

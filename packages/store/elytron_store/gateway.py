@@ -348,7 +348,7 @@ class GatewayStore(Engine):
                 async with self._client.stream("GET", BLOBS, params={"space": space, "key": key}) as response:
                     if response.status_code != OK:
                         await response.aread()
-                        raise self._told(response)
+                        raise self._error_of(response)
                     async for kind, data in decode_frames(response.aiter_bytes()):
                         if kind == PROBLEM:
                             raise _problem_error(data)
@@ -391,13 +391,13 @@ class GatewayStore(Engine):
 
     def _answer(self, model: type[AnswerT], response: "httpx.Response") -> AnswerT:
         if response.status_code != OK:
-            raise self._told(response)
+            raise self._error_of(response)
         try:
             return model.model_validate_json(response.content)
         except ValidationError:
             raise Unreachable("the server at this address is not an Elytron server of this version") from None
 
-    def _told(self, response: "httpx.Response") -> ElytronError:
+    def _error_of(self, response: "httpx.Response") -> ElytronError:
         return _problem_error(response.content)
 
     @contextmanager

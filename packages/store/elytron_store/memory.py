@@ -1,4 +1,4 @@
-"""The memory engine: everything the port promises but durability. For tests, evaluation and throw-away sessions."""
+"""The memory engine: the whole port except durability. For tests, evaluation and throw-away sessions."""
 
 from bisect import bisect_right
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
@@ -81,52 +81,52 @@ class MemoryStore(Engine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: dict[SpaceId, _MemorySpace] = {}
+        self._memory_spaces: dict[SpaceId, _MemorySpace] = {}
         self._queued: set[SpaceId] = set()
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
-        space = self._held.get(batch.space) or _MemorySpace()
+        space = self._memory_spaces.get(batch.space) or _MemorySpace()
         committed = space.apply(batch)
         # Only now: a space whose first batch is refused does not exist.
-        self._held[batch.space] = space
+        self._memory_spaces[batch.space] = space
         self._list_queue(batch.space)
         return committed
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        memory_space = self._held.get(space)
+        memory_space = self._memory_spaces.get(space)
         return [None] * len(refs) if memory_space is None else _documents_at(memory_space, refs)
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        memory_space = self._held.get(space)
+        memory_space = self._memory_spaces.get(space)
         if memory_space is None:
             return []
         refs = memory_space.ledger.window(page)
         return [document for document in _documents_at(memory_space, refs) if document is not None]
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        memory_space = self._held.get(space)
+        memory_space = self._memory_spaces.get(space)
         return 0 if memory_space is None else memory_space.ledger.count(collection)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        memory_space = self._held.get(space)
+        memory_space = self._memory_spaces.get(space)
         return [] if memory_space is None else memory_space.behind(after, limit)
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
-        memory_space = self._held.get(space) or _MemorySpace()
+        memory_space = self._memory_spaces.get(space) or _MemorySpace()
         entries = list(engine.compacted_journal(memory_space.journal, runs))
         removal_count = len(memory_space.journal) - len(entries)
         memory_space.journal = entries
         return removal_count
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        return sorted(space for space in self._held if space > after)[:limit]
+        return sorted(space for space in self._memory_spaces if space > after)[:limit]
 
     async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return sorted(space for space in self._queued if space > after)[:limit]
 
     def _list_queue(self, space: SpaceId) -> None:
         """Have `space` among the queued ones if it has a queue now."""
-        contents = self._held.get(space)
+        contents = self._memory_spaces.get(space)
         if contents is not None and contents.ledger.count(QUEUE):
             self._queued.add(space)
         else:
@@ -136,12 +136,12 @@ class MemoryStore(Engine):
         body = b"".join([piece async for piece in blob_pieces(chunks)])
         # Asked again: the source of a blob may take long, and the store be closed meanwhile.
         self._require_open()
-        self._held.setdefault(space, _MemorySpace()).blobs[key] = body
+        self._memory_spaces.setdefault(space, _MemorySpace()).blobs[key] = body
         return len(body)
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_blob(space, key)
-        memory_space = self._held.get(space)
+        memory_space = self._memory_spaces.get(space)
         body = None if memory_space is None else memory_space.blobs.get(key)
         if body is None:
             raise NotFound(what="blob", name=key)
@@ -150,10 +150,10 @@ class MemoryStore(Engine):
 
     async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         if not erasure.whole_space:
-            receipt = self._held.setdefault(erasure.space, _MemorySpace()).erase(erasure)
+            receipt = self._memory_spaces.setdefault(erasure.space, _MemorySpace()).erase(erasure)
             self._list_queue(erasure.space)
             return receipt
-        memory_space = self._held.pop(erasure.space, None) or _MemorySpace()
+        memory_space = self._memory_spaces.pop(erasure.space, None) or _MemorySpace()
         self._list_queue(erasure.space)
         return ErasureReceipt(
             documents=len(memory_space.ledger),
@@ -163,7 +163,7 @@ class MemoryStore(Engine):
         )
 
     async def _check(self) -> CheckReport:
-        spaces = self._held.values()
+        spaces = self._memory_spaces.values()
         return CheckReport(
             spaces=len(spaces),
             documents=sum(len(space.ledger) for space in spaces),
@@ -185,7 +185,7 @@ class MemoryStore(Engine):
 
     async def close(self) -> None:
         self._closed = True
-        self._held.clear()
+        self._memory_spaces.clear()
 
 
 def _documents_at(space: _MemorySpace, refs: Sequence[DocumentRef]) -> list[Document | None]:

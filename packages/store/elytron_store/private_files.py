@@ -1,6 +1,6 @@
-"""Files of a store and next to it: made readable by their owner only, and believed only if nobody else wrote them.
+"""Files of a store and next to it: readable only by their owner, and trusted only if nobody else could write them.
 
-Whatever is created where a store is, is created here.
+Everything created at a store's location is created here.
 """
 
 import os

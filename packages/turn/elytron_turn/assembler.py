@@ -1,7 +1,7 @@
-"""The assembler of model requests: each part has a bound of its own, so that none can push a request over the window.
+"""The assembler of model requests: each part has its own bound, so none can push a request over the window.
 
-A request that fits is sent as it is. Otherwise its parts get room in the order of their importance, and each is sure of
-its share of the window. What is cut says so in the text for the model, and is reported.
+A request that fits is sent unchanged. Otherwise parts get space in order of importance, and each is guaranteed its
+share of the window. Cut parts say so in the text for the model, and are reported.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Compaction of a window: which turns leave it, and the summary that stands for them."""
+"""Compaction of a window: which turns leave it, and the summary that replaces them."""
 
 import math
 import re
@@ -85,7 +85,7 @@ def _tried_cuts(count: int, movable: int) -> list[int]:
 
 _QUOTED: Final = re.compile(r"[\"“„«]([^\"“”„«»]{2,400})[\"”“»]")
 _WORDS: Final = re.compile(r"\w+")
-ASKED: Final = (
+SUMMARY_PROMPT: Final = (
     "Sum up the conversation below for the assistant, who will no longer see it. Take in the earlier summary, if there "
     f"is one. At most {limits.SUMMARY_WORDS} words in all: what it was about (overview), how things stand (state), and "
     "what is to come (next_step; empty if nothing). In `quotes`, give up to three short passages, word for word, that "
@@ -123,7 +123,7 @@ def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: To
     """
     answer_tokens = min(4 * limits.SUMMARY_TOKENS, int(window.tokens * limits.SUMMARY_ANSWER_SHARE))
     before = f"Earlier summary:\n{previous}\n\n" if previous else ""
-    fixed = text_bytes(ASKED) + text_bytes(before) + 2 * len(schema_of(WindowSummaryDraft)) + _REQUEST_OVERHEAD
+    fixed = text_bytes(SUMMARY_PROMPT) + text_bytes(before) + 2 * len(schema_of(WindowSummaryDraft)) + _REQUEST_OVERHEAD
     room = window.max_bytes() - fixed - answer_tokens * limits.BYTES_PER_TOKEN
     room = min(max(room, _INPUT_BYTES_MIN), limits.SUMMARY_INPUT_CHARS)
     lines = [cut_middle(line, int(room * limits.SUMMARY_LINE_SHARE)) for line in _turn_lines(turns)]
@@ -131,7 +131,7 @@ def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: To
     if text_bytes(conversation) > room:
         conversation = f"{_LEFT_OUT}\n{last_bytes(conversation, room - len(_LEFT_OUT))}"
     messages = (
-        text_message(ChatRole.SYSTEM, ASKED),
+        text_message(ChatRole.SYSTEM, SUMMARY_PROMPT),
         text_message(ChatRole.USER, f"{before}Conversation:\n{conversation}"),
     )
     return ModelRequest(messages=messages, max_tokens=answer_tokens)

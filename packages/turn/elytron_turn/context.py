@@ -1,4 +1,4 @@
-"""The context of a request: its messages in the order that keeps a provider's cache, and the reference beside them."""
+"""The context of a request: its messages, in an order that preserves a provider's cache, and the memory reference."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Bounds of a model's window, of what it shows, and of summaries."""
+"""Limits of a model's window, its contents, and summaries."""
 
 COMPACTION_THRESHOLD = 0.80
 """The share of the window that is filled when old turns become a summary."""

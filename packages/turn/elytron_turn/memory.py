@@ -1,7 +1,7 @@
-"""Memory around a turn with a model: what it adds before the model answers, and what it stores of the turn afterwards.
+"""Memory around a turn with a model: what is recalled before the model answers, and what is stored afterwards.
 
-Every entry comes by here: an agent's loop, hooks of a host's loop, the proxy, and hooks of coding assistants. They
-differ in where the context stands in their requests, and in what they do if memory fails.
+Every entry uses it: an agent's loop, hooks of a host's loop, the proxy, and hooks of coding assistants. They differ in
+where the context goes in their requests, and in what they do if memory fails.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class TurnDeadline:
         """Return how many seconds are left; None if there is no deadline."""
         return None if self.at_s is None else self.at_s - asyncio.get_running_loop().time()
 
-    async def bound(self, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+    async def run_within(self, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns. Work that is late is cancelled, and none begins late. Raises TimeoutError."""
         remaining_s = self.remaining_s
         if remaining_s is not None and remaining_s <= 0:

@@ -1,4 +1,4 @@
-"""Sizes of requests: one estimate of tokens for the whole product, and cuts that say what they left out."""
+"""Sizes of requests: one token estimate for the whole product, and cuts that say what they left out."""
 
 import json
 import logging

@@ -20,7 +20,9 @@ async def test_a_server_with_an_embedder_has_them() -> None:
     async with (
         elytron.open("memory:", space="ada", embedder=WordEmbedder()) as memory,
         surfaces_beside(memory, WantedSurfaces()) as more,
-        served_http(memory, ServingSettings(port=0), further=more.further, authenticators=more.known) as started,
+        served_http(
+            memory, ServingSettings(port=0), further=more.further, authenticators=more.authenticators
+        ) as started,
         httpx.AsyncClient(base_url=started.address) as client,
     ):
         asked = AccessAddRequest.model_validate({"kind": PrincipalKind.USER, "space": "ada", "label": "test"})

@@ -130,7 +130,7 @@ async def test_what_is_issued_and_said_in_a_message_is_neither_stored_nor_shown_
     )
     assert credential not in line
     assert is_suspect(credential)
-    assert scrub_secrets(scrub_secrets(credential).text).found == {}
+    assert scrub_secrets(scrub_secrets(credential).text).counts == {}
 
 
 def _line_of(_logger: object, _level: str, event: dict[str, object]) -> str:

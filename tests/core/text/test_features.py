@@ -41,16 +41,16 @@ def test_traits_are_read_from_words_and_shapes(text: str, traits: TextTrait) -> 
 def test_a_text_about_oneself_and_times_states_more_than_a_reply() -> None:
     tells = read_traits("I went to Lisbon with my sister in 2019 and we loved it")
     replies = read_traits("Wow, that sounds great! How was your trip?")
-    assert tells.told > 0 > replies.told
+    assert tells.factuality > 0 > replies.factuality
 
 
 def test_a_long_text_counts_in_proportion() -> None:
     text = "I met my friend yesterday. " * 100
-    assert read_traits(text).told == pytest.approx(
-        read_traits(text[:FULL_CHARS]).told * FULL_CHARS / len(text), abs=0.01
+    assert read_traits(text).factuality == pytest.approx(
+        read_traits(text[:FULL_CHARS]).factuality * FULL_CHARS / len(text), abs=0.01
     )
 
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_read(text: str) -> None:
-    assert -0.3 <= read_traits(text).told <= 0.7
+    assert -0.3 <= read_traits(text).factuality <= 0.7

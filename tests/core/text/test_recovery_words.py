@@ -45,10 +45,10 @@ LAYOUTS = {
 
 def require_redacted(text: str, words: Sequence[str]) -> None:
     shown = scrub_secrets(text)
-    assert shown.found == {"recovery_words": 1}
+    assert shown.counts == {"recovery_words": 1}
     assert is_suspect(text)
     assert not [word for word in words if word in shown.text.lower()]
-    assert scrub_secrets(shown.text).found == {}
+    assert scrub_secrets(shown.text).counts == {}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,1 +1,1 @@
-"""Parts of surfaces over HTTP: bodies within bounds, headers, handlers, answers. Starlette is imported here."""
+"""Building blocks of HTTP surfaces: bounded bodies, headers, handlers, answers. Only this package imports Starlette."""

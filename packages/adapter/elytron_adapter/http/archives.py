@@ -1,4 +1,4 @@
-"""Archives of a space in HTTP: fetched and sent as a stream, through a file that only the server sees."""
+"""Archives over HTTP: downloaded and uploaded as a stream, through a temporary file that only the server can read."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Reasons to end a stream that is open: the one list of them, the guard that asks it, and the loop of a stream."""
+"""Open streams: the list of reasons to end one, the guard that checks them, and the loop that writes events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping

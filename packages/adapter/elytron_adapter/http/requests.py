@@ -1,4 +1,4 @@
-"""Reading what was sent, within its bounds of size and time."""
+"""Reading request bodies within bounds of size and time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,7 +26,7 @@ AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 ADMITTED: Final = "admitted"
 """Name in a request's state of the call that notes that a right credential came over its connection."""
-_KEPT = "elytron.headers"
+_INDEX_FIELD = "elytron.headers"
 T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -56,9 +56,9 @@ def admit_connection(scope: Scope, /) -> None:
 
 def heads_of(scope: Scope, /) -> Headers:
     """Return the headers of a request."""
-    headers = scope.get(_KEPT)
+    headers = scope.get(_INDEX_FIELD)
     if headers is None:
-        headers = scope[_KEPT] = HeaderIndex(scope)
+        headers = scope[_INDEX_FIELD] = HeaderIndex(scope)
     assert isinstance(headers, HeaderIndex)
     return headers
 

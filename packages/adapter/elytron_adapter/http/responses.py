@@ -1,4 +1,4 @@
-"""From the adapter's responses to HTTP's."""
+"""Conversion of the adapter's responses to HTTP responses."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""A user's own secret as surfaces of a server. A key acts on its own space alone, and no answer may be kept."""
+"""Routes for a user's own secret. A key acts only on its own space, and no answer may be cached."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial

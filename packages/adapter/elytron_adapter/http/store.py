@@ -1,7 +1,7 @@
-"""The store port as surfaces, for runtimes elsewhere that keep their memory here, and the list of a store's servers.
+"""The store port over HTTP, for runtimes that keep their memory on this server, and the list of a store's servers.
 
-A user reaches its own space alone, an operator every space but the server's own. Documents written here have
-passed the rules of the runtime that wrote it, not those of this one.
+A user reaches only its own space; an operator reaches every space except the server's own. Documents written here have
+passed the rules of the runtime that wrote them, not the rules of this one.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Agent files (.af): agents of Letta, read into a memory and written from it."""
+"""Agent files (.af): import Letta agents into a memory, and export agents to such files."""

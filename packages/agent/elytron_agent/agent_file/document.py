@@ -1,6 +1,6 @@
-"""The agent file: a JSON document of agents, blocks, messages and tools, in the form that Letta writes today.
+"""The agent file: a JSON document of agents, blocks, messages and tools, in Letta's current format.
 
-The earlier form, of one agent alone, is read too. Credentials are blacked out when a file is read.
+The earlier format, with a single agent, is also read. Credentials are redacted when a file is read.
 """
 
 import json
@@ -200,7 +200,7 @@ def _server_without(server: Json, redactions: Counter[str]) -> Json:
 def _clean_part(part: Any, redactions: Counter[str]) -> Any:
     if isinstance(part, str):
         scrubbed = scrub_secrets(part)
-        redactions.update(scrubbed.found)
+        redactions.update(scrubbed.counts)
         return scrubbed.text
     if isinstance(part, list):
         return [_clean_part(inner, redactions) for inner in cast("list[Any]", part)]
@@ -295,7 +295,7 @@ def _part_list(part: Any) -> list[Any]:
 
 HEAD: Final = "head"
 """The record of the order of the file's lists; it is stored last, so that a file without it was not imported."""
-BEGUN: Final = "begun"
+IMPORT_BEGUN: Final = "begun"
 ISSUER: Final = "letta"
 MESSAGE: Final = "agent_file.message"
 """Issuer and kind of the items in which a turn holds a message of a file, as pieces of its JSON."""

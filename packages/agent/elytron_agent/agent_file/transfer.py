@@ -1,4 +1,4 @@
-"""Export and import of an agent file: blocks, and words as evidence from outside; the rest as it was imported."""
+"""Export and import of agent files. Imported blocks are stored unchanged, imported messages as outside evidence."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, cast
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.agent_file.document import (
-    BEGUN,
     HEAD,
+    IMPORT_BEGUN,
     ISSUER,
     LISTS,
     MESSAGE,
@@ -286,13 +286,13 @@ async def import_agent_file(
     owners = _file_owners(file, name)
     shell = ImportedShell(journal_of(memory, journal), owners[0].name)
     digest = strict_json.sha256_digest(strict_json.canonical_bytes(file.document))
-    mark = await shell.get(BEGUN)
+    mark = await shell.get(IMPORT_BEGUN)
     if mark is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
         raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
     if mark is not None and mark.get("digest") != digest:
         raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
     # The mark first and the head last: an import that was cut short is known, and goes on.
-    await shell.put(BEGUN, {"digest": digest})
+    await shell.put(IMPORT_BEGUN, {"digest": digest})
     file_import = _FileImport(memory, shell, file)
     await file_import.put_lists(owners)
     for place, owner in enumerate(owners):
@@ -323,7 +323,7 @@ class _FileImport:
         self._file = file
         self.blocks = self.messages = self.parts = 0
         self.left_out: list[str] = []
-        self._taken: set[str] = set()
+        self._used_ids: set[str] = set()
 
     async def put_lists(self, owners: list[_FileOwner]) -> None:
         """Store the elements of all lists but blocks, agents without their messages."""
@@ -342,7 +342,7 @@ class _FileImport:
         """Store each block as it was in the file, with its label here if it is stored."""
         for place, element in enumerate(self._file.blocks):
             value: Json = {"element": element}
-            if element["id"] in self._taken:
+            if element["id"] in self._used_ids:
                 value["label"] = _block_label(str(element["label"]))
             if not await self._shell.put(f"blocks.{place:06}", of_others(value)):
                 self.left_out.append(f"blocks {place}: it is too large")
@@ -359,7 +359,7 @@ class _FileImport:
                 self.left_out.append(f"block {label!r}: {problem}")
                 continue
             if label in labels:  # a file that is imported again
-                self._taken.add(element["id"])
+                self._used_ids.add(element["id"])
                 continue
             try:
                 await repository.create(_block_draft(label, value, element))
@@ -368,7 +368,7 @@ class _FileImport:
                 self.left_out.append(f"block {label!r}: {reason}")
                 continue
             labels.add(label)
-            self._taken.add(element["id"])
+            self._used_ids.add(element["id"])
             self.blocks += 1
 
     async def put_messages(self, place: int, owner: _FileOwner) -> None:

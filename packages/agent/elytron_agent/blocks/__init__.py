@@ -1,1 +1,1 @@
-"""Core blocks: bounded texts that an agent always has before it, and the tools that edit and search memory."""
+"""Core blocks: bounded texts that are always in an agent's context, and the tools that edit them and search memory."""

@@ -1,4 +1,4 @@
-"""Archival memory: what an agent stores for good, found by meaning, words and tags."""
+"""Archival memory: what an agent stores permanently, searchable by meaning, words and tags."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

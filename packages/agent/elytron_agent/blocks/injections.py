@@ -1,4 +1,4 @@
-"""Rules against injections in what stands in every prompt; other languages have theirs in the data of texts."""
+"""Rules against prompt injection in text that appears in every prompt. Other languages have theirs in data files."""
 
 import re
 import tomllib
@@ -33,7 +33,7 @@ _NEAR: Final = 48
 """Characters around the word for instructions in which the other words of an order to ignore them are looked for."""
 _FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
 _COMPILED: Final = {name: re.compile(pattern, _FLAGS) for name, pattern in _RULES.items()}
-_SEEN: Final = f"\n\t\r{JOINERS}\ufe0f"
+_HARMLESS_MARKS: Final = f"\n\t\r{JOINERS}\ufe0f"
 """Breaks, and what Persian and emoji need: it is taken out before the rules look, and breaks none by itself."""
 INVISIBLE: Final = "invisible_characters"
 
@@ -65,7 +65,7 @@ def broken_rules(text: str, /) -> tuple[str, ...]:
 
 
 def _is_hidden(char: str) -> bool:
-    return char not in _SEEN and (unicodedata.category(char) in {"Cc", "Cf", "Co"} or not visible_text(char))
+    return char not in _HARMLESS_MARKS and (unicodedata.category(char) in {"Cc", "Cf", "Co"} or not visible_text(char))
 
 
 def refusal_of(text: str, /) -> str | None:

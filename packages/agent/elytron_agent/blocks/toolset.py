@@ -1,6 +1,6 @@
-"""The tools of memory, under the names that agents know: blocks, archive and search, or files below `/memories`.
+"""Memory tools under the names that agents know: blocks, archive and search, or files below `/memories`.
 
-Answers about files have the words of the vendor's own tool, which models were trained on.
+File commands answer in the vendor's own words, which models were trained on.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class BlockTools:
     ) -> None:
         self._view = view
         self._shelf = view.blocks
-        self._seen = {block.label: block.version for block in seen}
+        self._versions = {block.label: block.version for block in seen}
         self._naming = naming
         self._order = asyncio.Lock()
 
@@ -211,7 +211,7 @@ class BlockTools:
         async with self._order:
             try:
                 block = await self._shelf.edit(
-                    label, change, expected_version=self._seen.get(label), call=str(key), by=BlockAuthor.MODEL
+                    label, change, expected_version=self._versions.get(label), call=str(key), by=BlockAuthor.MODEL
                 )
             except PreconditionFailed:
                 block = await self._shelf.read(label)
@@ -222,7 +222,7 @@ class BlockTools:
                 return ToolAnswer(text=f"There is no block {label!r}. Available: {labels or 'none'}.", is_error=True)
             else:
                 answer = ToolAnswer(text=f"Block {label!r} was edited: {len(block.value)}/{block.limit} characters.")
-            self._seen[label] = block.version
+            self._versions[label] = block.version
             return answer
 
     async def _archive_content(self, arguments: ArchivalInsertArguments, key: CallKey, /) -> str:

@@ -1,4 +1,4 @@
-"""The memory that one agent may see. Its tools and the parts of its context reach memory only through this."""
+"""The memory that one agent may see. Its tools and its context reach memory only through this view."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

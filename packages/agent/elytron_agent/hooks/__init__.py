@@ -1,1 +1,1 @@
-"""Turn hooks: memory around a host's own loop, recalled before each answer and kept after it."""
+"""Turn hooks: recall before each answer of a host's own loop, and store the turn after it."""

@@ -1,7 +1,7 @@
-"""Facts of a turn: by five markers in the user's plain statements, and by a model if there is one.
+"""Facts of a turn: found by five markers in the user's plain statements, and by a model if one is configured.
 
-A fact is known by an id and a key, and has a value, a tier and a confidence. It becomes a draft of the facts plane,
-whose topic is `id::key` and whose content is `key: value`; admission judges it there.
+A fact has an id, a key, a value, a tier and a confidence. It becomes a draft of the facts plane with topic `id::key`
+and content `key: value`, which admission then judges.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class UpdatedFact(Value, extra="ignore"):
     fact_id: str = ""
     key: str = ""
     value: str = ""
-    tier: Annotated[FactTier, BeforeValidator(lambda told: told if told in set(FactTier) else FactTier.L2)] = (
+    tier: Annotated[FactTier, BeforeValidator(lambda fields: fields if fields in set(FactTier) else FactTier.L2)] = (
         FactTier.L2
     )
     confidence: float | None = None

@@ -1,4 +1,4 @@
-"""The tree of a space: days of what was said, tiers of facts, insights. A view that is made when it is read."""
+"""The tree view of a space: days of conversation, tiers of facts, insights. It is computed on each read."""
 
 import json
 import re

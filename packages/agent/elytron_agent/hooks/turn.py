@@ -1,4 +1,4 @@
-"""A turn of a host: its context, which memory adds to, and its record, with evidence, facts and maintenance."""
+"""A host's turn: the context that memory adds before it, and the record stored after it."""
 
 import asyncio
 import hashlib
@@ -376,7 +376,7 @@ class TurnRecord:
         self._model = model
         self._counting = counting
 
-    async def kept(
+    async def store_turn(
         self, messages: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
     ) -> AfterTurnReport:
         """Keep the items from the user's latest message on, and the answer; earlier ones are known."""
@@ -437,7 +437,7 @@ class TurnRecord:
         if self._model is not None and not is_known:
             standing_facts = await self._standing()
             try:
-                answer = await self._asked(self._model, items, standing_facts)
+                answer = await self._extract_facts(self._model, items, standing_facts)
             except (ElytronError, TimeoutError) as error:
                 key = error.key if isinstance(error, ElytronError) else "timeout"
                 logger.warning("the model extracted no facts; rules were used instead", extra={"error_key": key})
@@ -447,7 +447,9 @@ class TurnRecord:
                 deleted = tuple(fact for fact in standing_facts if fact.fact_id.casefold() in deleted_ids)
         return source, await self._proposed(facts, deleted, committed)
 
-    async def _asked(self, model: ChatModel, items: Sequence[TurnItem], facts: Sequence[TurnFact]) -> ExtractedFacts:
+    async def _extract_facts(
+        self, model: ChatModel, items: Sequence[TurnItem], facts: Sequence[TurnFact]
+    ) -> ExtractedFacts:
         settings = self._settings
         request = extraction_request(
             items, facts, max_tokens=settings.memory_llm_max_output_tokens, context_tokens=model.info.context_tokens

@@ -1,4 +1,4 @@
-"""Turn hooks: memory around a host's own loop, recalled before each answer and kept after it."""
+"""Turn hooks: recall before each answer of a host's own loop, and store the turn after it."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -52,21 +52,21 @@ class HookedTurn:
     after: AfterTurnReport | None = None
     """Result of keeping the turn, once it is over."""
     _reply: HostMessages | None = field(default=None, repr=False)
-    _sent: HostMessages | None = field(default=None, repr=False)
+    _request: HostMessages | None = field(default=None, repr=False)
 
     def answered(self, reply: HostMessages, /, *, messages: HostMessages | None = None) -> None:
         """Take the answer: a text, messages or items, or the whole answer of either API.
 
         `messages` are all that was sent in the end, where tools were called meanwhile.
         """
-        self._reply, self._sent = reply, messages
+        self._reply, self._request = reply, messages
 
     @property
-    def told(self) -> tuple[HostMessages, HostMessages] | None:
+    def exchange(self) -> tuple[HostMessages, HostMessages] | None:
         """Return what was sent and what was answered; None as long as nothing was."""
         if self._reply is None:
             return None
-        return (self._sent if self._sent is not None else self.messages), self._reply
+        return (self._request if self._request is not None else self.messages), self._reply
 
 
 class TurnHooks:
@@ -161,8 +161,8 @@ class TurnHooks:
         )
         turn = HookedTurn(report.messages, report)
         yield turn
-        if turn.told is not None:
-            request_messages, reply = turn.told
+        if turn.exchange is not None:
+            request_messages, reply = turn.exchange
             turn.after = await self.after_turn(AfterTurn(input_items=request_messages, output_items=reply, **fields))
 
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
@@ -179,7 +179,7 @@ class TurnHooks:
         self._counting.add("memory_before_turn_total")
         try:
             deadline = TurnDeadline.after(self._settings.recall_timeout_seconds)
-            report = await deadline.bound(lambda: self._applied(scope, host, request))
+            report = await deadline.run_within(lambda: self._applied(scope, host, request))
         except NotFound:  # a session that has nothing yet
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
@@ -206,7 +206,7 @@ class TurnHooks:
         try:
             async with self._memory_for(request) as memory:
                 record = TurnRecord(self._session(memory, scope), self._model, self._counting)
-                return await record.kept(messages, reply, request)
+                return await record.store_turn(messages, reply, request)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_after_turn_fail_total", error)
             return AfterTurnReport(state=HookState.FAILED, failure=failure)

@@ -1,9 +1,9 @@
-"""The window: the last turns of a conversation word for word, those before them compacted, and the reference beside it.
+"""The window: the latest turns verbatim, earlier turns compacted, and the memory reference next to them.
 
-No stored text is in the policy. The data is one line of JSON in a fence.
+The policy text contains no stored text. The data is one line of JSON inside a fence.
 
-A turn's items are kept as messages of the transcript. What has no place in words (images, ids of calls, arguments)
-is an attribute beside each message, erased with it. Every group is in the window or in the summary.
+Items of a turn are stored as messages of the transcript. What words cannot express (images, call ids, arguments) is an
+attribute of each message and is erased with it. Every group of items is either in the window or in the summary.
 """
 
 import json

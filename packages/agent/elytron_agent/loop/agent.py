@@ -302,7 +302,7 @@ class Agent:
         await self._thread.refresh()
         if self._thread.is_taken and self.settings.wait_seconds:
             yield ThreadAwaited(thread=self.name, wait_s=self.settings.wait_seconds)
-        record = await self._taken()
+        record = await self._take_over()
         if record is None:
             return
         yield RunStarted(run=record.input.run, thread=self.name, is_resumed=True, input=record.input.text)
@@ -316,7 +316,7 @@ class Agent:
             async for event in events:
                 yield event
 
-    async def _taken(self) -> RunRecord | None:
+    async def _take_over(self) -> RunRecord | None:
         """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
         await self._thread.wait(self.settings.wait_seconds, is_fresh=True)
         while True:

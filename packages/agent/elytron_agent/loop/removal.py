@@ -1,4 +1,4 @@
-"""Removal of an agent: its threads, runs, settings, own blocks, and what was said with it."""
+"""Removal of an agent: its threads, runs, settings, own blocks, and its conversations."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass

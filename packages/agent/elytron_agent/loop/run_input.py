@@ -1,4 +1,4 @@
-"""Input of a run: its bounds, its words and images, and whether it was given before."""
+"""Input of a run: its limits, words and images, and whether the same input was submitted before."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A step of a run: one question to the model, one call of a tool, and the next action as documents say it."""
+"""One step of a run: a model request or a tool call, and the next action derived from the stored documents."""
 
 import asyncio
 import hashlib
@@ -62,7 +62,7 @@ class ModelStep:
         """Yield the pieces of the answer as they come."""
         while True:
             self.answer, self.failed, self.has_spoken = None, None, False
-            async with aclosing(self._asked(self._request(messages, tools))) as pieces:
+            async with aclosing(self._ask_model(self._request(messages, tools))) as pieces:
                 async for piece in pieces:
                     yield piece
             is_refused = self.failed is not None and self.failed.reason is FailureReason.REFUSED
@@ -88,7 +88,7 @@ class ModelStep:
         name = self.agent.models.main.info.name.partition("@")[0]
         return error_of(self.failed, name=name).message if self.failed is not None else ""
 
-    async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
+    async def _ask_model(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
         reply_events: list[ModelEvent] = []
         model = self.agent.models.main
         async with aclosing(_stream_answer(model, request, self.deadline)) as events:
@@ -173,7 +173,7 @@ def stop_of(failed: ReplyFailed | None, /) -> StopReason:
     return StopReason.MALFORMED if failed.reason is FailureReason.MALFORMED else StopReason.FAILED
 
 
-DONE: Final = "done"
+DONE_TOOL: Final = "done"
 DONE_TOGETHER: Final = "`done` was called with other tools. Call it on its own, when nothing else is left to do."
 UNKNOWN: Final = (
     "Outcome unknown: the process ended in the middle of this call. It may or may not have had its effect. Do not "
@@ -323,7 +323,9 @@ class ShownPart:
         for reply in record.replies:
             if reply.step >= self.first:
                 items.append(ModelReply(items=reply.items))
-                items += [self._shown(each, record.input.run) for each in record.results if each.step == reply.step]
+                items += [
+                    self._result_message(each, record.input.run) for each in record.results if each.step == reply.step
+                ]
                 items += [correction_message(reply.correction)] if reply.correction else []
         return record.turn_of(tuple(items))
 
@@ -354,7 +356,7 @@ class ShownPart:
             self.results[place] = shown_result(result, run)
         return self.results[place]
 
-    def _shown(self, result: CallResult, run: str) -> Message:
+    def _result_message(self, result: CallResult, run: str) -> Message:
         whole = self._whole(result, run)
         is_away = (result.step, result.place) in self.away
         return whole.model_copy(update={"text": _result_line(result)}) if is_away else whole
@@ -464,7 +466,7 @@ def next_action(
         return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
     if any(call.name in handed for call in calls):
         return NextAction(NextDoing.END, StopReason.HANDED)
-    if [call.name for call in calls] == [DONE]:
+    if [call.name for call in calls] == [DONE_TOOL]:
         return NextAction(NextDoing.END, StopReason.DONE)
     usage = record.usage
     if len(record.replies) >= budget.steps:

@@ -1,1 +1,1 @@
-"""Embeddings of a user's memories as a service: rows, an exact search by cosine, quotas and a cache of vectors."""
+"""Embeddings of a user's memories as a service: rows, exact cosine search, quotas, and a cache of vectors."""

@@ -1,4 +1,4 @@
-"""Embeddings of one user: put in, deleted, counted and searched. Its texts are memories as any other."""
+"""One user's embeddings: inserted, deleted, counted and searched. Their texts are ordinary memories."""
 
 import asyncio
 from collections import Counter
@@ -264,7 +264,7 @@ class EmbeddingStore:
 
     async def _embedder(self) -> Embedder:
         """Return the embedder whose vectors are compared. Raises Unsupported without one."""
-        embedder = self._context.encoders.wanted
+        embedder = self._context.encoders.current
         if embedder is None:
             raise Unsupported("this server has no embedder: start it with --embedder")
         record = await self._context.spaces.find(self._space)

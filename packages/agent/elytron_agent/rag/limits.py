@@ -1,4 +1,4 @@
-"""Bounds of embeddings as a service."""
+"""Limits of the embedding service."""
 
 TEXT_BYTES = 16 * 1024
 QUERY_BYTES = 4 * 1024

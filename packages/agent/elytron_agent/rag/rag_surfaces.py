@@ -1,4 +1,4 @@
-"""The routes of embeddings as surfaces of a server."""
+"""Routes of the embedding service."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager

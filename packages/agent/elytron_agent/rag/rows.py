@@ -1,4 +1,4 @@
-"""Rows of embeddings: the messages and archival memories of a space, with the vectors that they have."""
+"""Embedding rows: the messages and archival memories of a space, with their vectors."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence

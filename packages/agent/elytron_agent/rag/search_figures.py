@@ -1,4 +1,4 @@
-"""Figures of embeddings as a service, each limit beside what it bounds."""
+"""Figures of the embedding service, each limit next to the value it bounds."""
 
 import time
 from collections.abc import Generator, Iterable

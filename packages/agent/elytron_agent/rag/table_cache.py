@@ -1,4 +1,4 @@
-"""Cache of the tables of users: bounded in time, users and bytes, each table read once at a time."""
+"""Cache of users' vector tables, bounded by time, users and bytes. Concurrent callers share one load."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Usage of embeddings and its quotas: rows, bytes and inserts of each user, rows and bytes of all."""
+"""Usage and quotas of the embedding service: rows, bytes and inserts per user, rows and bytes in total."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -177,7 +177,7 @@ class UsageLedger:
     @property
     def vector_bytes(self) -> int:
         """Bytes that a row takes beside its text."""
-        embedder = self._ctx.encoders.wanted
+        embedder = self._ctx.encoders.current
         return limits.ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
 
     async def _read(self, space: SpaceId) -> tuple[RagUsage, int]:

@@ -1,7 +1,7 @@
-"""Tables of rows beside their vectors, and the exact search by cosine in them.
+"""Tables of rows with their vectors, and exact cosine search over them.
 
-A table is searched roughly in single precision first. What may be among the best is computed again, without an error
-of adding up, so that the order depends on the vectors alone and equal rows have equal scores.
+A search first scores all rows in single precision. Candidates for the best places are then computed exactly, so the
+order depends only on the vectors and equal rows get equal scores.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Runs and threads of an agent as they are stored, what is gathered for one, and what happens in one."""
+"""Stored runs and threads of an agent, the context gathered for a run, and the events of one."""

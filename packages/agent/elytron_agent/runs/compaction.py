@@ -1,4 +1,4 @@
-"""Compaction of a thread: a summary is written, checked and committed in the place of old turns."""
+"""Compaction of a thread: a summary is written, checked, and committed in place of old turns."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -89,7 +89,7 @@ class ThreadCompactor:
         if tuple(turn.run for turn in turns) != planned.evicted:
             raise InvalidInput(field="plan", problem="belongs to another window: create a new one")
         head = thread.head
-        summary_text = await self._written(turns, self._previous)
+        summary_text = await self._write_summary(turns, self._previous)
         return WindowSummary(
             number=head.summaries + 1,
             text=summary_text or self._extract(planned.evicted),
@@ -141,7 +141,7 @@ class ThreadCompactor:
             for turn in self.agent.thread.past
         ]
 
-    async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
+    async def _write_summary(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
         request = summary_request(turns, previous, window=self.agent.models.summary_window(self.agent.window))
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Events of a run: frozen values, in the order in which things happened."""
+"""Events of a run: frozen values in chronological order."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

@@ -1,8 +1,9 @@
-"""The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
+"""An agent's stored documents: its threads, and for each run the input, every reply, and every tool result.
 
-A reply is stored before it is acted on, and the result of a tool that does more than read before anything follows. All
-are the runtime's own records, which no other caller writes, so that what is read from them may be acted on. A document
-of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
+A reply is stored before the agent acts on it. The result of a tool that does more than read is stored before anything
+else happens. All documents are the runtime's own records, which no other caller can write, so the agent may act on what
+it reads back. Each document of a run is written once. Copies of a turn, a conversation or a block are stored where an
+erasure of the original also removes them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +63,7 @@ from elytron_turn.context import (
 MAIN: Final = "main"
 """Name of an agent for which no other is given."""
 PREFERENCES: Final = "preferences"
-_INPUT, _END, _GIVEN = "0000", "end", "given"
+_INPUT, _END, _MEMORY_KEY = "0000", "end", "given"
 _APPROVED: Final = ".approved"
 _OTHERS: Final = 32
 """Number of turns of others that may be in the conversation beside those of the window."""
@@ -318,22 +319,24 @@ class RunJournal(ThreadNotes):
 
     async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
         """Return the stable part of an epoch, None before it is made."""
-        stored_context = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
+        stored_context = await self._read(
+            self._copies_namespace(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext
+        )
         return stored_context[0] if stored_context is not None else None
 
     async def put_stable(self, thread: str, epoch: int, part: StableContext, /) -> None:
         """Store the stable part of an epoch."""
         key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
-        await self._put(self._shown(thread), key, part, expected=None)
+        await self._put(self._copies_namespace(thread), key, part, expected=None)
 
-    async def given(self, thread: str, run: str, /) -> GivenMemory | None:
+    async def strategy_memory(self, thread: str, run: str, /) -> GivenMemory | None:
         """Return what a strategy gave a run; None before that, and after something in the space was erased."""
-        stored_memory = await self._read(self._shown(thread), _GIVEN, GivenMemory)
+        stored_memory = await self._read(self._copies_namespace(thread), _MEMORY_KEY, GivenMemory)
         return stored_memory[0] if stored_memory is not None and stored_memory[0].run == run else None
 
     async def put_given(self, thread: str, memory: GivenMemory, /) -> None:
         """Store what a strategy gave the open run, in the place of what it gave the one before."""
-        await self._put(self._shown(thread), _GIVEN, memory, expected=None)
+        await self._put(self._copies_namespace(thread), _MEMORY_KEY, memory, expected=None)
 
     async def summary(self, thread: str, number: int, /) -> WindowSummary | None:
         """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
@@ -432,7 +435,7 @@ class RunJournal(ThreadNotes):
         """Return all that is stored of a run, None if there is nothing."""
         return run_of_documents(await self.documents(run))
 
-    async def gone(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
+    async def changed_runs(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
         """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
         threads: dict[str, dict[str, WindowTurn]] = {}
         for turn in turns:
@@ -467,7 +470,7 @@ class RunJournal(ThreadNotes):
         below += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
         await self._records.erase([each for space in below async for each in self._records.below(space)])
 
-    def _shown(self, thread: str) -> tuple[str, ...]:
+    def _copies_namespace(self, thread: str) -> tuple[str, ...]:
         return (*COPIES_OF_BLOCKS, self._agent, thread)
 
     def _draft(self, run: str, document: RunDocument) -> RecordDraft:

@@ -1,7 +1,7 @@
-"""Identity of a process: its machine and pid namespace, its pid, and when it started.
+"""Identity of a process: its machine and pid namespace, its pid, and its start time.
 
-On the same machine it shows at once whether the process still runs, so that no turn waits for the lease of a process
-that was killed. From another machine, and without `/proc`, that is unknown, and the lease has to run out.
+On the same machine this shows at once whether the process still runs, so no turn waits for the lease of a killed
+process. From another machine, or without `/proc`, that is unknown, and the lease has to expire.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Settings of an agent, its preferences, and what one run may cost."""
+"""Settings and preferences of an agent, and the cost limits of a run."""
 
 import asyncio
 import logging

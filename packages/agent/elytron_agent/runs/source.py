@@ -1,4 +1,4 @@
-"""Sources of runs: the parts of an agent that all its runs share, and what thread, blocks, memory and strategy give."""
+"""Context sources: the parts shared by an agent's runs, and what thread, blocks, memory and strategy add."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
@@ -225,7 +225,7 @@ class ContextSource:
     agent: AgentParts
     policy: str
     memory: MemoryTools = NO_TOOLS
-    seen: tuple[ShownBlock, ...] | None = None
+    first_blocks: tuple[ShownBlock, ...] | None = None
     """The blocks at the beginning of the run, which its first step shows; None: they are read then."""
     welcome: str = ""
 
@@ -255,7 +255,7 @@ class ContextSource:
         budget = TurnBudget(turn_limits.STANDING_CHARS, memories=limits.RECALL_LIMIT, wait_s=wait_s)
         memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
         stable, blocks = await self.stable(memory.facts), await self._blocks()
-        self.seen = None
+        self.first_blocks = None
         await self.agent.thread.read_reactions()
         self.welcome = await self._welcome(preferences.timezone)
         head = self.agent.thread.head
@@ -313,7 +313,7 @@ class ContextSource:
         return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=noted.get(WELCOMED, ()))
 
     async def _blocks(self) -> tuple[ShownBlock, ...]:
-        return self.seen if self.seen is not None else await self.shown_blocks()
+        return self.first_blocks if self.first_blocks is not None else await self.shown_blocks()
 
 
 def shown_blocks(blocks: Iterable[MemoryBlock], /) -> tuple[ShownBlock, ...]:

@@ -1,4 +1,4 @@
-"""A thread of an agent: its head, its window, its stable part, and the queue of the turns that wait for it."""
+"""An agent's thread: its head, its window, its stable context, and the queue of waiting turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -69,7 +69,7 @@ class AgentThread:
             await self._follow()
         while self.summary is not None and self.summary.is_erased:
             await self.uncompact()
-        missing_runs = await self._gone(self.past)
+        missing_runs = await self._changed_runs(self.past)
         window = tuple(
             run for run in self.head.window if run == self.head.open or run in self.turns.keys() - missing_runs
         )
@@ -245,14 +245,14 @@ class AgentThread:
             covers += summary.covers
             summary = await self.journal.summary(self.name, summary.previous)
         covered = await self._turns(covers)
-        missing_runs = await self._gone([*covered.values(), *self.past])
+        missing_runs = await self._changed_runs([*covered.values(), *self.past])
         await self.journal.erase_copies(self.name, missing_runs, with_summaries=bool(missing_runs & covered.keys()))
         if missing_runs & covered.keys():
             self.summary = await self.journal.summary(self.name, self.head.summary)
 
-    async def _gone(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
+    async def _changed_runs(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
         try:
-            return await self.journal.gone(turns)
+            return await self.journal.changed_runs(turns)
         # Without an answer nothing is taken out of the window.
         except ElytronError:
             return frozenset()

@@ -1,4 +1,4 @@
-"""Notes of an agent's threads beside their runs, and how documents of threads are read and stored."""
+"""Notes stored next to the runs of a thread, and how a thread's documents are read and written."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Turns of agents, which go on when their client leaves, one after another in a thread; and the pool of agents."""
+"""Agent turns, which survive a client's departure and run one at a time per thread; and the pool of agents."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ class AgentPool:
         cache_entry = self._agents.use(place)
         if cache_entry is not None and cache_entry[0] == (known_agent.version, preferences):
             return cache_entry[1]
-        new_agent = self._made(user.itself(self._context), known_agent, preferences)
+        new_agent = self._make_agent(user.itself(self._context), known_agent, preferences)
         self._agents[place] = ((known_agent.version, preferences), new_agent)
         return new_agent
 
@@ -121,7 +121,7 @@ class AgentPool:
             await model.close()
         self._models.clear()
 
-    def _made(self, user: UserAgents, agent: KnownAgent, preferences: UserPreferences) -> "Agent":
+    def _make_agent(self, user: UserAgents, agent: KnownAgent, preferences: UserPreferences) -> "Agent":
         from elytron_agent.loop.agent import Agent
 
         settings, config = self._settings, config_of(agent, self._settings)
@@ -294,11 +294,13 @@ class TurnService:
 
         Raises ThreadBusy.
         """
-        return self._begun(user, agent, request, await self._lines.ticket(user, (user.space, agent.id), agent.name))
+        return self._begin_turn(
+            user, agent, request, await self._lines.ticket(user, (user.space, agent.id), agent.name)
+        )
 
     def resume(self, user: UserAgents, agent: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
         """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
-        return None if self.is_busy(user, agent) else self._begun(user, agent, None)
+        return None if self.is_busy(user, agent) else self._begin_turn(user, agent, None)
 
     async def log_end(self, user: UserAgents, agent: KnownAgent, run: str, /) -> None:
         """Log what the log lacks of a run that is over: messages, and its end."""
@@ -336,7 +338,7 @@ class TurnService:
         await self._lines.cancel((user.space, agent.id))
         self._pool.forget(user, agent)
 
-    def _begun(
+    def _begin_turn(
         self, user: UserAgents, agent: KnownAgent, request: TurnRequest | None, ticket: TurnTicket | None = None
     ) -> TurnFeed[FeedEvent]:
         feed = TurnFeed[FeedEvent]()
@@ -403,7 +405,7 @@ class TurnService:
                     translator.schedule = await self._schedule_of(user, known_agent, event, request)
                 if isinstance(event, RunEnded):
                     self._note_health(user, known_agent, event)
-                    if event.run not in translator.begun:
+                    if event.run not in translator.started_runs:
                         for message in await self.messages_of(user, known_agent, event.run, translator):
                             yield message
                 for each in translator.events(event):

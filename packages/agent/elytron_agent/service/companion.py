@@ -1,4 +1,4 @@
-"""The companion: the one main agent of a user, its settings and its subagents, as the store has them."""
+"""The companion: a user's one main agent, its settings and its subagents, as stored."""
 
 import hashlib
 from collections.abc import Sequence
@@ -305,7 +305,7 @@ class UserAgents:
         await self._journal.put_preferences(preferences)
         return preferences
 
-    async def shown(self, agent: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
+    async def answer_of(self, agent: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
         """Return an agent in the form for its user."""
         subagent = agent.subagent
         blocks = await BlockShelf(self.memory).list() if subagent is None else ()

@@ -1,7 +1,7 @@
-"""Events for clients, who come and go: feeds of turns, the stream of one, and the log of a user's events.
+"""Events for clients that come and go: the feed of a turn, the stream of one connection, and a user's event log.
 
-An entry of the log names an item and holds no word of it, so an erasure empties the log without touching it. Ids begin
-at the time of the log's first entry, so that those of an erased log are none of a later one.
+A log entry names an item and holds none of its words, so an erasure empties the entry without touching the log. Ids
+start at the time of the log's first entry, so the ids of an erased log never match a later one.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class TurnTranslator:
     schedule: str | None = None
     """Schedule that began the turn."""
     messages: int = 0
-    begun: set[str] = field(default_factory=set[str])
+    started_runs: set[str] = field(default_factory=set[str])
     _run: str = ""
     _calls: int = 0
     _reactions: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,8 +144,8 @@ class TurnTranslator:
         match event:
             case RunStarted():
                 self._run, self.messages = event.run, 0
-                self.begun.add(event.run)
-                yield self._made(AgentEventKind.TYPING, step=1)
+                self.started_runs.add(event.run)
+                yield self._make_event(AgentEventKind.TYPING, step=1)
             case StepTaken():
                 self._calls = event.calls
                 if event.text:
@@ -165,25 +165,27 @@ class TurnTranslator:
         self.messages += 1
         self._run = run or self._run
         name = item_name(self._run, step)
-        return self._made(AgentEventKind.MESSAGE, step=step, message_id=name, message=text, messages=(text,))
+        return self._make_event(AgentEventKind.MESSAGE, step=step, message_id=name, message=text, messages=(text,))
 
     def failed(self, code: str, problem: str, /) -> FeedEvent:
         """Return the event of a turn that failed."""
-        return self._made(AgentEventKind.ERROR, error=problem, code=code)
+        return self._make_event(AgentEventKind.ERROR, error=problem, code=code)
 
     def _answered(self, event: ToolAnswered) -> Iterator[FeedEvent]:
         self._calls -= 1
         emoji = self._reactions.pop(event.call, None)
         if emoji is not None and not event.is_error:
-            yield self._made(AgentEventKind.REACTION, step=event.step, item_id=item_name(self._run, 0), emoji=emoji)
+            yield self._make_event(
+                AgentEventKind.REACTION, step=event.step, item_id=item_name(self._run, 0), emoji=emoji
+            )
         if self._calls == 0 and event.tool != "done":
-            yield self._made(AgentEventKind.TYPING, step=event.step + 1)
+            yield self._make_event(AgentEventKind.TYPING, step=event.step + 1)
 
     def _ended(self, event: RunEnded) -> FeedEvent:
         self._run = event.run
         if event.reason not in ANSWERS:
             return self.failed(event.reason.value, event.problem or _PROBLEMS[event.reason])
-        return self._made(
+        return self._make_event(
             AgentEventKind.DONE,
             reason=event.reason.value,
             total_steps=event.usage.steps,
@@ -191,7 +193,7 @@ class TurnTranslator:
             usage=event.usage,
         )
 
-    def _made(self, kind: AgentEventKind, /, **fields: object) -> FeedEvent:
+    def _make_event(self, kind: AgentEventKind, /, **fields: object) -> FeedEvent:
         data = AgentEventData.model_validate(
             {"agent_id": self.agent_id, "run_id": self._run, "schedule_id": self.schedule, **fields}
         )
@@ -200,7 +202,7 @@ class TurnTranslator:
 
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
-Written = Callable[[FeedEvent], Awaitable[None]]
+DeliveryCallback = Callable[[FeedEvent], Awaitable[None]]
 """Is called with each event whose frame was handed to the connection."""
 
 
@@ -219,7 +221,7 @@ class EventWriter:
         /,
         *,
         opening: bytes = b"",
-        delivery_callback: Written | None = None,
+        delivery_callback: DeliveryCallback | None = None,
     ) -> None:
         """Send the events until there is a reason to end the stream, which the last of them says."""
         guarded_events = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
@@ -380,7 +382,7 @@ class EventLog:
                 return True
         return False
 
-    async def shown(self, entry: LogEntry, /) -> FeedEvent:
+    async def client_event(self, entry: LogEntry, /) -> FeedEvent:
         """Return an event in the form for clients, with what its item says now."""
         fields: dict[str, Any] = entry.model_dump(exclude={"sequence", "kind", "thread", "item_id", "at"})
         fields["created_at"] = entry.at

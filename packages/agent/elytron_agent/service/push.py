@@ -1,8 +1,8 @@
-"""Push: where a user's devices are reached, previews encrypted for each, and their runner.
+"""Push notifications: the addresses of a user's devices, previews encrypted for each, and the job that sends them.
 
-The keys of a preview come in as bytes, so that published vectors can be held against it. A service's own keys are
-derived from a key that no copy of the store holds. Addresses and points are stored as numbers: admission
-would black out what looks like a credential in them.
+Preview keys are passed in as bytes so that published test vectors can be checked. A service's own keys are derived from
+a key that no copy of the store contains. Addresses and curve points are stored as numbers, because admission would
+redact strings that look like credentials.
 """
 
 import base64
@@ -53,7 +53,7 @@ from elytron_turn.sizes import clip_bytes
 push_logger = logging.getLogger(__name__)
 
 _SCHEMES: Final = frozenset({"https", "http"})
-GONE: Final = frozenset({404, 410})
+ENDED_STATUSES: Final = frozenset({404, 410})
 """Answers after which a subscription is no longer there."""
 _OK: Final = range(200, 300)
 
@@ -107,7 +107,7 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
             await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL):
             raise Unreachable("a push service is unreachable") from None
-    if response.status_code in GONE:
+    if response.status_code in ENDED_STATUSES:
         return False
     if response.status_code not in _OK:
         raise Unreachable(f"a push service rejected a preview ({response.status_code})")

@@ -1,4 +1,4 @@
-"""The agent's routes as surfaces of a server."""
+"""The surfaces of the agent service."""
 
 from collections.abc import Iterable
 

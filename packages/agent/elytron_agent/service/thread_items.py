@@ -1,8 +1,7 @@
-"""Items of an agent's thread: its messages as a person sees them, with what was noted beside each.
+"""Items of an agent's thread: its messages as a person sees them, with the notes attached to each.
 
-A message of the agent is one step of a run, so it is an item as soon as that step is durable, under the same id ever
-after: `run.step`; the user's words are `run.0`. What was never run here, such as an imported thread, has the ids of
-memory.
+Each message of the agent is one step of a run. It becomes an item as soon as that step is durable, and keeps the id
+`run.step`; the user's words are `run.0`. Turns that never ran here, such as an imported thread, use their memory ids.
 """
 
 import re

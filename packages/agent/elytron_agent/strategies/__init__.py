@@ -1,1 +1,1 @@
-"""Memory strategies: what an agent's memory does before and after a run, chosen once by configuration."""
+"""Memory strategies: what an agent's memory does before and after a run, selected by configuration."""

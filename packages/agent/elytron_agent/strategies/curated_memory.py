@@ -406,7 +406,7 @@ _DESCRIPTION: Final = (
     "'remove' take old_text, a part of the entry that no other contains. Pass several changes as a list of operations: "
     "all are done or none, and only the result has to fit the limit. You will see a change from the next run on."
 )
-_DONE: Final = "Saved. This change is complete: do not repeat it."
+_SAVED_NOTE: Final = "Saved. This change is complete: do not repeat it."
 
 
 class CuratedSettings(Request):
@@ -449,11 +449,11 @@ class CuratedStrategy:
 
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         """Return the snapshot of this run, and its tools. What they change shows in the next run."""
-        sections = [await self._shown(target) for target in ListTarget]
+        sections = [await self._render_list(target) for target in ListTarget]
         tools = (MemoryTool(self._store).tool, session_search(AgentMemoryView.of(self._memory)))
         return RunMemory(system="\n\n".join(filter(None, sections)), tools=tools)
 
-    async def _shown(self, target: ListTarget) -> str:
+    async def _render_list(self, target: ListTarget) -> str:
         try:
             async with asyncio.timeout(limits.RUN_TIMEOUT_S):
                 return snapshot_of(target, await self._store.read(target), self._store.limit_of(target))
@@ -555,7 +555,7 @@ def _change_answer(
         "message": f"{len(operations)} operations done."
         if new_entries != before
         else "Nothing changed: it already exists.",
-        "note": _DONE,
+        "note": _SAVED_NOTE,
     }
     if _used_percent(len(write_entries(new_entries)), limit) >= limits.CURATED_FULL_PERCENT:
         answer["warning"] = "Nearly full: merge or remove entries when you next write."

@@ -1,4 +1,4 @@
-"""The loader of strategies: one `memory` section makes one; and `runtime`, over a memory of Elytron's own."""
+"""The loader that builds a strategy from a `memory` section, and `runtime`, the strategy over Elytron's memory."""
 
 import logging
 import tomllib
@@ -77,7 +77,7 @@ class RuntimeStrategy:
         """Return the blocks, what answers the prompt, and the tools of memory."""
         try:
             deadline = TurnDeadline.after(self._settings.timeout_seconds)
-            blocks, reference = await deadline.bound(lambda: self._parts(conversation, prompt))
+            blocks, reference = await deadline.run_within(lambda: self._parts(conversation, prompt))
         except (ElytronError, TimeoutError) as error:
             logger.warning("memory cannot be read: the run continues without it (%s)", type(error).__name__)
             blocks, reference = (), None
@@ -204,7 +204,7 @@ class LoadedStrategy:
             memory = await self._open.enter_async_context(
                 elytron.open(store, space=self._section.space, clock=self._clock)
             )
-        strategy = self._made(memory)
+        strategy = self._make_strategy(memory)
         self._open.push_async_callback(strategy.close)
         return strategy
 
@@ -213,7 +213,7 @@ class LoadedStrategy:
     ) -> None:
         await self._open.aclose()
 
-    def _made(self, memory: MemoryFace) -> MemoryStrategy:
+    def _make_strategy(self, memory: MemoryFace) -> MemoryStrategy:
         match self._settings:
             case CuratedSettings() as settings:
                 folder = self._folder / settings.directory if settings.directory is not None else None

@@ -1,4 +1,4 @@
-"""The strategy: the one boundary between a loop and its memory."""
+"""The strategy interface: the only boundary between an agent's loop and its memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Sessions that coding assistants left on disk: one reader for each assistant, and the import into memory."""
+"""Session files of coding assistants: one reader per assistant, and the import into memory."""

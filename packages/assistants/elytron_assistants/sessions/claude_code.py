@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: JSON Lines in which each entry names the one that it follows, so that a file is a tree."""
+"""Claude Code sessions: JSON Lines whose entries name their predecessor, so a file is a tree."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from elytron_core.clock import Instant
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.CLAUDE_CODE
-_SPOKEN: Final = ("user", "assistant", "attachment")
+_MESSAGE_KINDS: Final = ("user", "assistant", "attachment")
 _SILENT: Final = frozenset({
     "assistant", "system", "progress", "file-history-snapshot", "queue-operation", "last-prompt", "custom-title",
     "ai-title", "summary", "pr-link", "agent-name", "permission-mode", "agent-setting",
@@ -110,7 +110,7 @@ def read_tree(
     boundary = ""
     for offset, value in session_files.read_objects(file, tally, start=start):
         if value.get("isSidechain") and not is_subagent:
-            tally.skipped[SkipCause.SIDE_CHAIN] += value.text("type") in _SPOKEN
+            tally.skipped[SkipCause.SIDE_CHAIN] += value.text("type") in _MESSAGE_KINDS
             continue
         is_root = value.fields.get("parentUuid", "") is None
         parent = value.text("parentUuid")
@@ -160,7 +160,7 @@ def live_entries(entries: list[PathEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last one; the person left all others."""
     live: set[int] = set()
     numbers = range(len(entries) - 1, -1, -1)
-    place = next((number for number in numbers if entries[number].kind in _SPOKEN), None)
+    place = next((number for number in numbers if entries[number].kind in _MESSAGE_KINDS), None)
     while place is not None:
         live.add(place)
         place = entries[place].follows

@@ -1,4 +1,4 @@
-"""Sessions of Codex: a rollout file for each thread, whose response items are what was said and done."""
+"""Codex sessions: one rollout file per thread, whose response items are messages and actions."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Sessions of Cursor: rows in the editor's database, and the transcripts of its command line, which have no times."""
+"""Cursor sessions: rows of the editor's database, and the command line's transcripts, which have no times."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""Sessions of Gemini CLI: a log of messages and changes to them, or in old versions one JSON document."""
+"""Gemini CLI sessions: a log of messages and edits to them, or one JSON document in old versions."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Memory files of assistants: what a person wrote for them, and what they noted by themselves, as single notes."""
+"""Memory files of assistants: instructions a person wrote and notes the assistant took, read as single notes."""
 
 import re
 from collections.abc import Iterable, Iterator

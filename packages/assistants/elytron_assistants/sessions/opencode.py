@@ -1,4 +1,4 @@
-"""Sessions of OpenCode: rows of its database, in the tables of version 1 or of version 2, never of both."""
+"""OpenCode sessions: rows of its database, in the tables of version 1 or version 2, never of both."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Files of other programs: opened without following links, read line by line, and read on where a run ended."""
+"""Files of other programs: opened without following links, read by line, and resumed where the last run ended."""
 
 import hashlib
 import importlib

@@ -1,4 +1,4 @@
-"""Imports sessions and memory files: each into the memory of its folder, once, and later only what is new."""
+"""Import of sessions and memory files into the memory of their folder. Later runs import only what is new."""
 
 import asyncio
 import sqlite3
@@ -132,7 +132,7 @@ class SessionImport:
     scrubbed: Counter[str] = field(default_factory=Counter[str])
     spaces: dict[str, FiledSessions] = field(default_factory=dict[str, FiledSessions])
     positions: dict[str, SessionPosition] = field(default_factory=dict[str, SessionPosition])
-    _due: dict[str, SessionPosition] = field(default_factory=dict[str, SessionPosition])
+    _pending_positions: dict[str, SessionPosition] = field(default_factory=dict[str, SessionPosition])
     _memories: dict[str, ProjectMemory] = field(default_factory=dict[str, ProjectMemory])
 
     async def run(self, progress: Progress | None = None) -> SessionImportReport:
@@ -326,7 +326,7 @@ class SessionImport:
         if session.resume_at:
             with open_lines(source.path) as file:
                 digest = digest_before(file, session.resume_at) if file is not None else ""
-        self._due[position_key(source)] = SessionPosition(
+        self._pending_positions[position_key(source)] = SessionPosition(
             size=source.size,
             changed=source.changed,
             rules=DROP_LIST_VERSION,
@@ -337,18 +337,18 @@ class SessionImport:
             first_id=before.first_id if before is not None and is_grown else session.first_id,
             prompts=tuple(dict.fromkeys((*earlier, *prompts)))[:_PROMPTS_KEPT],
         )
-        self.positions |= self._due
-        if len(self._due) >= _POSITIONS_AT_ONCE:
+        self.positions |= self._pending_positions
+        if len(self._pending_positions) >= _POSITIONS_AT_ONCE:
             await self._store_positions()
 
     async def _store_positions(self) -> None:
-        if self._due and not self.choice.dry_run:
+        if self._pending_positions and not self.choice.dry_run:
             drafts = [
                 RecordDraft(NAMESPACE, key, position.model_dump(mode="json", exclude_defaults=True))
-                for key, position in self._due.items()
+                for key, position in self._pending_positions.items()
             ]
             await records_of(self.memory, scope=Scope(space=self.person)).put_all(drafts)
-        self._due.clear()
+        self._pending_positions.clear()
 
     async def _import_notes(self) -> None:
         """Import the memory files of the person, of the assistants, and of the repositories that sessions name."""
@@ -390,7 +390,7 @@ class SessionImport:
         for place in places.values():
             await self._hide(retired_ids, _note_scope(file, place), place, _RETIRED)
             await self._hide(restored_ids, _note_scope(file, place), place, "", undo=True)
-        self._due[key] = SessionPosition(
+        self._pending_positions[key] = SessionPosition(
             size=status.st_size, changed=status.st_mtime_ns, notes=ids, retired=tuple(retired_ids)
         )
 

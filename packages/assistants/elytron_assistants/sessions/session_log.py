@@ -1,4 +1,4 @@
-"""A session as every reader returns it, and the log in which a reader collects it turn by turn."""
+"""A session as every reader returns it, and the builder that collects it turn by turn."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator

@@ -1,4 +1,4 @@
-"""Turns made of a session: what was said as messages, what was done as marks beside them."""
+"""Turns of a session: messages for what was said, marks for what was done."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""Marks of what an assistant did: files that it changed, commands with their exit codes, decisions of the person."""
+"""Marks of an assistant's actions: changed files, commands with exit codes, and the person's decisions."""
 
 import re
 from collections.abc import Iterable

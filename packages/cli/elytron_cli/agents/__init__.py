@@ -1,1 +1,1 @@
-"""Configuration, rules and hooks for hosts of agents."""
+"""Configuration, rules and hooks for agent hosts."""

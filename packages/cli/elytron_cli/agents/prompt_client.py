@@ -1,4 +1,4 @@
-"""Asks the resident process of hooks for its answer. Loaded before all else at an event, with few modules."""
+"""Ask the resident hook process for its answer. Prompts load this first, so it imports few modules."""
 
 import hashlib
 import io

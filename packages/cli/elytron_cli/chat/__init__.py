@@ -1,1 +1,1 @@
-"""A conversation with an agent at the terminal: what is printed, and what a line that begins with a slash does."""
+"""A conversation with an agent at the terminal: its output, and its slash commands."""

@@ -1,4 +1,4 @@
-"""A conversation with an agent: lines in, with editing and history, events out, and what a line with a slash does."""
+"""The chat loop: line input with editing and history, event output, and slash commands."""
 
 import asyncio
 import json
@@ -268,7 +268,7 @@ class ChatConversation:
         """Say first words to a person who is new, and to others what was said last."""
         for text in await self.agent.welcome():
             self.screen.say(text)
-        latest = await self.agent.latest_turn() if self.screen.given is None else None
+        latest = await self.agent.latest_turn() if self.screen.latest_context is None else None
         if latest is not None:
             self.screen.latest(latest)
 
@@ -276,7 +276,7 @@ class ChatConversation:
         word, _, rest = line.partition(" ")
         match word:
             case "/memory":
-                context = self.screen.given
+                context = self.screen.latest_context
                 text = "Nothing has been sent to the model yet: send a message first." if context is None else ""
                 answer = CommandAnswer(command=word, given=context, text=text)
             case "/blocks":

@@ -1,4 +1,4 @@
-"""Events of a run as a person reads them, or as lines of JSON. Nothing printed steers a terminal."""
+"""Events of a run as readable text or as JSON lines. Printed text cannot control the terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ class ChatScreen:
     """The output of a conversation."""
 
     is_json: bool
-    given: ContextGiven | None = None
+    latest_context: ContextGiven | None = None
     """The context that the model got last."""
     _is_open: bool = False
     """True while a line of text has no end yet."""
@@ -98,7 +98,7 @@ class ChatScreen:
     def show(self, event: AgentEvent, /) -> None:
         """Print one event."""
         if isinstance(event, ContextGiven):
-            self.given = event
+            self.latest_context = event
         if self.is_json:
             self.say(event.model_dump_json(exclude_none=True))
             return

@@ -1,3 +1,3 @@
-"""The subcommands, a module for each family; loaded when one is called."""
+"""The subcommands, one module per family, each loaded when it is called."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Bringing files in and taking the space out."""
+"""Commands that import files and export the space."""
 
 import asyncio
 import hashlib

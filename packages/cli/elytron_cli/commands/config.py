@@ -42,7 +42,7 @@ def show_command(*, with_origin: bool) -> None:
     """
     items = {
         name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
-        for name, item in stated_settings().told().items()
+        for name, item in stated_settings().explicit_settings().items()
     }
     unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in items}
     rows = [

@@ -1,4 +1,4 @@
-"""The state of conversations: shown, written, taken elsewhere."""
+"""Commands that show, write and transfer the state of conversations."""
 
 from pathlib import Path
 

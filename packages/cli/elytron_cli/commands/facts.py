@@ -1,4 +1,4 @@
-"""Facts at the command line: stated, listed, shown, changed, merged and forgotten, and what is not learned."""
+"""Commands that state, list, change, merge and forget facts, and control what is learned."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Looking at a whole space."""
+"""Commands that inspect a whole space."""
 
 import asyncio
 import os
@@ -446,7 +446,10 @@ def doctor_command() -> int | None:
 
     settings = run_settings()
     report = DoctorReport(
-        config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in settings.told().items()},
+        config={
+            name: ConfigItem(value=item.shown, origin=item.origin)
+            for name, item in settings.explicit_settings().items()
+        },
         versions=_installed_versions(),
         sqlite=_sqlite_report(),
         server=asyncio.run(_server_items(settings)),

@@ -1,4 +1,4 @@
-"""Maintenance: everything that is done with what was said, after it was said."""
+"""Maintenance commands: process what was said after it was stored."""
 
 import shlex
 from typing import Any

@@ -1,4 +1,4 @@
-"""Memories at the command line: kept, listed, found, shown to a model, corrected, forgotten, erased; transcripts."""
+"""Commands that store, list, find, correct, forget and erase memories, project a block, and read transcripts."""
 
 from collections.abc import Mapping
 from functools import partial

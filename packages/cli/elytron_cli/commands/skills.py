@@ -1,4 +1,4 @@
-"""Runtime skills, which were learned, and agent skills, which are read from directories of yours."""
+"""Commands for runtime skills, which were learned, and agent skills, which are read from your directories."""
 
 import asyncio
 from collections.abc import Sequence

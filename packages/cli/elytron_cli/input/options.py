@@ -1,4 +1,4 @@
-"""Options that every command takes, before or after its name; and those that several share."""
+"""Options that every command accepts, before or after its name, and options that several commands share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime

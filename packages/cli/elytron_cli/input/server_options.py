@@ -1,4 +1,4 @@
-"""Options of commands that call a server or start one: its address, the caller's key, its log, limits by name."""
+"""Options of commands that start or call a server: its address, the caller's key, logging, and limits."""
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Values of the core that a command is given: in files, on standard input, and by options that narrow what is read."""
+"""Input values of commands: from files, from standard input, and from filter options."""
 
 import os
 import shutil

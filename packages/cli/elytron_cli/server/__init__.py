@@ -1,1 +1,1 @@
-"""Surfaces of a server beside the operations."""
+"""Surfaces that a server offers in addition to the operations."""

@@ -1,4 +1,4 @@
-"""Surfaces of a server beside the operations: the gateway, MCP, A2A, the store on request, and the console's host."""
+"""Optional surfaces of a server: the gateway, MCP, A2A, the shared store, and the console's host."""
 
 import os
 import re
@@ -112,7 +112,7 @@ class SurfacesBeside:
     """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
 
     further: "tuple[Family, ...]"
-    known: tuple[Authenticator, ...]
+    authenticators: tuple[Authenticator, ...]
     protocols: tuple[str, ...]
 
 
@@ -170,7 +170,7 @@ async def surfaces_beside(runtime: MemoryRuntime, surfaces: WantedSurfaces, /) -
                 *nodes,
                 *console,
             ),
-            known=(UserKeys(gateway.users),),
+            authenticators=(UserKeys(gateway.users),),
             protocols=(*protocols, *(("console",) if console else ())),
         )
 
@@ -231,7 +231,7 @@ def _agent_families(surfaces: WantedSurfaces) -> "tuple[Family, ...]":
 
 def _embedding_families(runtime: MemoryRuntime, surfaces: WantedSurfaces) -> "tuple[Family, ...]":
     """Return the family of the routes of embeddings, if there is an embedder or an agent."""
-    if surfaces.agent is None and runtime.context.encoders.wanted is None:
+    if surfaces.agent is None and runtime.context.encoders.current is None:
         return ()
     from elytron_agent.rag.rag_surfaces import rag_surfaces
 
@@ -312,7 +312,7 @@ _TARGET: Final = "claude-code"
 def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHost:
     """Return what a server with these settings lets its console show."""
     return ConsoleHost(
-        store=settings.store.shown,
+        store=settings.store.masked_value,
         storage=lambda: _storage_report(settings.store.value),
         models=FileModelSettings(settings, runtime, Path.cwd() / FILE),
         command=(sys.executable, "-c", _START),
@@ -401,11 +401,11 @@ def _model_setting(
     name: str, in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
 ) -> ModelSetting:
     if setting is not None and setting.origin != FILE:
-        return ModelSetting(in_use=in_use, setting=setting.shown, origin=setting.origin)
+        return ModelSetting(in_use=in_use, setting=setting.masked_value, origin=setting.origin)
     text = file_values.get(name)
     return ModelSetting(
         in_use=in_use,
-        setting=FoundSetting(text, FILE).shown if text is not None else None,
+        setting=FoundSetting(text, FILE).masked_value if text is not None else None,
         origin=FILE if text is not None else f"not set ({ways_to_set(name)})",
         is_changeable=True,
     )

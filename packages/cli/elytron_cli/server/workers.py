@@ -1,4 +1,4 @@
-"""Worker processes of one server: they share its port, and the process that started them holds them together."""
+"""Worker processes of one server. They share its port and are supervised by the process that started them."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""Reports as people read them at a terminal, a module for each family."""
+"""Human-readable reports, one module per family."""

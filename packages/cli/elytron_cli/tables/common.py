@@ -1,4 +1,4 @@
-"""Reports as people read them at a terminal. Stored text is printed as text: no markup, nothing that steers."""
+"""Human-readable reports. Stored text is printed as plain text: no markup, and no terminal control sequences."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast

@@ -1,4 +1,4 @@
-"""Reports of maintenance and its jobs, as people read them at a terminal."""
+"""Human-readable reports of maintenance and its jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Facts in full, as people read them at a terminal."""
+"""Human-readable reports of facts and other planes."""
 
 import json
 from typing import TYPE_CHECKING, Any

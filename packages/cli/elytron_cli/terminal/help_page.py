@@ -1,6 +1,6 @@
-"""The commands in their groups and the options of all of them; and the page of help that shows both.
+"""Command groups, global options, and the help page that lists both.
 
-Nothing is imported for it that takes long: `elytron --help` answers as quickly as the interpreter starts.
+It imports nothing slow: `elytron --help` answers as soon as the interpreter has started.
 """
 
 import os
@@ -128,7 +128,7 @@ ABOUT = (
     "To try it without any setup, run `elytron demo`.",
 )
 _WIDTH = 80
-_LEFT = 28
+_NAME_WIDTH = 28
 
 
 def command_page() -> str:
@@ -143,7 +143,7 @@ def command_page() -> str:
             "",
         ]
     options = [*((f"{name} {what}", help_text) for name, what, help_text in OPTIONS), *FLAGS]
-    lines += ["Options:", *(line for name, help_text in options for line in table_rows(name, help_text, _LEFT))]
+    lines += ["Options:", *(line for name, help_text in options for line in table_rows(name, help_text, _NAME_WIDTH))]
     return "\n".join(lines)
 
 

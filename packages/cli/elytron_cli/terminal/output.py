@@ -1,4 +1,4 @@
-"""Output of commands and questions at a terminal: results on stdout, errors on stderr; tables, elsewhere JSON."""
+"""Output and prompts at a terminal: results on stdout, errors on stderr, tables for people and JSON for pipes."""
 
 import json
 import sys
@@ -155,7 +155,7 @@ class ProgressBar:
         self._what = what
         self._first = first or what
         self._unit: Unit = unit
-        self._shown = is_visible and sys.stderr.isatty()
+        self._is_visible = is_visible and sys.stderr.isatty()
         self._unasked = unasked
         self._running = False
         self._stack = ExitStack()
@@ -166,7 +166,7 @@ class ProgressBar:
         return self
 
     def _begin(self) -> None:
-        if not self._shown or self._running:
+        if not self._is_visible or self._running:
             return
         from rich.progress import (
             BarColumn,

@@ -1,4 +1,4 @@
-"""Routes of the console for every caller: the session, the operations, the journal, learned skills, and agents."""
+"""Console routes for every caller: the session, the operations, the journal, learned skills, and agents."""
 
 from collections.abc import Iterable
 from dataclasses import replace

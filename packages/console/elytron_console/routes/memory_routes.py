@@ -1,4 +1,4 @@
-"""Routes of a space's memories: the surroundings of one, erasure by count, and export and import by files."""
+"""Console routes for memories: a memory's surroundings, counted erasure, and file export and import."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -93,16 +93,16 @@ class _EgoReading:
         ids = tuple(dict.fromkeys((*(item.id for item in events), name))) if detail is not None else ()
         return EgoGraph(
             id=name,
-            versions=tuple(_ego_node(each, texts.get(each, "")) for each in self._taken(ids)),
-            rests=tuple([await self._node(each) for each in self._taken(evidence)]),
-            derived=tuple([await self._node(each) for each in self._taken(derived)]),
+            versions=tuple(_ego_node(each, texts.get(each, "")) for each in self._within_bound(ids)),
+            rests=tuple([await self._node(each) for each in self._within_bound(evidence)]),
+            derived=tuple([await self._node(each) for each in self._within_bound(derived)]),
             clipped=len(evidence) + len(ids) + len(derived) > limits.EGO_NODES,
         )
 
-    def _taken(self, ids: Sequence[str]) -> Sequence[str]:
+    def _within_bound(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of `ids` that there is room for."""
-        shown_ids = ids[: self._left]
-        self._left -= len(shown_ids)
+        shown_ids = ids[: self._remaining_nodes]
+        self._remaining_nodes -= len(shown_ids)
         return shown_ids
 
     async def _node(self, name: str) -> EgoNode:

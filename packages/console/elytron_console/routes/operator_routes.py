@@ -1,4 +1,4 @@
-"""Routes of the console for operators: the server's state, spending, transports, devices, models and smoke checks."""
+"""Console routes for operators: server state, spending, transports, devices, models and smoke checks."""
 
 from typing import Final
 

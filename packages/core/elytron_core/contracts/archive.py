@@ -1,4 +1,4 @@
-"""Archives of a space, and the erasures that are recorded outside of the store."""
+"""Archives of a space, and erasures recorded outside the store."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self

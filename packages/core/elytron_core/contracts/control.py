@@ -1,4 +1,4 @@
-"""Reading one memory, listing them, and the verbs that change or remove: forget, correct, erase."""
+"""Read one memory, list memories, and change or remove them: forget, correct, erase."""
 
 from collections.abc import Iterator
 from enum import StrEnum

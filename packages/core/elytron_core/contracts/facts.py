@@ -1,4 +1,4 @@
-"""Facts: read in full, changed, forgotten; candidates that wait; profiles of persons; rules of learning."""
+"""Facts: read, change, forget. Also waiting candidates, profiles of persons, and rules of learning."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

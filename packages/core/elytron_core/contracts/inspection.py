@@ -1,4 +1,4 @@
-"""Inspection of spaces and of the platform, the turn ledger, and the life of a runtime."""
+"""Inspection of spaces and of the platform, the turn ledger, and the lifecycle of a runtime."""
 
 import re
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""After a reply: the turn becomes evidence, memory is maintained, and what needs a model waits in a durable queue."""
+"""Work after a reply: the turn becomes evidence, memory is maintained, and model work is queued durably."""
 
 from enum import StrEnum
 from typing import Annotated

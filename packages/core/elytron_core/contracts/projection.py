@@ -1,4 +1,4 @@
-"""Projection: the bounded block a model may see."""
+"""Projection: the bounded block of memory that a model may see."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Recall: what answers a query, best first, and why."""
+"""Recall: the memories that answer a query, best first, with reasons."""
 
 from collections.abc import Iterator
 from datetime import datetime

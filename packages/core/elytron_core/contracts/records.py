@@ -1,4 +1,4 @@
-"""Records: put, read, deleted, searched, listed by namespace, and through time."""
+"""Records: put, get, delete, search, list by namespace, and read history."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Runtime skills, learned procedures: seen, edited, switched, deleted, governed. And skills in a host's directories."""
+"""Runtime skills (learned procedures): view, edit, enable, delete, govern. Also skills in a host's directories."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""A host's tools: registries of them, feedback of their use, and hints from what use has taught."""
+"""A host's tools: registries, feedback on their use, and hints drawn from it."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

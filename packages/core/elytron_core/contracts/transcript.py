@@ -1,4 +1,4 @@
-"""The transcript: writes and governed commits, views of what was said, the life of its text, and its repair."""
+"""The transcript: writes and governed commits, views of what was said, retention of its text, and repair."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self

@@ -1,4 +1,4 @@
-"""Names that users of other memories try first, each with the name here."""
+"""Names that users of other memory libraries try first, each with its name here."""
 
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches

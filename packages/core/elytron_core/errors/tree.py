@@ -1,4 +1,4 @@
-"""The tree of errors: one class for each cause, and an error of a server as the exception of the same call here."""
+"""The error tree: one class per cause. A server's error is raised as the same class on the client."""
 
 import copyreg
 import sys
@@ -14,7 +14,7 @@ class ElytronError(Exception):
 
     key: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
-    told: ClassVar[tuple[str, ...]] = ()
+    detail_fields: ClassVar[tuple[str, ...]] = ()
     """Attributes in `details`."""
     retry_after_s: int = 0
     """Wait before a repeat that the server asks for; 0: not given."""
@@ -25,7 +25,7 @@ class ElytronError(Exception):
 
     def details(self) -> dict[str, str | int]:
         """Return what a machine may want beside the key; no secret, no content."""
-        return {name: getattr(self, name) for name in self.told}
+        return {name: getattr(self, name) for name in self.detail_fields}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process makes it of its message and fields: the arguments that made these are not kept.
@@ -34,7 +34,7 @@ class ElytronError(Exception):
 
 class InvalidInput(ElytronError):
     key = "invalid_input"
-    told = ("field", "problem")
+    detail_fields = ("field", "problem")
 
     def __init__(self, *, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}")
@@ -102,7 +102,7 @@ class EventIdInvalid(InvalidInput):
 
 class NotFound(ElytronError):
     key = "not_found"
-    told = ("what",)
+    detail_fields = ("what",)
 
     def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:  # noqa: ARG002 - for readers of code
         # Not the name: a secret may have been put in its place, and messages go over wires and into logs.
@@ -121,7 +121,7 @@ class AgentDisabled(NotFound):
 class Conflict(ElytronError):
     key = "conflict"
     retryable = True
-    told = ("what", "expected", "found")
+    detail_fields = ("what", "expected", "found")
 
     def __init__(self, *, what: str, expected: int, found: int) -> None:
         super().__init__(f"{what} is at revision {found}, not {expected}: read it again and retry")
@@ -138,7 +138,7 @@ class PreconditionFailed(ElytronError):
 class IdempotencyConflict(Conflict):
     key = "idempotency_conflict"
     retryable = False
-    told = ()
+    detail_fields = ()
 
     def __init__(self) -> None:
         ElytronError.__init__(self, "this idempotency key was used for a different request: send a new key")
@@ -147,7 +147,7 @@ class IdempotencyConflict(Conflict):
 class SequenceAhead(ElytronError):
     key = "sequence_ahead"
     retryable = True
-    told = ("expected",)
+    detail_fields = ("expected",)
 
     def __init__(self, *, expected: int) -> None:
         super().__init__(
@@ -162,7 +162,7 @@ class AlreadyExists(Conflict):
 
     key = "already_exists"
     retryable = False
-    told = ()
+    detail_fields = ()
 
     def __init__(self, *, what: str, name: str, problem: str) -> None:
         ElytronError.__init__(self, f"{what} {name!r} already exists: {problem}")
@@ -171,7 +171,7 @@ class AlreadyExists(Conflict):
 class SpaceInUse(Conflict):
     key = "space_in_use"
     retryable = False
-    told = ()
+    detail_fields = ()
 
     def __init__(self, *, space: str, problem: str) -> None:
         ElytronError.__init__(self, f"space {space!r} {problem}")
@@ -179,7 +179,7 @@ class SpaceInUse(Conflict):
 
 class SpaceIncomplete(Conflict):
     key = "space_incomplete"
-    told = ()
+    detail_fields = ()
 
     def __init__(self, *, space: str, problem: str = "") -> None:
         filling = "is being filled by a restore or copy, or one was interrupted"
@@ -189,7 +189,7 @@ class SpaceIncomplete(Conflict):
 
 class StillRunning(Conflict):
     key = "still_running"
-    told = ()
+    detail_fields = ()
 
     def __init__(self) -> None:
         ElytronError.__init__(self, "the first call with this idempotency key is still running: try again")
@@ -197,7 +197,7 @@ class StillRunning(Conflict):
 
 class ThreadBusy(Conflict):
     key = "thread_busy"
-    told = ("thread",)
+    detail_fields = ("thread",)
 
     def __init__(self, *, thread: str) -> None:
         ElytronError.__init__(
@@ -209,7 +209,7 @@ class ThreadBusy(Conflict):
 class TurnConflict(Conflict):
     key = "turn_conflict"
     retryable = False
-    told = ()
+    detail_fields = ()
 
     def __init__(self, *, turn: str) -> None:
         ElytronError.__init__(self, f"turn {turn!r} is already stored with different content: use a new turn id")
@@ -217,7 +217,7 @@ class TurnConflict(Conflict):
 
 class LimitExceeded(ElytronError):
     key = "limit_exceeded"
-    told = ("what", "limit")
+    detail_fields = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
         amount = f", got {found}" if found is not None else ""
@@ -236,7 +236,7 @@ class PayloadTooLarge(LimitExceeded):
 class RateLimited(LimitExceeded):
     key = "rate_limited"
     retryable = True
-    told = ("retry_after_s",)
+    detail_fields = ("retry_after_s",)
 
     def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls", period: str = "minute") -> None:
         ElytronError.__init__(self, f"more than {limit} {what} per {period}: try again in {retry_after_s} s")
@@ -253,7 +253,7 @@ class Overloaded(ElytronError):
 
 class TransportOff(ElytronError):
     key = "transport_off"
-    told = ("transport",)
+    detail_fields = ("transport",)
 
     def __init__(self, *, transport: str) -> None:
         super().__init__(f"the operator of this server has disabled {str(transport)!r}")
@@ -301,7 +301,7 @@ def install_hint(
 
 class MissingExtra(Unsupported):
     key = "missing_extra"
-    told = ("extra",)
+    detail_fields = ("extra",)
 
     def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
         """Name the extra, with the `packages` of it that suffice, and how it is installed here."""
@@ -324,7 +324,7 @@ class StoreError(ElytronError):
 
 class StoreMissing(StoreError):
     key = "store_missing"
-    told = ("place",)
+    detail_fields = ("place",)
 
     def __init__(self, *, place: str) -> None:
         super().__init__(
@@ -406,7 +406,7 @@ class StoreFull(StoreError):
 
 class StoreBudgetExceeded(StoreError):
     key = "store_budget_exceeded"
-    told = ("what", "limit")
+    detail_fields = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int) -> None:
         super().__init__(
@@ -442,7 +442,7 @@ class StoreForeign(StoreError):
 
 class StoreNewer(StoreError):
     key = "store_newer"
-    told = ("found",)
+    detail_fields = ("found",)
 
     def __init__(self, *, found: int, known: int) -> None:
         super().__init__(f"this store has schema {found}, this version supports up to {known}: upgrade elytron")
@@ -451,7 +451,7 @@ class StoreNewer(StoreError):
 
 class StoreCorrupt(StoreError):
     key = "store_corrupt"
-    told = ("what",)
+    detail_fields = ("what",)
 
     def __init__(self, *, what: str) -> None:
         super().__init__(f"{what} is damaged and was not returned: run `elytron inspect --check` for the full report")
@@ -475,7 +475,7 @@ class KeyDestroyed(SealError):
 
 class SealBroken(SealError):
     key = "seal_broken"
-    told = ("what",)
+    detail_fields = ("what",)
 
     def __init__(self, *, what: str) -> None:
         super().__init__(
@@ -487,7 +487,7 @@ class SealBroken(SealError):
 
 class SpaceLocked(SealError):
     key = "space_locked"
-    told = ("space",)
+    detail_fields = ("space",)
 
     def __init__(self, *, space: str) -> None:
         super().__init__(f"space {space!r} is locked: unlock it with its user's words or passphrase")
@@ -521,7 +521,7 @@ class Unreachable(ElytronError):
 
 class GatewayRefused(ElytronError):
     key = "gateway_refused"
-    told = ("status",)
+    detail_fields = ("status",)
 
     def __init__(self, message: str, /, *, status: int) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The plane of candidates: proposed beliefs that wait for a decision. Nothing here is recalled or projected."""
+"""The plane of candidates: proposed beliefs waiting for a decision. They are neither recalled nor projected."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, NewType

@@ -1,6 +1,6 @@
-"""Vectors of memories, stored beside them: the text of each, the model that made it, the model that recall uses.
+"""Vectors of memories: the text of each, the model that produced it, and the model that recall uses.
 
-A vector reveals much of its text, so it is stored, sealed, exported and erased with it.
+A vector reveals much of its text, so it is stored, sealed, exported and erased with that text.
 """
 
 import math

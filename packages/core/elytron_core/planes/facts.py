@@ -1,6 +1,6 @@
-"""The plane of facts: admitted beliefs, one current value for each slot, history kept; and what is not learned.
+"""The plane of facts: accepted beliefs, at most one current value per slot, with history; and the learning rules.
 
-A fact holds for a time, a new value replaces it, and it is less fresh as it ages.
+A fact holds for a period, is replaced by a new value, and becomes less fresh with age.
 """
 
 import unicodedata
@@ -74,7 +74,7 @@ class FactAuthority(StrEnum):
     ASSISTANT_SELF_CLAIM = "assistant_self_claim"
 
 
-_DRAWN = frozenset({FactAuthority.EXTRACTED, FactAuthority.ASSISTANT_SELF_CLAIM})
+_MODEL_AUTHORITIES = frozenset({FactAuthority.EXTRACTED, FactAuthority.ASSISTANT_SELF_CLAIM})
 
 
 class FactReach(StrEnum):
@@ -119,7 +119,7 @@ class FactState(StrEnum):
     """Another fact says nearly the same and took its evidence in; it can be brought back."""
 
 
-HELD = frozenset({FactState.SUPERSEDED, FactState.INVALIDATED})
+PAST_STATES = frozenset({FactState.SUPERSEDED, FactState.INVALIDATED})
 """States of facts that are still believed to have held until `valid_to`."""
 
 
@@ -181,7 +181,7 @@ class Fact(Value):
         """Return how far it may be relied on, by who vouches for it."""
         if self.authority is FactAuthority.IMPORTED:
             return TrustLevel.OUTSIDE
-        return TrustLevel.DRAWN if self.authority in _DRAWN else TrustLevel.VOUCHED
+        return TrustLevel.DRAWN if self.authority in _MODEL_AUTHORITIES else TrustLevel.VOUCHED
 
     @property
     def ordered_at(self) -> Instant:
@@ -203,14 +203,14 @@ class Fact(Value):
     @property
     def is_believed(self) -> bool:
         """Return whether it is believed to hold at some time: a recall for that time shows it."""
-        return self.is_current or self.state in HELD
+        return self.is_current or self.state in PAST_STATES
 
     @property
     def end_known_at(self) -> Instant | None:
         """Return since when it is known until when it held; None if that was known from the beginning."""
         if self.closed_before is not None:
             return self.closed_before.at
-        return self.closed_at if self.state in HELD else None
+        return self.closed_at if self.state in PAST_STATES else None
 
     @property
     def home(self) -> ConversationKey | None:
@@ -279,7 +279,7 @@ def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: F
     update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
     if fact.is_current:
         # Other states say nothing about the world, so they leave the time of validity as it is.
-        ends_now = state in HELD and fact.valid_to is None
+        ends_now = state in PAST_STATES and fact.valid_to is None
         update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
     else:
         update |= {

@@ -1,4 +1,4 @@
-"""Documents of a Memory Gateway beside the memories: users, sessions, edits, resources and attachments."""
+"""Gateway documents stored next to memories: users, sessions, edits, resources and attachments."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,6 +1,6 @@
-"""Work that waits: durable jobs over turns of a conversation, what was done already, and what models have cost.
+"""Durable jobs over turns of a conversation, their progress, and what models have cost.
 
-Nothing here holds a word of what was said: a job names turns by their numbers.
+No stored word appears here: a job names turns by their numbers.
 """
 
 from collections.abc import Iterator

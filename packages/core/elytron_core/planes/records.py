@@ -1,6 +1,6 @@
-"""The plane of records: JSON values that a host keeps under a namespace and a key, each change with a version.
+"""The plane of records: JSON values that a host stores under a namespace and a key. Each change is a new version.
 
-Earlier versions are kept in their order, up to a bound.
+Earlier versions are retained in order, up to a limit.
 """
 
 from collections.abc import Iterator
@@ -145,7 +145,9 @@ def _scalar_leaves(value: JsonValue, prefix: str) -> Iterator[tuple[str, Scalar]
             yield f"{prefix}{name}", inner
 
 
-_MADE = VouchedMaker(Record, "namespace", "key", "value", "text", "privacy", "created_at", "updated_at", "expires_at")
+_RECORDS = VouchedMaker(
+    Record, "namespace", "key", "value", "text", "privacy", "created_at", "updated_at", "expires_at"
+)
 
 
 def put_record(
@@ -166,7 +168,7 @@ def put_record(
     Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
     leaves nothing in the history, and without `has_history` nothing does.
     """
-    record = _MADE.make(
+    record = _RECORDS.make(
         namespace=namespace,
         key=key,
         value=value,

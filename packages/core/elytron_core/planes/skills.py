@@ -1,4 +1,4 @@
-"""The procedural plane: runtime skills, learned ways of doing something. Stored and shown, never executed."""
+"""The procedural plane: runtime skills, which are learned procedures. They are stored and shown, never executed."""
 
 from enum import StrEnum
 from typing import Annotated

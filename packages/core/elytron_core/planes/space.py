@@ -1,4 +1,4 @@
-"""The space's own record, the audit of its changes, and the access keys of the system space."""
+"""The space's own record, the audit of its changes, and the access keys in the system space."""
 
 import hashlib
 from enum import StrEnum

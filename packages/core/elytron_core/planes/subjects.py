@@ -1,4 +1,4 @@
-"""The plane of subjects: who takes part in a space, and how they stand to each other."""
+"""The plane of subjects: who takes part in a space, and how they are related."""
 
 from enum import StrEnum
 from typing import Annotated, NewType

@@ -1,7 +1,7 @@
-"""The plane of tool experience: which of a host's tools there are, and what using them has taught.
+"""The plane of tool experience: which tools a host has, and what their use has taught.
 
-A host keeps, checks and executes its tools. Memory holds compact descriptions with fingerprints and what was learned
-under them; it never sees a schema or a result.
+The host stores, checks and runs its tools. Memory holds compact descriptions with fingerprints and the experience
+learned under them; it never sees a schema or a result.
 """
 
 from enum import StrEnum

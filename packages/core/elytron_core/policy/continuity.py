@@ -1,7 +1,7 @@
-"""Continuity: which capsules are shown, their text, which are dropped when there are too many; and notes of days.
+"""Continuity: which capsules are shown, their text, which are dropped when there are too many; and daily notes.
 
-Notes are drawn from the transcript without a model: the most informative sentences of a day, word for word. A note is
-evidence of evidence and no belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
+Notes are drawn from the transcript without a model: the most informative sentences of a day, verbatim. A note is
+evidence, not belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
 """
 
 import hashlib
@@ -154,7 +154,7 @@ class DrawnNotes(NamedTuple):
 
 
 class _NoteSentence(NamedTuple):
-    told: float
+    factuality: float
     place: int
     speaker: str
     text: str
@@ -219,7 +219,7 @@ def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> Note
         return None
     # Chosen by worth, then shown in the order in which they were said.
     best = sorted(
-        sorted(sentences, key=lambda sentence: (-sentence.told, sentence.place))[:SENTENCES],
+        sorted(sentences, key=lambda sentence: (-sentence.factuality, sentence.place))[:SENTENCES],
         key=lambda sentence: sentence.place,
     )
     speakers = ", ".join(dict.fromkeys(sentence.speaker for sentence in best))
@@ -241,7 +241,7 @@ def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_No
             if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > rule_facts.READ_CHARS:
                 continue
             for text in rule_facts.own_sentences(scrub_secrets(own_words(message.text)).text):
-                worth = read_traits(text).told
+                worth = read_traits(text).factuality
                 if worth >= 0 and text not in sentences:
                     citation = transcript.message_id(turn_id, part)
                     speaker = message.speaker or message.role.value

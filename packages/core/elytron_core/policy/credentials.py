@@ -1,7 +1,7 @@
 """Formats of the credentials that the product issues.
 
-Whatever opens, signs or seals something has its row here. Redaction reads the rows, and a test issues one credential of
-each and says it in a message. `issued_token` makes those that have no prefix of their own.
+Everything that opens, signs or seals something has a row here. Redaction reads the rows, and a test issues one
+credential of each kind and says it in a message. `issued_token` creates those without a prefix of their own.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How a message from a file of another program is recognised: among stored ones, and after it was erased."""
+"""How an imported message is recognised among stored ones, and after it was erased."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Check of a conversation's links: turns, derived memories, and their attributes."""
+"""Integrity checks of a conversation's links: turns, derived memories, and their attributes."""
 
 import re
 from collections.abc import Set as AbstractSet

@@ -1,4 +1,4 @@
-"""Decisions of maintenance without a model: when it may run, which part is due, what is outdated."""
+"""Maintenance decisions that need no model: when it may run, which part is due, and what is outdated."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final

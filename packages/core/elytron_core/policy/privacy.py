@@ -1,8 +1,8 @@
-"""Finding credentials and payment numbers in texts and blacking them out before anything is stored.
+"""Redaction of credentials and payment numbers before anything is stored.
 
-Patterns go by form, so a form that no service issues is not found; a UUID, a hash, a date or an id is no secret by
-itself. Every pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered
-twice.
+Patterns match by form, so a secret in a form that no service issues is not found, and a UUID, hash, date or id is not a
+secret by itself. Every pattern runs in time linear in the text: what can fail is bounded, and what is unbounded cannot
+be entered twice.
 """
 
 import re
@@ -157,10 +157,10 @@ class ScrubbedText(Value):
     """A text without the secrets found in it, and how many of each kind there were."""
 
     text: str
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
 
-_SCRUBBED: Final = VouchedMaker(ScrubbedText, "text", "found")
+_SCRUBBED: Final = VouchedMaker(ScrubbedText, "text", "counts")
 _Starts = Callable[[str], list[int]]
 
 
@@ -368,7 +368,7 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     visible = visible_text(clean)
     if visible != clean and (scrubbed := _scrub_text(visible, counts)) != visible:
         clean = scrubbed
-    return _SCRUBBED.make(text=clean, found=counts)
+    return _SCRUBBED.make(text=clean, counts=counts)
 
 
 def _scrub_text(text: str, counts: dict[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Selection of a profile's facts: under which names a person is known, and what a fact has to do with them."""
+"""Selection of a profile's facts: the names a person is known by, and how a fact relates to them."""
 
 import re
 from collections.abc import Iterable, Sequence

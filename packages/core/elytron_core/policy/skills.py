@@ -490,7 +490,7 @@ class GovernedSkills:
     def is_change(self) -> bool:
         return bool(self.changed or self.pruned)
 
-    def named(self, state: SkillState, /) -> tuple[str, ...]:
+    def names_in(self, state: SkillState, /) -> tuple[str, ...]:
         """Return the names of those that moved to `state`."""
         return tuple(skill.name for skill in self.moved if skill.state is state)
 

@@ -67,7 +67,7 @@ class TimeWords:
         spans = "|".join(map(_spaced_pattern, _longest_first(self._spans)))
         self._number: Final = re.compile(number, re.IGNORECASE)
         self._relative: Final = re.compile(rf"{before}(?:(?P<count>{counts})|(?P<span>{spans})){after}", re.IGNORECASE)
-        self._named: Final = re.compile(
+        self._pattern: Final = re.compile(
             rf"(?:(?P<first>{_YEAR_DIGITS})[^\W\d]?\W{{0,2}})?(?:(?<!\d)(?P<before>\d{{1,2}}){_BETWEEN})?"
             rf"{before}(?<!\d)(?P<month>{_any_of(self._months)}){after}"
             rf"(?:\W{{0,3}}(?P<after>\d{{1,2}})(?!\d))?(?:{_BETWEEN}(?P<last>{_YEAR_DIGITS})(?!\d))?"
@@ -99,7 +99,7 @@ class TimeWords:
 
     def months(self, text: str, /) -> Iterator[MonthName]:
         """Yield the months that `text` names, in order."""
-        for match in self._named.finditer(_plain_text(text)):
+        for match in self._pattern.finditer(_plain_text(text)):
             day = int(match["before"] or match["after"] or 0)
             yield MonthName(int(match["first"] or match["last"] or 0), self._months[match["month"]], day)
 
@@ -138,7 +138,7 @@ _MONTH: Final = (
 _YEAR: Final = r"(?P<year>(?:19|2\d)\d\d)"
 _BEFORE: Final = r"(?:(?P<before>\d{1,2})(?:st|nd|rd|th)?(?: of)? )?"
 _AFTER: Final = r"(?: (?P<after>\d{1,2})(?:st|nd|rd|th)?)?"
-_WRITTEN = re.compile(rf"\b{_BEFORE}{_MONTH}\.?{_AFTER},? {_YEAR}\b", re.IGNORECASE | re.ASCII)
+_MONTH_DATE = re.compile(rf"\b{_BEFORE}{_MONTH}\.?{_AFTER},? {_YEAR}\b", re.IGNORECASE | re.ASCII)
 _DAY: Final = r"(?:[-/.月](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))?"
 _NUMERIC = re.compile(rf"(?<![\w.]){_YEAR}(?:[-/.年](?P<month>0?[1-9]|1[0-2])(?!\d){_DAY}|(?!\w))", re.ASCII)
 
@@ -167,12 +167,12 @@ def named_in(text: str, /) -> tuple[NamedDate, ...]:
             MONTHS.index(match["name"][:3].lower()) + 1,
             int(match["before"] or match["after"] or 0),
         )
-        for match in _WRITTEN.finditer(text)
+        for match in _MONTH_DATE.finditer(text)
     ]
     numeric = [
         NamedDate(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
         # The year of a written date must not be found again as a year alone.
-        for match in _NUMERIC.finditer(_WRITTEN.sub(" ", text))
+        for match in _NUMERIC.finditer(_MONTH_DATE.sub(" ", text))
     ]
     return tuple(dict.fromkeys(worded + numeric))
 

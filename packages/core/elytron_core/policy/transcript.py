@@ -1,4 +1,4 @@
-"""Views of a transcript for each audience, pages of them, and the life of a turn's raw text."""
+"""Views of a transcript for each audience, their pages, and the retention of a turn's raw text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

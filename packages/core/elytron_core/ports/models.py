@@ -1,4 +1,4 @@
-"""The ports to models: one writes, one embeds, one compares. All are optional; without them, rules do the work."""
+"""The model ports: one writes, one embeds, one reranks. All are optional; without them, rules do the work."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What checks and repairs of a store report: damage, what repairs could not save, and counts."""
+"""Reports of store checks and repairs: damage, losses that repairs could not prevent, and counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
-"""Analyser from text to terms: one pipeline for stored texts and for queries.
+"""The text analyser: one pipeline that turns stored texts and queries into terms.
 
-A text is cut into tokens by one expression, and each distinct token is taken apart once and remembered: normalised
-(NFKC, case folded, Latin accents folded), split if it is an identifier, address, number or date, and stemmed if it is
-an English-looking word, irregular forms as the word they are of. Scripts written without spaces become pairs of
-characters.
+One expression cuts a text into tokens. Each distinct token is analysed once and cached: normalised (NFKC, case folding,
+Latin accents folded), split if it is an identifier, address, number or date, and stemmed if it looks English, with
+irregular forms mapped to their base word. Scripts without spaces become pairs of characters.
 """
 
 import re
@@ -146,12 +145,12 @@ class TextAnalyser:
         make: Callable[[str, int], Any] = getattr(Stemmer, "Stemmer")  # noqa: B009 - the module has no types
         # The stemmer's own cache would hold every word a second time.
         self._stem: Callable[[str], str] = make("english", 0).stemWord
-        self._kept: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
     def terms(self, text: str, /) -> list[str]:
         """Return the terms of a text to store, in order, with repeats; stop words only if it has nothing else."""
         all_terms: list[str] = []
-        cache = self._kept
+        cache = self._cache
         for token in _text_tokens(text):
             terms = cache.get(token)
             all_terms += self._learn(token) if terms is None else terms
@@ -159,7 +158,7 @@ class TextAnalyser:
 
     def forget(self) -> None:
         """Let go of the tokens seen so far."""
-        self._kept.clear()
+        self._cache.clear()
 
     def steps(self, text: str, /) -> Iterator[list[str]]:
         """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""
@@ -179,7 +178,7 @@ class TextAnalyser:
         """
         all_terms: list[str] = []
         runs: list[str] = []
-        cache, is_plain = self._kept, text.isascii()
+        cache, is_plain = self._cache, text.isascii()
         for token in _text_tokens(text):
             if is_plain or not _PAIRED_RUN.fullmatch(token):
                 terms = cache.get(token)
@@ -203,7 +202,7 @@ class TextAnalyser:
         # A very long token is rare and would fill the cache, so its terms are made one by one.
         if len(token) > _CACHED_CHARS:
             return (term[:_TERM_CHARS] for term in self._take_apart(token))
-        terms = self._kept.get(token)
+        terms = self._cache.get(token)
         return self._learn(token) if terms is None else terms
 
     def _learn(self, token: str) -> tuple[str, ...]:
@@ -215,9 +214,9 @@ class TextAnalyser:
         terms = tuple(term[:_TERM_CHARS] for term in parts)
         if len(token) <= _CACHED_CHARS:
             # Cleared whole: to keep an order of use would burden each look-up.
-            if len(self._kept) >= _CACHE_WORDS:
-                self._kept.clear()
-            self._kept[token] = terms
+            if len(self._cache) >= _CACHE_WORDS:
+                self._cache.clear()
+            self._cache[token] = terms
         return terms
 
     def _take_apart(self, token: str) -> Iterator[str]:

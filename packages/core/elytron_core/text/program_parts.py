@@ -1,7 +1,7 @@
-"""What programs write in the role of a person: reminders, notifications, the output of hooks and commands.
+"""Text that programs write in the user's role: reminders, notifications, output of hooks and commands.
 
-The list is data with a version: hooks, the proxy and the readers of sessions use this one. A change that drops more or
-less raises `DROP_LIST_VERSION`, by which files that were read under an earlier list are read again.
+The list is versioned data, shared by hooks, the proxy and the session readers. A change to what it drops raises
+`DROP_LIST_VERSION`, so files read under an older list are read again.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Comparison of texts by policies: one normal form, terms in it, and likeness by character trigrams."""
+"""Text comparison for policies: one normal form, its terms, and similarity by character trigrams."""
 
 import re
 import unicodedata

@@ -1,11 +1,11 @@
-"""Traits of a text by word lists and shapes, and tables of patterns: phrases of languages that no model reads yet.
+"""Traits of a text by word lists and shapes, and tables of patterns for phrases that no model reads yet.
 
-Traits are times, numbers, names, quotations, of whom a text speaks, whether it asks: English first, with a few of
+Traits are times, numbers, names, quotations, whom a text speaks of, and whether it asks: mainly English, with some
 Chinese. They are read once, when a text is indexed, and never decide alone.
 
-A table is frozen: it is no place for further phrases. What is taste in it waits for a model that is at least as good.
-Its TOML file has `[parts]`, texts that patterns name as `{part}`, and patterns, each with its alternatives. It is read
-when a pattern of it is first used.
+A table is frozen: no phrases are added, and its judgements of taste wait for a model that is at least as good. Its TOML
+file has `[parts]`, texts that patterns name as `{part}`, and patterns, each with its alternatives. It is read when one
+of its patterns is first used.
 """
 
 import json
@@ -233,7 +233,7 @@ class TextTraits(NamedTuple):
     """Traits of a text, and how much it states rather than reacts: about 0.6 at most, below 0 for bare replies."""
 
     traits: TextTrait
-    told: float
+    factuality: float
 
 
 READ_CHARS: Final = 2_000

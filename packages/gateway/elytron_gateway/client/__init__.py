@@ -1,4 +1,4 @@
-"""The gateway's client, async and blocking: one attempt per call, no key in any error."""
+"""The gateway's client, async and blocking: one attempt per call, and no key in any error."""
 
 from elytron_gateway.client.clients import CallFailure, MemoryGatewayClient, NoAnswer, SyncMemoryGatewayClient
 

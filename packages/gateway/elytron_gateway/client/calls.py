@@ -1,4 +1,4 @@
-"""The gateway's requests, as what is sent and what comes back; who sends them waits or awaits."""
+"""The gateway's requests as data to send and answers to parse, shared by both clients."""
 
 import json
 import mimetypes

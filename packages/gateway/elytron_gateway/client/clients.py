@@ -1,4 +1,4 @@
-"""The two clients: one awaits, one waits. Both send a request once and never again by themselves."""
+"""The async and the blocking client. Neither repeats a request on its own."""
 
 import json
 import logging

@@ -1,1 +1,1 @@
-"""Text from untrusted files, read in a child process; its start is fast because nothing is imported here."""
+"""Text extraction from untrusted files in a child process. Nothing is imported here, so it starts quickly."""

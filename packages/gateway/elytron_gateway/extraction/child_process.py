@@ -1,4 +1,4 @@
-"""Reading a file in a process of its own, which the system ends where it takes too much."""
+"""Runs the extraction of a file in its own process, which the system ends if it exceeds its limits."""
 
 import asyncio
 import contextlib

@@ -1,8 +1,8 @@
-"""A file's type, decided by its bytes, and its text, read by a process within limits that the system keeps.
+"""A file's type, determined from its bytes, and its text, read by a process under limits that the system enforces.
 
 python -m elytron_gateway.extraction.file_text MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX_CHARS CPU_S MEMORY_BYTES
 
-The process reads bytes on stdin and writes chunks as JSON lines. A file's name only chooses between kinds of text.
+The process reads bytes on stdin and writes chunks as JSON lines. A file's name only distinguishes kinds of text.
 """
 
 import codecs
@@ -29,7 +29,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Those of four bytes come before those of two, which begin alike."""
-_SAID = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 """The start of an HTML page that can declare its encoding: by the standard the first kilobyte."""
 _ISO: Final = (*range(1, 9), *range(10, 17))
 CHARSETS: Final = MappingProxyType(
@@ -44,7 +44,7 @@ CHARSETS: Final = MappingProxyType(
 )
 """The charsets that a page may say, by what decodes them: each in linear time, as not every codec does."""
 _SAID_WITHIN = 4 * 1024
-_SEEN = 64 * 1024
+_SAMPLE_BYTES = 64 * 1024
 _COMMON = 0.9
 _LATE = 0.15
 _ASCII_LAST = 0x7F
@@ -69,14 +69,14 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     text = _decode_text(data, "utf-8", is_whole=is_whole)
     if text is not None:
         return text
-    declaration = _SAID.search(data[:_SAID_WITHIN])
+    declaration = _META_CHARSET.search(data[:_SAID_WITHIN])
     if declaration is not None:
         encoding = CHARSETS.get(declaration[1].decode().lower())
         return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
     # Before Western, since a few Chinese characters may pass for Western letters.
-    if _is_chinese(data[:_SEEN]):
+    if _is_chinese(data[:_SAMPLE_BYTES]):
         return _decode_text(data, "gb18030", is_whole=is_whole)
-    return _decode_text(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SEEN]) else None
+    return _decode_text(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SAMPLE_BYTES]) else None
 
 
 def _decode_text(data: bytes, encoding: str, *, is_whole: bool) -> str | None:

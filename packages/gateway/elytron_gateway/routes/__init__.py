@@ -1,1 +1,1 @@
-"""The gateway's routes on a server, with the readers of its credentials and forms. Starlette is imported here."""
+"""The gateway's routes, with the readers of their credentials and forms. Starlette is imported here."""

@@ -1,4 +1,4 @@
-"""Forms, within bounds of size and time; large files of one lie on disk until it is closed."""
+"""Forms, read within limits of size and time. Large files stay on disk until the form is closed."""
 
 import asyncio
 import contextlib
@@ -138,7 +138,7 @@ USER_ID = "X-User-Id"
 _JSON = "application/json"
 _NAMES = ("user_id", "user_key")
 _TEXT = core_schema.with_default_schema(core_schema.str_schema(strict=True), on_error="omit")
-_NAMED = SchemaValidator(
+_FIELD_NAMES = SchemaValidator(
     core_schema.typed_dict_schema({name: core_schema.typed_dict_field(_TEXT, required=False) for name in _NAMES})
 )
 """Takes the credentials out of a JSON object; of the rest no Python object is made, however many values it has."""
@@ -167,7 +167,7 @@ class BodyBeginning:
 
     def __init__(self, receive: Receive, /) -> None:
         self._receive = receive
-        self._kept: deque[Message] = deque()
+        self._messages: deque[Message] = deque()
 
     async def read(self) -> tuple[bytes, bool]:
         """Return at most `limits.CREDENTIAL_BYTES` of the body, and whether that is all of it.
@@ -184,7 +184,7 @@ class BodyBeginning:
         head = bytearray()
         while True:
             message = await next_message(self._receive)
-            self._kept.append(message)
+            self._messages.append(message)
             # One byte more shows that there is more.
             head += message.get("body", b"")[: limits.CREDENTIAL_BYTES + 1 - len(head)]
             is_more = message.get("more_body", False)
@@ -193,7 +193,7 @@ class BodyBeginning:
 
     async def __call__(self) -> Message:
         """Return the next message of the body."""
-        return self._kept.popleft() if self._kept else await self._receive()
+        return self._messages.popleft() if self._messages else await self._receive()
 
 
 async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[CallerClaim, Request]:
@@ -258,7 +258,7 @@ async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str
 def _of_json(head: bytes) -> dict[str, str]:
     try:
         # The body goes on behind these bytes.
-        return _NAMED.validate_json(head, allow_partial=True)
+        return _FIELD_NAMES.validate_json(head, allow_partial=True)
     except ValueError:
         return {}
 

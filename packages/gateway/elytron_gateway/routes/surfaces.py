@@ -1,7 +1,7 @@
-"""The Memory Gateway's routes, with the shapes of its API reference. Credentials are in the body, as it has them.
+"""The Memory Gateway's routes, in the shapes of its API reference, which puts credentials into the body.
 
-`Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead. Either is checked, and the call counted,
-before more of a body is read than the first bytes with the credentials.
+`Authorization: Bearer <user key>` with `X-User-Id` may authenticate the user instead. Either is checked, and the call
+is counted, before more of a body is read than its first bytes with the credentials.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable

@@ -1,1 +1,1 @@
-"""Upstreams of the gateway: the port, an EverOS server, and the backlog of an upstream that is down."""
+"""Upstreams of the gateway: the port, an EverOS server, and the backlog for an upstream that is down."""

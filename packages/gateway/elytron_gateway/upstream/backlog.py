@@ -1,7 +1,7 @@
-"""Backlog of an upstream that is down: stored durably, and sent once and in order when it answers again.
+"""The backlog of an unavailable upstream: additions are stored durably, and sent once and in order when it recovers.
 
-Each addition that waits is a document of its owner's space. A mark in the gateway's space says that a space is behind,
-and which server sends it: of several servers over one store one holds the mark for a while.
+Each waiting addition is a document of its owner's space. A mark in the gateway's space says that a space has a backlog,
+and which server sends it: only one of the servers over a store holds the mark at a time.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 class DrainedAdditions:
     """Number of additions sent upstream, and whether no earlier one waits."""
 
-    told: int = 0
+    sent_count: int = 0
     is_clear: bool = True
 
 
@@ -101,7 +101,7 @@ class UpstreamBacklog:
         sent_count = 0
         async for owner in self._owners():
             async with self._opened(owner):
-                sent_count += (await self.drain(owner)).told
+                sent_count += (await self.drain(owner)).sent_count
                 # A mark whose space has caught up meanwhile goes too.
                 await self._let_go(owner, "")
         return sent_count
@@ -320,7 +320,7 @@ def _waiting_addition(
         messages=tuple(
             WaitingMessage(
                 message=one.message,
-                items=tuple(item.said for item in one.items),
+                items=tuple(item.item for item in one.items),
                 key=one.key,
                 tags=one.tags,
                 metadata=one.metadata,

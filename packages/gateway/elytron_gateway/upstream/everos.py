@@ -1,7 +1,7 @@
-"""An EverOS server as upstream: its v2 API, with bounded retries of what is transient and a pause after failures.
+"""An EverOS server as upstream: its v2 API, with bounded retries of transient errors and a pause after failures.
 
-It knows no users of one session, so a session's name there begins with its user. It erases nothing through its API, and
-what it extracts takes a while to be found.
+EverOS does not separate users within a session, so session names there begin with the user. Its API cannot erase, and
+extracted memories take a while to become searchable.
 """
 
 import asyncio
@@ -278,7 +278,7 @@ def _encode_message(owner: MemoryOwner, upstream_message: UpstreamMessage) -> Js
 
 
 def _encode_content(item: UpstreamItem) -> Json:
-    message_item = item.said
+    message_item = item.item
     if not item.data:
         return {"type": message_item.type, "text": message_item.text}
     name_field = {"name": message_item.name} if message_item.name else {}

@@ -1,4 +1,4 @@
-"""The gateway's upstream: the port to a memory service, and the runtime in this process as one."""
+"""The upstream port of the gateway, and its implementation over the runtime in this process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ from elytron_gateway.names import MemoryOwner
 
 CHAT = "chat:"
 RESOURCE = "resource:"
-DRAWN = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
+WRITTEN_OUTCOMES = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamItem:
     """A part of a message, with the bytes if it is a file."""
 
-    said: MessageItem
+    item: MessageItem
     data: bytes = b""
 
 
@@ -176,7 +176,7 @@ class EmbeddedUpstream:
         while True:
             report = await self._runtime.maintain(MemoryMaintainRequest(scope=scope))
             turns += report.turns
-            memories += sum(decision.outcome in DRAWN for decision in report.decisions)
+            memories += sum(decision.outcome in WRITTEN_OUTCOMES for decision in report.decisions)
             # A pass without turns made no progress, and the next would make none either.
             if not report.has_more or not report.turns:
                 return FlushedSession(extracted=turns > 0, memories=memories)
@@ -198,7 +198,7 @@ class EmbeddedUpstream:
         """Return the keys of overrides over memories that answer `query` and are hidden by them, with their scores."""
         return await covered_overrides(self._runtime.context, owner.space, query, session=where.session, limit=limit)
 
-    async def shown(self, owner: MemoryOwner, memory_id: str, /, *, score: float) -> FoundMemory | None:
+    async def find_memory(self, owner: MemoryOwner, memory_id: str, /, *, score: float) -> FoundMemory | None:
         """Return a memory as search would have found it, hidden or not; None if there is none."""
         try:
             hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))

@@ -1,4 +1,4 @@
-"""The classifiers that ship: of questions, by a linear model with a weight for each label, and of statements.
+"""The bundled classifiers: of questions, by a linear model with weights for each label, and of statements.
 
 `benchmarks/train_questions.py` and `benchmarks/train_statements.py` fit their models.
 """

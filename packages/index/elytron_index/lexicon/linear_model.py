@@ -116,7 +116,7 @@ class LinearModel:
         count = len(self.labels)
         split = header["buckets"] * count
         self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
-        self._known: Final[NDArray[np.int64]] = arrays[split:].reshape(DIMENSIONS, count).astype(np.int64)
+        self._vector_weights: Final[NDArray[np.int64]] = arrays[split:].reshape(DIMENSIONS, count).astype(np.int64)
         self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in header["scales"]]
         self._biases: Final = tuple(map(float, header["biases"]))
 
@@ -132,7 +132,7 @@ class LinearModel:
         if not read.tokens:
             return (-math.inf,) * len(self.labels)
         hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)
-        table_sums = read.vector @ self._known
+        table_sums = read.vector @ self._vector_weights
         root = math.sqrt(read.tokens)
         each = zip(hashed.tolist(), table_sums.tolist(), self._scales, self._biases, strict=True)
         return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)

@@ -1,12 +1,11 @@
-"""The terms of a space with their numbers, and what is near a term: other spellings, and words alike in meaning.
+"""The numbered terms of a space, and terms near a given one: spelling variants and words of similar meaning.
 
-What came with a checkpoint stays as it was read: the terms as bytes in the order of their numbers, and their checksums
-in order, by which they are found, so that opening makes no object per term. What came since, or was asked for, is in a
-dictionary.
+Terms from a checkpoint stay as they were read: bytes in the order of their numbers, with sorted checksums to find them,
+so opening creates no object per term. Newer or recently requested terms are in a dictionary.
 
-Related words are a table of English stems, each with its likest others, read at first use. It was made once from a
-sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's work that needs none:
-"pet" reaches "dog", "injured" reaches "ankle". Weights decide what related words count.
+Related words come from a table of English stems with their nearest neighbours, read at first use. It was built once
+from a sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's work that needs no
+model: "pet" reaches "dog", "injured" reaches "ankle". Weights determine how much related words count.
 """
 
 from array import array
@@ -89,11 +88,11 @@ class TermVocabulary:
     """The number of every term, ascending from 0 in the order in which they came."""
 
     def __init__(self, stored_terms: KeptTerms | None = None, /) -> None:
-        self._kept = stored_terms
+        self._stored = stored_terms
         self._fresh: list[str] = []
         self._first = stored_terms.size if stored_terms is not None else 0
         """The number of the first of the fresh terms."""
-        self.known: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
         self._missed: set[str] = set()
         if stored_terms is not None:
@@ -107,7 +106,7 @@ class TermVocabulary:
         return self._first + len(self._fresh)
 
     def __contains__(self, term: str, /) -> bool:
-        return term in self.known or self.get(term) is not None
+        return term in self.numbers or self.get(term) is not None
 
     @overload
     def get(self, term: str, /) -> int | None: ...
@@ -117,49 +116,49 @@ class TermVocabulary:
 
     def get(self, term: str, default: int | None = None, /) -> int | None:
         """Return the number of `term`, or `default`."""
-        number = self.known.get(term)
-        if number is None and self._kept is not None and term not in self._missed:
+        number = self.numbers.get(term)
+        if number is None and self._stored is not None and term not in self._missed:
             number = self._look_up(term)
             if number is not None:
-                self.known[term] = number
+                self.numbers[term] = number
             else:
                 self._miss(term)
         return default if number is None else number
 
     def among(self, terms: Iterable[str], /) -> list[str]:
         """Return those of `terms` that have a number, in their order."""
-        if self._kept is None:
-            numbers = self.known
+        if self._stored is None:
+            numbers = self.numbers
             return [term for term in terms if term in numbers]
         candidates = list(terms)
         if len(candidates) <= _FEW:
             return [term for term in candidates if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in candidates), np.uint32, len(candidates))
-        places = self._kept.checks.searchsorted(checks)
+        places = self._stored.checks.searchsorted(checks)
         # The place may be behind the last check, where a 0 is appended. The bytes decide in the end.
-        likely = np.append(self._kept.checks, 0).take(places) == checks
+        likely = np.append(self._stored.checks, 0).take(places) == checks
         return [term for term, is_likely in zip(candidates, likely.tolist(), strict=True)
-                if term in self.known or (is_likely and term in self)]  # fmt: skip
+                if term in self.numbers or (is_likely and term in self)]  # fmt: skip
 
     def number_of(self, term: str, /) -> int:
         """Return the number of `term`, a new one where it had none."""
-        number = self.known.get(term) if self._kept is None else self.get(term)
+        number = self.numbers.get(term) if self._stored is None else self.get(term)
         if number is None:
-            number = self.known[term] = self._first + len(self._fresh)
+            number = self.numbers[term] = self._first + len(self._fresh)
             self._fresh.append(term)
         return number
 
     def terms(self) -> list[str]:
         """Return all terms in the order of their numbers."""
-        return [*self._kept.terms(), *self._fresh] if self._kept is not None else self._fresh.copy()
+        return [*self._stored.terms(), *self._fresh] if self._stored is not None else self._fresh.copy()
 
-    def kept(self) -> KeptTerms:
+    def to_stored(self) -> KeptTerms:
         """Return all terms as a checkpoint holds them."""
-        return self._kept if self._kept is not None and not self._fresh else kept_terms(self.terms())
+        return self._stored if self._stored is not None and not self._fresh else kept_terms(self.terms())
 
     def frozen(self) -> "TermVocabulary":
         """Return the terms as they stand; their numbers are not asked of it."""
-        frozen = TermVocabulary(self._kept)
+        frozen = TermVocabulary(self._stored)
         frozen._fresh = self._fresh.copy()
         return frozen
 
@@ -169,23 +168,23 @@ class TermVocabulary:
         What was learnt of this one finds by its identity that its numbers no longer hold.
         """
         unused: list[int] = np.flatnonzero(~is_used).tolist()
-        stored, first = self._kept, self._first
+        stored, first = self._stored, self._first
         for number in unused:
             if stored is not None and number < first:
-                self.known.pop(stored.term(number), None)
+                self.numbers.pop(stored.term(number), None)
             else:
-                self.known.pop(self._fresh[number - first], None)
+                self.numbers.pop(self._fresh[number - first], None)
                 self._fresh[number - first] = ""
         purged = TermVocabulary(stored.purged([number for number in unused if number < first]) if stored else None)
-        purged.known, purged._fresh = self.known, self._fresh
-        self.known, self._fresh = {}, []
+        purged.numbers, purged._fresh = self.numbers, self._fresh
+        self.numbers, self._fresh = {}, []
         return purged
 
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
-        return TERM_BYTES * (len(self.known) + len(self._missed)) + (
-            self._kept.size_bytes if self._kept is not None else 0
+        return TERM_BYTES * (len(self.numbers) + len(self._missed)) + (
+            self._stored.size_bytes if self._stored is not None else 0
         )
 
     def _miss(self, term: str) -> None:

@@ -1,6 +1,6 @@
-"""The text side of a search: BM25 per field over the whole space, and per term over the units that matter.
+"""The text side of a search: BM25 per field over the whole space, and per term over the relevant units.
 
-A row's score is summed in the order of the query's terms, never by where the row is kept.
+A row's score is summed in the order of the query's terms, regardless of where the row is stored.
 """
 
 import math
@@ -86,7 +86,7 @@ class TextScores:
     name: Floats | None
     words: int
     """Number of the terms that are words; those after them are names."""
-    held: HeldTerms
+    matches: HeldTerms
     others: Rows
     """Rows with a term in a title."""
     related: Sequence[Mapping[str, float]]
@@ -106,7 +106,7 @@ class TextScores:
     def telling(self, eligible: Mask, count: int, /) -> Rows:
         """Return the rows of `eligible` best by all fields together, with all that equal the last of them."""
         hit = np.zeros(self.state.columns.size, np.bool_)
-        hit[self.held.rows] = True
+        hit[self.matches.rows] = True
         hit[self.others] = True
         rows = (hit & eligible).nonzero()[0]
         return rows[highest_values(self._total(rows), count)] if len(rows) > count else rows
@@ -127,7 +127,7 @@ class TextScores:
 
     def _spread(self, around: RowNeighbours) -> TermSpread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
-        postings, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
+        postings, words, lines, size = self.matches, self.words, around.lines, self.state.columns.size
         window, context = np.zeros((2, lines.shape[1]))
         if not len(postings.rows) or not lines.shape[1]:
             return TermSpread(window, context, window, context)

@@ -1,8 +1,8 @@
-"""The text side of a search in a large space: frequent words are only looked up where rarer ones leave a doubt.
+"""The text side of a search in a large space: frequent words are read only where rarer ones leave a doubt.
 
-The largest gain of a word is known before its postings are read. As soon as the best so far are beyond
-the sum of all remaining words' gains, a unit without any of the others cannot be among them. Answers are
-those of `elytron_index.search.bm25`, number by number.
+The largest gain of a word is known before its postings are read. Once the best units exceed the sum of all remaining
+words' gains, a unit without any other word cannot be among them. Results equal those of `elytron_index.search.bm25`,
+number for number.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How far a query's words and its likeness are trusted, and the sums by which units are chosen."""
+"""How far a query's words and its similarity are trusted, and the sums that select units."""
 
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from elytron_index.structures.state import IndexState
 
 _TALK: Final = 0.1
 """What is a talk has this share of texts that ask."""
-_CHOSEN: Final = 4
+_TEXT_POWER: Final = 4
 """Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
 
 
@@ -29,7 +29,7 @@ class SignalTrust(NamedTuple):
 
     is_encoded: bool
     """True if an encoder gives the likeness of units."""
-    known: float
+    words: float
     """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
     worded: float
     """Words tell little if even the best unit holds few of them."""
@@ -66,7 +66,7 @@ class SignalTrust(NamedTuple):
         highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
         if highest <= 0.0 or nearest <= 0.0:
             return self
-        text_weights = (text / highest) ** _CHOSEN
+        text_weights = (text / highest) ** _TEXT_POWER
         # Rounded, for the order of sums is that of the pool's rows.
         agreement = round(float(text_weights @ np.maximum(likeness, 0.0)) / (float(text_weights.sum()) * nearest), 9)
         likeness_share = 1.0 if self.is_encoded else self.alike

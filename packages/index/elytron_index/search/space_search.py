@@ -1,8 +1,8 @@
-"""A search of one space: raw signals as arrays over the units that can matter, then the best by a weighted sum.
+"""A search of one space: raw signals as arrays over the relevant units, then the best by a weighted sum.
 
-Signals say what a query is after: an answer to a question, a time, a kind of thing, whose words, several threads. Every
-sum runs in an order fixed by the query and the thread, never by where a unit happens to be kept; so results do not
-depend on how the units arrived.
+Signals describe what a query is after: an answer to a question, a time, a kind of thing, a speaker, several threads.
+Every sum runs in an order fixed by the query and the thread, never by where a unit is stored, so results do not depend
+on the order in which units arrived.
 """
 
 from collections.abc import Callable, Sequence
@@ -151,22 +151,24 @@ def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /)
 class ReadQuery:
     """The terms of a query, and their scores of every row without filters."""
 
-    asked: tuple[object, ...]
+    cache_key: tuple[object, ...]
     terms: QueryTerms
-    said: TextScores | SkippingScores
+    scores: TextScores | SkippingScores
 
     def sought(self) -> SoughtWords:
         """Return what the query's words, names apart, are in single sentences."""
         stands_for: dict[str, list[tuple[int, float]]] = {}
-        for place, (word, others) in enumerate(zip(self.terms.words, self.said.related, strict=True)):
+        for place, (word, others) in enumerate(zip(self.terms.words, self.scores.related, strict=True)):
             for term, share in ((word, 1.0), *others.items()):
                 stands_for.setdefault(term, []).append((place, share))
         return SoughtWords(stands_for, self.worths())
 
     def worths(self) -> list[float]:
         """Return what each of the words is worth by its rarity here."""
-        scores = self.said
-        worths = [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.held.idf.tolist()
+        scores = self.scores
+        worths = (
+            [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.matches.idf.tolist()
+        )
         return worths[: len(self.terms.words)]
 
 
@@ -177,23 +179,23 @@ class ReadingCache:
     """
 
     def __init__(self) -> None:
-        self._kept: ReadQuery | None = None
+        self._latest: ReadQuery | None = None
 
     def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
         is_large = _is_skipping_valid(state, query)
         # Filters are no part of the key, because these scores are of every row.
         key = (is_large, query.text, query.weights, query.bm25)
-        cached_query = self._kept
-        if cached_query is None or cached_query.asked != key:
+        cached_query = self._latest
+        if cached_query is None or cached_query.cache_key != key:
             terms = bm25.terms_of(state, query.text)
             scores = max_score.read_skipping(state, query, terms) if is_large else bm25.read_terms(state, query, terms)
-            cached_query = self._kept = ReadQuery(key, terms, scores)
+            cached_query = self._latest = ReadQuery(key, terms, scores)
         return cached_query
 
     def forget(self) -> None:
         """Keep nothing."""
-        self._kept = None
+        self._latest = None
 
 
 def _is_skipping_valid(state: IndexState, query: IndexQuery) -> bool:
@@ -206,7 +208,7 @@ _POOL: Final = 256
 _POOL_TIMES: Final = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
-LENT: Final = (0.3, 0.2, 0.1, 0.1)
+NEIGHBOUR_SHARES: Final = (0.3, 0.2, 0.1, 0.1)
 """Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
 LENT_CHARS: Final = 300
 """A long unit explains itself: at this length it takes half as much."""
@@ -234,10 +236,10 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     terms = read.terms
     near = query_nearness(state, query, sight)
     like = TextLikeness(state.columns, query.text)
-    pool = _weighed_pool(state, query, read.said, near, like, visible=sight.mask, eligible=eligible)
+    pool = _weighed_pool(state, query, read.scores, near, like, visible=sight.mask, eligible=eligible)
     shares, speakers = _speaker_shares(state, terms)
     around = sight.around(pool)
-    local = read.said.local(around)
+    local = read.scores.local(around)
     table = np.zeros((len(UnitSignals._fields), len(pool)))
     signals = UnitSignals[Floats]._make(table)
     text = local.total(query.weights)
@@ -261,10 +263,10 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     places = state.places(rows)
     weighed = map(_one, table.take(best, axis=1).T.tolist())
     return FoundCandidates(
-        found=tuple(map(_candidate, zip(places, weighed, score.take(best).tolist(), strict=True))),
+        candidates=tuple(map(_candidate, zip(places, weighed, score.take(best).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
-        named=speakers,
+        speakers=speakers,
         highs=highs,
         lows=lows,
         most=most,
@@ -406,7 +408,7 @@ def _weigh_pool(
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
     """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
     take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
-    lent_shares = np.array(LENT)[:, None]
+    lent_shares = np.array(NEIGHBOUR_SHARES)[:, None]
     np.multiply(np.add.reduce(bodies[1:] * lent_shares, axis=0), take, out=s.near)
     np.multiply(bodies[1], around.answering, out=s.answer)
     own = bodies[:1]
@@ -433,7 +435,7 @@ def _score_pool(
         window = min(window, weights.window_assisted)
     scale = _value_scale(text)
     word_sums = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
-    word_sums += (trust.known / scale) * (text - s.body)
+    word_sums += (trust.words / scale) * (text - s.body)
     rest = word_sums + (trust.worded * weights.session / scale) * s.session
     rest += (trust.worded * window / _value_scale(s.window)) * s.window
     score, neighbour_likeness, matters = _likeness_sums(state, query, pool, s, near, trust=trust)
@@ -441,12 +443,12 @@ def _score_pool(
     # A text's traits say little if it has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(np.maximum(word_sums, matters), 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
-    rest += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
+    rest += trust.words * matters * (like + weights.fits * s.fits if query.fits else like)
     if weights.later:
         rest += weights.later * s.later
     if weights.present and s.speaker.any():
         score += weights.present * in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
-    own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
+    own = weights.speaker * s.speaker + trust.words * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     whole = score + rest
     # After the other signals, because only the best wishes by their sum count in full.
@@ -517,7 +519,7 @@ def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: SignalTrus
     most += weights.text_vectors * trust.alike * (weights.text_vectors_beside if trust.is_encoded else 1.0)
     if trust.is_encoded:
         most += weights.vector * (weights.vector_assisted if is_assisted else 1.0) * (1.0 + weights.session)
-    most += trust.known * (weights.told + weights.informative / 2.0 + weights.owner * highs.owner)
+    most += trust.words * (weights.told + weights.informative / 2.0 + weights.owner * highs.owner)
     most += weights.speaker * highs.speaker + weights.date * highs.date + weights.standing * highs.standing
     return most + weights.later * highs.later if weights.later > 0.0 else most
 

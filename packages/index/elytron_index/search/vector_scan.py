@@ -1,9 +1,9 @@
-"""Nearness of each unit's vector to a query's, one scan of rough cosines made exact where it matters, and the best.
+"""Nearness of each unit's vector to the query's: one scan of rough cosines, made exact where it matters.
 
-In a small space a rough cosine is refined by all numbers that the scan left. In a large one this is done only for rows
-that can be among the nearest or the lowest, and for those beside them, so that it costs little more than the scan.
+In a small space every rough cosine is refined with the numbers that the scan left out. In a large one this happens only
+for rows that can be among the nearest or the lowest and for their neighbours, so it costs little more than the scan.
 
-The choices from arrays are the highest values, the best of a pool in one total order, the best three of each thread.
+Selections from arrays are the highest values, the best of a pool in one total order, and the best three of each thread.
 """
 
 from itertools import pairwise
@@ -146,10 +146,10 @@ WHOLE: Final = 1 << 11
 class SmallNearness:
     """The cosines of one query with every unit that may be seen, above the lowest one of them."""
 
-    __slots__ = ("_compared", "_kept", "_measured", "_rows", "lowest")
+    __slots__ = ("_compared", "_measured", "_rows", "_vectors", "lowest")
 
     def __init__(self, vectors: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
-        self._kept = vectors
+        self._vectors = vectors
         self._measured = measured
         self._compared = compared
         self._rows: Rows = compared.nonzero()[0]
@@ -180,25 +180,25 @@ class SmallNearness:
         rough = measured.rough.take(rows)
         low: Rows = (rough <= np.minimum.reduce(rough) + _ROUGH).nonzero()[0]
         low = low[highest_values(-rough.take(low), _LOWEST)]
-        return float(np.minimum.reduce(self._kept.exact(measured.asked, rows.take(low))))
+        return float(np.minimum.reduce(self._vectors.exact(measured.query, rows.take(low))))
 
     def _exact(self, rows: NDArray[np.integer]) -> Floats:
         measured = self._measured
         if measured.exact is not None:
             return measured.exact.take(rows)
-        return self._kept.exact(measured.asked, rows)
+        return self._vectors.exact(measured.query, rows)
 
 
 class LargeNearness:
     """The same where cosines are not made of all."""
 
-    __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
+    __slots__ = ("_compared", "_dots", "_factor", "_products", "_query", "_vectors", "lowest")
 
     def __init__(self, vectors: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
-        self._kept = vectors
-        self._asked = scanned.asked
+        self._vectors = vectors
+        self._query = scanned.query
         self._compared = compared
-        self._factor = scanned.asked.peak * ROUGH_STEP
+        self._factor = scanned.query.peak * ROUGH_STEP
         self._dots, self._products = scanned.dots, scanned.products
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
@@ -223,7 +223,7 @@ class LargeNearness:
         It is 0 if there is nothing to compare.
         """
         pool, lines = around.lines[0], around.lines
-        exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
+        exact = np.maximum(self._vectors.exact(self._query, pool) - self.lowest, 0.0)
         rows = lines.ravel()
         cosines = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
@@ -247,11 +247,11 @@ class LargeNearness:
         rough = self._rough(low)
         near = rough <= rough.min() + _ROUGH
         low = low[near][highest_values(-rough[near], _LOWEST)]
-        return float(self._kept.exact(self._asked, low).min())
+        return float(self._vectors.exact(self._query, low).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:
         """Return a cosine, off by some thousandths, for each of `rows`."""
-        return self._dots[rows].astype(np.float64) * self._kept.scaled(rows, self._factor)
+        return self._dots[rows].astype(np.float64) * self._vectors.scaled(rows, self._factor)
 
 
 Nearness = SmallNearness | LargeNearness
@@ -265,7 +265,7 @@ def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) 
     vectors = state.vectors.models.get(model)
     # A recall searches several planes with one vector, so that the last scan is kept with the state.
     scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
-    query_code = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
+    query_code = scanned.query if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
     compared = sight.compared(model, vectors) if vectors is not None else None
     if vectors is None or compared is None:
         return None

@@ -1,6 +1,6 @@
-"""The attributes of every unit as columns: one growable array per attribute, one row per unit.
+"""The attributes of all units as columns: one growable array per attribute, one row per unit.
 
-Row 0 is no unit: dead, without neighbours, the target of absent links.
+Row 0 is not a unit: it is dead, has no neighbours, and is the target of absent links.
 """
 
 from bisect import bisect_left
@@ -243,7 +243,7 @@ class RowRefs:
     """The ref of every row, and the rows of every ref."""
 
     def __init__(self, stored_refs: StoredRefs | None = None, documents: int = 0, /) -> None:
-        self._kept = stored_refs
+        self._stored = stored_refs
         self._first = 1 + (len(stored_refs) if stored_refs is not None else 0)
         self._fresh: list[DocumentRef] = []
         self._rows: dict[DocumentRef, tuple[int, ...]] = {}
@@ -252,12 +252,12 @@ class RowRefs:
     def __getitem__(self, row: int, /) -> DocumentRef:
         if row >= self._first:
             return self._fresh[row - self._first]
-        return self._kept[row - 1] if self._kept is not None and row else NOBODY
+        return self._stored[row - 1] if self._stored is not None and row else NOBODY
 
     def of(self, rows: NDArray[np.integer[Any]], /) -> list[DocumentRef]:
         """Return the refs of `rows`, in that order."""
         places = whole_numbers(rows)
-        stored_refs, first = self._kept, self._first
+        stored_refs, first = self._stored, self._first
         if not places or min(places) >= first:
             return [self._fresh[row - first] for row in places]
         if stored_refs is None or min(places) < 1 or max(places) >= first:
@@ -272,8 +272,8 @@ class RowRefs:
     def get(self, ref: DocumentRef, default: tuple[int, ...] = (), /) -> tuple[int, ...]:
         """Return the living rows of `ref`, in the order in which they came."""
         rows = self._rows.get(ref)
-        if rows is None and self._kept is not None:
-            rows = self._kept.rows(ref)
+        if rows is None and self._stored is not None:
+            rows = self._stored.rows(ref)
         return rows or default
 
     def extend(self, refs: Sequence[DocumentRef], /) -> None:
@@ -290,7 +290,7 @@ class RowRefs:
         rows = self.get(ref)
         self.documents -= bool(rows)
         # An empty entry hides the rows that the checkpoint has for `ref`.
-        if self._kept is not None:
+        if self._stored is not None:
             self._rows[ref] = ()
         else:
             self._rows.pop(ref, None)
@@ -298,27 +298,27 @@ class RowRefs:
 
     def own(self) -> None:
         """Copy what belongs to a checkpoint."""
-        self._kept = self._kept.copy() if self._kept is not None else None
+        self._stored = self._stored.copy() if self._stored is not None else None
 
-    def taken(self, rows: Rows, /) -> "RowRefs":
+    def select_rows(self, rows: Rows, /) -> "RowRefs":
         """Return the refs of `rows`, which are all the living ones, numbered from 1 on."""
         return RowRefs(*pack_refs([self[row] for row in whole_numbers(rows)]))
 
     def frozen(self) -> "RowRefs":
         """Return the refs of all rows as they stand; the rows of a ref are not asked of it."""
-        refs = RowRefs(self._kept, self.documents)
+        refs = RowRefs(self._stored, self.documents)
         refs._fresh = self._fresh.copy()
         return refs
 
-    def kept(self) -> StoredRefs:
+    def to_stored(self) -> StoredRefs:
         """Return all refs, of which none may be of a dead row, as a checkpoint holds them."""
-        if self._kept is not None and not self._fresh:
-            return self._kept
+        if self._stored is not None and not self._fresh:
+            return self._stored
         return pack_refs([self[row] for row in range(1, len(self))])[0]
 
     @property
     def size_bytes(self) -> int:
-        stored_refs = self._kept
+        stored_refs = self._stored
         arrays = (
             stored_refs.keys.nbytes + stored_refs.kinds.nbytes + stored_refs.order.nbytes
             if stored_refs is not None
@@ -362,7 +362,7 @@ class ValueInterner(Generic[Value]):
             self.values.append(value)
         return code
 
-    def known(self, values: Iterable[Value], /) -> list[int]:
+    def codes_of(self, values: Iterable[Value], /) -> list[int]:
         """Return the codes of those `values` that have one."""
         return [code for value in values if (code := self._codes.get(value)) is not None]
 

@@ -169,7 +169,7 @@ class SpacePostings:
         total = sum(counts.values())
         if total > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
-        numbers, append = self.vocabulary.known, self._live.append
+        numbers, append = self.vocabulary.numbers, self._live.append
         for term, count in counts.items():
             number = numbers.get(term)
             if number is None:

@@ -1,4 +1,4 @@
-"""Everything a space's index holds, and how units come into it and leave it."""
+"""Everything that a space's index holds, and how units are added and removed."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from elytron_index.structures.postings import (
     renumber_rows,
 )
 from elytron_index.structures.vectors import CodedVector, MeasuredQuery, ModelVectors, ScannedQuery, SpaceVectors
-from elytron_index.structures.visibility import NAMED, InternedNames, ThreadRows, VisibleRowsCache
+from elytron_index.structures.visibility import CODED_COLUMNS, InternedNames, ThreadRows, VisibleRowsCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class FrozenState:
         numbers = np.zeros(old.size, np.int32)
         numbers[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
         columns, names = old.take(rows), self.names.copy()
-        for name in NAMED:
+        for name in CODED_COLUMNS:
             column = getattr(columns, name)
             column[:] = getattr(names, name).shrink(column)
         terms, segment = renumber_rows(self.vocabulary.terms(), self.segments, numbers)
         moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
         models = {model: vectors for model, vectors in moved.items() if vectors.count}
-        refs = self.refs.taken(rows)
+        refs = self.refs.select_rows(rows)
         vocabulary = TermVocabulary(kept_terms(terms))
         threaded = numbers[self.threaded]
         return FrozenState(
@@ -262,7 +262,7 @@ class IndexState:
         columns.purge()
         self.postings.purge(columns.alive)
         self.analyser.forget()
-        for name in NAMED:
+        for name in CODED_COLUMNS:
             codes = getattr(self.names, name).purge(getattr(columns, name)[:size][columns.alive[:size]])
             if name == "speaker":
                 _forget_names(self, codes)
@@ -300,7 +300,7 @@ class IndexState:
 
         def of(name: str) -> Iterable[Any]:
             values = getattr(self.columns, name).take(rows).tolist()
-            return map(getattr(self.names, name).values.__getitem__, values) if name in NAMED else values
+            return map(getattr(self.names, name).values.__getitem__, values) if name in CODED_COLUMNS else values
 
         _, *fields = UnitView._fields
         return list(map(_view, zip(self.refs.of(rows), *map(of, fields), strict=True)))
@@ -367,7 +367,7 @@ class IndexState:
     @property
     def size_bytes(self) -> int:
         """About how much memory this takes."""
-        words = 200 * sum(len(getattr(self.names, name)) for name in NAMED)
+        words = 200 * sum(len(getattr(self.names, name)) for name in CODED_COLUMNS)
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
         read = _READ_BYTES * self.columns.size
         return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
@@ -426,7 +426,7 @@ class IndexState:
             unit.trust, unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
             *(each for code in codes for each in (code.tobytes(), vector_length(code))),
-            text_traits.traits | unit.traits, text_traits.told,
+            text_traits.traits | unit.traits, text_traits.factuality,
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:

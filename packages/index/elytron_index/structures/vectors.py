@@ -1,8 +1,8 @@
-"""The vectors of a space, per model, and their cosines with a query's.
+"""The vectors of a space, per model, and their cosines with a query's vector.
 
-A vector is stored as 16-bit whole numbers under its own scale, each split into a coarse and a fine byte. The coarse
-bytes alone give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are of
-whole numbers, so that a cosine depends on the two vectors alone: not on a row's place, nor on the library.
+A vector is stored as 16-bit integers under its own scale, each split into a coarse and a fine byte. The coarse bytes
+give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are over integers,
+so a cosine depends only on the two vectors, not on a row's place or on the library.
 """
 
 import math
@@ -153,7 +153,7 @@ class ScannedQuery:
     """A query's vector beside every row, as `ModelVectors.scan` found it."""
 
     vector: tuple[str, bytes]
-    asked: CodedVector
+    query: CodedVector
     dots: Dots
     products: Dots
 
@@ -163,7 +163,7 @@ class MeasuredQuery:
     """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
 
     vector: tuple[str, bytes]
-    asked: CodedVector
+    query: CodedVector
     rough: Floats
     exact: Floats | None
 
@@ -273,8 +273,8 @@ class ModelVectors:
             cosines[stored_rows] = self.exact(query, rows[stored_rows]) if len(stored_rows) else 0.0
             return cosines
         of_coarse, of_fine = (
-            dot_products(query.both, self._taken(rows, "coarse")),
-            dot_products(query.both, self._taken(rows, "fine")),
+            dot_products(query.both, self._codes_at(rows, "coarse")),
+            dot_products(query.both, self._codes_at(rows, "fine")),
         )
         return _block_cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
 
@@ -284,7 +284,7 @@ class ModelVectors:
         rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
         if len(rows):
             rows = rows[np.argsort(numbers[rows])]
-            coarse, fine = self._taken(rows, "coarse"), self._taken(rows, "fine")
+            coarse, fine = self._codes_at(rows, "coarse"), self._codes_at(rows, "fine")
             places = numbers[rows]
             size = int(places[-1]) + 1
             peaks = np.zeros(size, np.float32)
@@ -344,7 +344,7 @@ class ModelVectors:
             dots[:, start:end] = dot_products(queries, getattr(block, part)[: end - start])
         return dots
 
-    def _taken(self, rows: Integers, part: Part) -> Codes:
+    def _codes_at(self, rows: Integers, part: Part) -> Codes:
         blocks: list[Codes] = [getattr(block, part) for block in self.blocks]
         if len(blocks) == 1:
             return blocks[0].take(rows, axis=0)

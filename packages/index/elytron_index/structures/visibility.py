@@ -1,6 +1,7 @@
-"""Cache of the rows that match a filter, and of each row's neighbours then: computed once, valid until a change.
+"""Cache of the rows that match a filter, and of each row's neighbours: computed once, valid until a change.
 
-A search looks up the neighbours of the rows it weighs. When as many were looked up as there are, all are, and kept.
+A search looks up the neighbours of the rows it weighs. Once as many lookups were made as there are rows, all neighbours
+are computed and cached.
 """
 
 import json
@@ -22,7 +23,7 @@ from elytron_index.query import METADATA, UnitFilters
 from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, ValueInterner
 from elytron_index.structures.vectors import ModelVectors
 
-NAMED: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
+CODED_COLUMNS: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
 """The columns that hold codes."""
 
 
@@ -40,7 +41,7 @@ class InternedNames:
     def copy(self) -> "InternedNames":
         """Return the same words under the same codes."""
         names = InternedNames()
-        for name in NAMED:
+        for name in CODED_COLUMNS:
             getattr(names, name).load(getattr(self, name).values)
         return names
 
@@ -50,7 +51,7 @@ def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedName
     size = columns.size
     mask = columns.alive[:size].copy()
     if filters.planes:
-        mask &= _holds_code(columns.plane[:size], names.plane.known(filters.planes), len(names.plane))
+        mask &= _holds_code(columns.plane[:size], names.plane.codes_of(filters.planes), len(names.plane))
     for part, values in filters.scope:
         allowed = set(values)
         codes = [code for code, scope in enumerate(names.scope.values) if _scope_part(scope, part) in allowed]
@@ -80,11 +81,11 @@ def asked_rows(
     size = columns.size
     mask = visible.copy()
     if filters.speakers:
-        mask &= _holds_code(columns.speaker[:size], names.speaker.known(filters.speakers), len(names.speaker))
+        mask &= _holds_code(columns.speaker[:size], names.speaker.codes_of(filters.speakers), len(names.speaker))
     if filters.roles:
-        mask &= _holds_code(columns.role[:size], names.role.known(filters.roles), len(names.role))
+        mask &= _holds_code(columns.role[:size], names.role.codes_of(filters.roles), len(names.role))
     if filters.threads:
-        mask &= _holds_code(columns.thread[:size], names.thread.known(filters.threads), len(names.thread))
+        mask &= _holds_code(columns.thread[:size], names.thread.codes_of(filters.threads), len(names.thread))
     if filters.since is not None:
         mask &= columns.at[:size] >= filters.since
     if filters.until is not None:
@@ -243,20 +244,20 @@ class VisibleRowsCache:
     def __init__(self, columns: UnitColumns, names: InternedNames, /) -> None:
         self._columns = columns
         self._names = names
-        self._kept: dict[object, VisibleRows] = {}
+        self._cache: dict[object, VisibleRows] = {}
 
     def of(self, filters: UnitFilters, /) -> VisibleRows:
         """Return what may be seen under `filters`."""
         moment = filters.as_of
         # The moment itself is no part of the key: one result serves all moments between two changes of validity.
         key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
-        sight = self._kept.pop(key, None)
+        sight = self._cache.pop(key, None)
         if sight is None or not (moment is None or sight.since <= moment < sight.until):
             since, until = (-_FOREVER, _FOREVER) if moment is None else _moment_span(self._columns, moment)
             sight = VisibleRows(self._columns, visible_rows(filters, self._columns, self._names), since, until)
-            if len(self._kept) >= _SIGHTS_KEPT:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = sight
+            if len(self._cache) >= _SIGHTS_KEPT:
+                del self._cache[next(iter(self._cache))]
+        self._cache[key] = sight
         return sight
 
     @property

@@ -1,4 +1,4 @@
-"""The dialects, a module each, whose `DIALECT` says how requests are written and answers read. None knows another."""
+"""The dialects, one module each. Its `DIALECT` says how requests are written and answers read. None imports another."""
 
 from importlib import import_module
 

@@ -144,7 +144,7 @@ class MessagesAnswer(UnfinishedAnswer):
 
     issuer: str = ""
     blocks: dict[int, _StreamedBlock] = field(default_factory=dict[int, _StreamedBlock])
-    used: dict[str, object] = field(default_factory=dict[str, object])
+    usage: dict[str, object] = field(default_factory=dict[str, object])
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
     has_reason: bool = False
 
@@ -153,7 +153,7 @@ class MessagesAnswer(UnfinishedAnswer):
         index = count_field(event, "index")
         match text_field(event, "type"):
             case "message_start":
-                self.used.update(inner_object(inner_object(event, "message"), "usage"))
+                self.usage.update(inner_object(inner_object(event, "message"), "usage"))
             case "content_block_start":
                 yield from self._started(index, inner_object(event, "content_block"))
             case "content_block_delta":
@@ -162,7 +162,7 @@ class MessagesAnswer(UnfinishedAnswer):
                 yield from self._stopped(self.blocks.pop(index, None))
             case "message_delta":
                 # A figure without a value must not replace the one that came before.
-                self.used.update(
+                self.usage.update(
                     {name: figure for name, figure in inner_object(event, "usage").items() if figure is not None}
                 )
                 if why := text_field(inner_object(event, "delta"), "stop_reason"):
@@ -236,8 +236,8 @@ class MessagesAnswer(UnfinishedAnswer):
         if self.blocks:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return
-        if self.used:
-            yield usage_of(self.used)
+        if self.usage:
+            yield usage_of(self.usage)
         yield chat.ReplyFinished(reason=self.reason)
 
 

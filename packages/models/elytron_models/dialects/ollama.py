@@ -120,13 +120,13 @@ class OllamaAnswer(UnfinishedAnswer):
             self.thoughts.append(thinking)
             yield chat.ReasoningDelta(text=thinking)
         if text := text_field(message, "content") or text_field(event, "response"):
-            yield from self._thought()
+            yield from self._end_thoughts()
             yield chat.TextDelta(text=text)
         for call in object_list(message, "tool_calls"):
-            yield from self._thought()
+            yield from self._end_thoughts()
             yield from self._called(call)
         if event.get("done") is True:
-            yield from self._thought()
+            yield from self._end_thoughts()
             yield from self._ended(event)
         elif text_field(event, "done_reason"):
             self.last = event
@@ -134,10 +134,10 @@ class OllamaAnswer(UnfinishedAnswer):
     def closed(self) -> Events:
         """Return what a line with `done: true` would, if the reason came."""
         if self.last:
-            yield from self._thought()
+            yield from self._end_thoughts()
             yield from self._ended(self.last)
 
-    def _thought(self) -> Events:
+    def _end_thoughts(self) -> Events:
         """Return what was thought so far as one item, so that it keeps its place before what follows."""
         if self.thoughts:
             body = json_text({"thinking": "".join(self.thoughts)})

@@ -1,4 +1,4 @@
-"""The dialect `responses`: OpenAI's Responses and Open Responses. Nothing is kept by the server."""
+"""The dialect `responses`: OpenAI's Responses and Open Responses. The server stores nothing."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -94,7 +94,7 @@ class ResponsesAnswer(UnfinishedAnswer):
     issuer: str = ""
     settled: set[int] = field(default_factory=set[int])
     """Items that are complete."""
-    spoken: set[int] = field(default_factory=set[int])
+    text_items: set[int] = field(default_factory=set[int])
     called: bool = False
     refused: bool = False
 
@@ -107,7 +107,7 @@ class ResponsesAnswer(UnfinishedAnswer):
             return
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                self.spoken.add(index)
+                self.text_items.add(index)
                 self.refused = self.refused or kind == "response.refusal.delta"
                 if text := text_field(event, "delta"):
                     yield chat.TextDelta(text=text)
@@ -139,7 +139,7 @@ class ResponsesAnswer(UnfinishedAnswer):
         match text_field(item, "type"):
             case "message":
                 # Otherwise its words have come as deltas.
-                if index not in self.spoken:
+                if index not in self.text_items:
                     yield from self._message(item)
             case "function_call":
                 self.called = True

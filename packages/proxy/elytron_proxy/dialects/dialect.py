@@ -1,4 +1,4 @@
-"""A dialect as a proxy needs it: the prompt in a request, its block, how answers are read, and how it errs."""
+"""The proxy's view of a dialect: the prompt in a request, its block, how answers are read, and its error format."""
 
 import re
 from base64 import b64decode, b64encode
@@ -28,7 +28,7 @@ from elytron_proxy.settings import BlockPlacement
 
 BETWEEN: Final = "\n\n"
 _PROGRAMS_TASK: Final = re.compile(r"\A#{1,6} Task\b", re.IGNORECASE)
-_THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THINKING: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class OfferedTool:
 class SaidTurn:
     """A person's message and the answer, as text."""
 
-    said: str
-    answered: str = ""
+    prompt: str
+    answer: str = ""
     at: int = -1
     """Place of the person's message in the list of messages."""
     has_tools_used: bool = False
@@ -63,16 +63,16 @@ class CallPrompt:
     """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
 
     `beside`: what a program put into that message; `is_task`: all of it is a program's, such as a request for a title;
-    `begun`: the beginning of its answer, which the client gives the model to go on with; `has_tools_used`: tools
+    `answer_start`: the start of the answer, which the client lets the model continue; `has_tools_used`: tools
     already took part in it; `is_single`: one answer is asked for.
     """
 
-    said: str
+    text: str
     beside: str = ""
     is_task: bool = False
     earlier: tuple[SaidTurn, ...] = ()
     at: int = -1
-    begun: str = ""
+    answer_start: str = ""
     has_tools_used: bool = False
     uses: tuple[ToolUse, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
@@ -163,12 +163,12 @@ def prompt_of(
     if last is None:
         return None
     return CallPrompt(
-        said=last.text,
+        text=last.text,
         beside=beside,
         is_task=_PROGRAMS_TASK.match(last.text) is not None,
         earlier=tuple(earlier),
         at=last.at,
-        begun="".join(answer),
+        answer_start="".join(answer),
         has_tools_used=has_tools_used,
         uses=tuple(uses),
         tools=tools,
@@ -183,7 +183,7 @@ def split_programs(text: str, /) -> tuple[str, str]:
 
 def spoken_answer(answer: str, /) -> str:
     """Return an answer without what the model thought aloud at its beginning, and what it repeated of a block."""
-    return without_wrapped(_THOUGHT.sub("", answer, count=1), is_answer=True).strip()
+    return without_wrapped(_THINKING.sub("", answer, count=1), is_answer=True).strip()
 
 
 Body = dict[str, object]
@@ -243,7 +243,7 @@ _DEPTH = 12
 """Below this nothing is read: no dialect has a text so deep."""
 _NAMES = ("type", "id", "name", "text")
 """Fields that are read at the start of a block."""
-_BEGUN = (
+_FIRST_FIELDS = (
     "id",
     "object",
     "created_at",
@@ -270,24 +270,24 @@ class CallRefusal:
 class AnswerWitness:
     """State of an answer beside its events: the started response, the ended one, and the last number."""
 
-    begun: Fields = field(default_factory=dict[str, object])
-    ended: Fields = field(default_factory=dict[str, object])
+    first_response: Fields = field(default_factory=dict[str, object])
+    last_response: Fields = field(default_factory=dict[str, object])
     number: int = -1
-    seen: int = 0
+    event_count: int = 0
     """Number of events."""
 
     def see(self, event: Fields, /) -> None:
         """Look at one event of the stream."""
-        self.seen += 1
+        self.event_count += 1
         self.number = max(self.number, count_field(event, "sequence_number"))
         kind = text_field(event, "type")
         if kind == "response.created":
             response = inner_object(event, "response")
-            self.begun = {name: response[name] for name in _BEGUN if name in response}
+            self.first_response = {name: response[name] for name in _FIRST_FIELDS if name in response}
         elif kind in _ENDS:
-            self.ended = inner_object(event, "response")
+            self.last_response = inner_object(event, "response")
         elif event.get("done") is True:
-            self.ended = event
+            self.last_response = event
 
 
 def _light_event(event: Fields, depth: int = 0, /) -> Fields:

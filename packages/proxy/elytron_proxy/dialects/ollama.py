@@ -35,7 +35,7 @@ def read_completion(body: Fields, /) -> CallPrompt | None:
     if not text or body.get("raw") or body.get("suffix"):
         return None
     context = items_of(body, "context")
-    return CallPrompt(said=text, continues=json_text(context) if context else "")
+    return CallPrompt(text=text, continues=json_text(context) if context else "")
 
 
 def place_in_completion(body: Body, _prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:

@@ -138,7 +138,7 @@ def _stream_responses(answer: Fields, /) -> bytes:
 def _cut_responses(refusal: CallRefusal, witness: AnswerWitness, /) -> bytes:
     """Return the event that ends a stream which broke off: the response that began, failed."""
     error = {"code": "server_error", "message": refusal.message}
-    response_head: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.begun}
+    response_head: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.first_response}
     nothing: list[object] = []
     response: Fields = {**response_head, "output": nothing, "tools": nothing, "status": "failed", "error": error}
     return named_event({"type": "response.failed", "sequence_number": witness.number + 1, "response": response})

@@ -1,1 +1,1 @@
-"""The wire between a client and a model server: headers, connections, bytes, and the copy that is read."""
+"""The wire between a client and a model server: headers, connections, bytes, and the copy that memory reads."""

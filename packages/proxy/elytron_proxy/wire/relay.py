@@ -1,4 +1,4 @@
-"""Bytes on their way from a model server to a client, and the copy that is read for memory."""
+"""Relay of bytes from a model server to a client, with a copy for memory."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping
@@ -37,20 +37,20 @@ class KeyMask:
     def __init__(self, keys: Iterable[str], /) -> None:
         # The longest first, for a key may contain a shorter one.
         self._keys = sorted({key.encode() for key in keys if key}, key=len, reverse=True)
-        self._held = b""
+        self._tail = b""
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return what may go on: all but an end that could be the beginning of a key."""
         if not self._keys:
             return chunk
-        data = self._masked(self._held + chunk)
-        held_bytes = max((self._begun(data, key) for key in self._keys), default=0)
-        self._held = data[len(data) - held_bytes :]
+        data = self._masked(self._tail + chunk)
+        held_bytes = max((self._key_start_bytes(data, key) for key in self._keys), default=0)
+        self._tail = data[len(data) - held_bytes :]
         return data[: len(data) - held_bytes]
 
     def end(self) -> bytes:
         """Return what was held back."""
-        tail, self._held = self._held, b""
+        tail, self._tail = self._tail, b""
         return tail
 
     def _masked(self, data: bytes) -> bytes:
@@ -59,7 +59,7 @@ class KeyMask:
         return data
 
     @staticmethod
-    def _begun(data: bytes, key: bytes) -> int:
+    def _key_start_bytes(data: bytes, key: bytes) -> int:
         """Return how many bytes at the end of `data` a key could begin with."""
         for size in range(min(len(key) - 1, len(data)), 0, -1):
             if data.endswith(key[:size]):
@@ -76,31 +76,32 @@ class EventGate:
     def __init__(self, *, has_lines: bool, limit: int = limits.RELAY_BYTES) -> None:
         self._ends = (b"\n",) if has_lines else (b"\n\n", b"\n\r\n", b"\r\r")
         self._limit = limit
-        self._held = bytearray()
+        self._partial_event = bytearray()
         self.is_between = True
         """True if all that was relayed were whole events."""
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return what may go on."""
         # An end may begin within what was held.
-        search_from = max(0, len(self._held) - _LONGEST_END + 1)
-        self._held += chunk
+        search_from = max(0, len(self._partial_event) - _LONGEST_END + 1)
+        self._partial_event += chunk
         end = max(
-            (at + len(mark) for mark in self._ends if (at := self._held.rfind(mark, search_from)) >= 0), default=0
+            (at + len(mark) for mark in self._ends if (at := self._partial_event.rfind(mark, search_from)) >= 0),
+            default=0,
         )
         if end:
             self.is_between = True
-        if len(self._held) - end > self._limit:
-            end = len(self._held)
+        if len(self._partial_event) - end > self._limit:
+            end = len(self._partial_event)
             self.is_between = False
-        passed = bytes(self._held[:end])
-        del self._held[:end]
+        passed = bytes(self._partial_event[:end])
+        del self._partial_event[:end]
         return passed
 
     def rest(self) -> bytes:
         """Return what waited for the end of its event."""
-        rest = bytes(self._held)
-        self._held.clear()
+        rest = bytes(self._partial_event)
+        self._partial_event.clear()
         return rest
 
 
@@ -116,7 +117,7 @@ class AnswerCopy:
     is_too_long: bool = False
     has_tools_used: bool = False
     """True if the provider used its own tools, such as a web search."""
-    used: TokenUsage | None = None
+    usage: TokenUsage | None = None
     """The tokens, if the provider names them."""
     witness: AnswerWitness = field(default_factory=AnswerWitness)
 
@@ -140,7 +141,7 @@ class AnswerCopy:
                 case ToolCallDelta():
                     self._name(event.name)
                 case TokenUsage():
-                    self.used = event
+                    self.usage = event
                 case ReplyFinished():
                     self.finished = event.reason
                 case ReplyFailed():
@@ -183,10 +184,10 @@ class StreamCopy:
 
     def end(self, *, is_clean: bool) -> bool:
         """Read the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
-        before = self.answer.witness.seen
+        before = self.answer.witness.event_count
         self.answer.take(self._parser.end(is_clean=is_clean) if self._parser is not None else ())
         self._parser = None
-        return self.answer.witness.seen > before
+        return self.answer.witness.event_count > before
 
 
 class StreamRelay:
@@ -241,16 +242,16 @@ class WholeCopy:
     def __init__(self, dialect: PromptDialect, /) -> None:
         self.answer = AnswerCopy()
         self._dialect = dialect
-        self._held = bytearray()
+        self._body = bytearray()
         self.is_over = False
 
     def feed(self, chunk: bytes, /) -> None:
         """Keep on; beyond its bound nothing is kept."""
         if self.is_over:
             return
-        self._held += chunk
-        if len(self._held) > limits.WHOLE_BYTES:
-            self._held.clear()
+        self._body += chunk
+        if len(self._body) > limits.WHOLE_BYTES:
+            self._body.clear()
             self.is_over = True
             self.answer.take((ReplyFailed(reason=FailureReason.TOO_LARGE),))
 
@@ -259,8 +260,8 @@ class WholeCopy:
         if self.is_over:
             return
         self.is_over = True
-        whole = bytes(self._held)
-        self._held.clear()
+        whole = bytes(self._body)
+        self._body.clear()
         answer = fields_of(whole)
         # Some servers send a stream under the media type of a whole answer.
         stream = whole if answer is None else self._dialect.streamed(answer)

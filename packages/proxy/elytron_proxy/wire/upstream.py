@@ -1,4 +1,4 @@
-"""Connections to model servers: which of them a request goes to, and how often it is tried."""
+"""Connections to model servers: which one a request goes to, and how often it is retried."""
 
 import asyncio
 import hashlib
@@ -337,7 +337,7 @@ class BodyDecoder:
         self._is_gzip = encoding != "deflate"
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
         self._is_first = True
-        self._left = limits.DECODED_BYTES
+        self._remaining_bytes = limits.DECODED_BYTES
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
         """Yield what `data` decodes to. Raises zlib.error, also beyond the bound."""
@@ -352,8 +352,8 @@ class BodyDecoder:
                 self._inflater, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
                 continue
             self._is_first = False
-            self._left -= len(piece)
-            if self._left < 0:
+            self._remaining_bytes -= len(piece)
+            if self._remaining_bytes < 0:
                 raise zlib.error("too long")
             if piece:
                 yield piece

@@ -1,4 +1,4 @@
-"""The calls of a memory, by family: what a runtime in this process and one elsewhere have in common."""
+"""The calls of a memory, by family, shared by a local runtime and a remote one."""
 
 from types import TracebackType
 from typing import Self

@@ -1,7 +1,7 @@
-"""Calls of a memory: a typed request or plain values, never both; and plain values turned into typed requests.
+"""Calls of a memory: each takes a typed request or plain values, never both. Plain values become typed requests.
 
-A request is performed, here or elsewhere, and its report comes back. Plain values are messages, facts, times, mem0's
-ids.
+The request is performed, locally or remotely, and its report is returned. Plain values are messages, facts, times, and
+mem0's ids.
 """
 
 from abc import ABC, abstractmethod
@@ -57,7 +57,7 @@ ResultT = TypeVar("ResultT")
 Async = Coroutine[Any, Any, ReportT]
 
 NOT_CARRIED = "a memory cannot be copied or pickled: open it in the process that uses it"
-TAKEN = "request_type"
+REQUEST_ATTRIBUTE = "request_type"
 """Attribute of a call whose arguments are checked: the request that it takes in the place of plain values, or None."""
 
 
@@ -100,7 +100,7 @@ def takes_request(
                 return await method(face, *args, **kwargs)
             return await face.operate(call_request)
 
-        setattr(call, TAKEN, request)
+        setattr(call, REQUEST_ATTRIBUTE, request)
         return cast("FaceCall[RequestT, P, Async[ReportT]]", call)
 
     return decorate
@@ -118,7 +118,7 @@ def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any
         arguments.request_of(args, kwargs, kind)
         return await method(face, *args, **kwargs)
 
-    setattr(call, TAKEN, None)
+    setattr(call, REQUEST_ATTRIBUTE, None)
     return call
 
 
@@ -172,7 +172,7 @@ class CallFace(ABC):
         super().__init_subclass__(**options)
         for name, member in list(vars(cls).items()):
             is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
-            if is_call and not hasattr(member, TAKEN):
+            if is_call and not hasattr(member, REQUEST_ATTRIBUTE):
                 setattr(cls, name, _guard_request(member))
 
     if not TYPE_CHECKING:
@@ -285,9 +285,9 @@ class SaidByModel(Protocol):
     def content(self) -> object: ...
 
 
-Said = str | Mapping[str, Any] | Message | SaidByModel
+MessageInput = str | Mapping[str, Any] | Message | SaidByModel
 """A text, one message {role, content, name?, timestamp?}, a Message, or one as a model's library gives it."""
-Messages = Said | Sequence[Said]
+Messages = MessageInput | Sequence[MessageInput]
 _Plain = str | Mapping[str, Any] | Message
 When = datetime | float | str
 """A datetime, ISO 8601 text, or a number: epoch seconds below 100,000,000,000, else milliseconds."""

@@ -1,4 +1,4 @@
-"""The everyday calls, which take the typed request or plain values, and the calls of the transcript."""
+"""The everyday calls, which take a typed request or plain values, and the transcript calls."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The everyday calls by the names that mem0's users know."""
+"""The everyday calls under mem0's names."""
 
 from collections.abc import Mapping
 from typing import Any

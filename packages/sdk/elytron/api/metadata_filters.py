@@ -1,4 +1,4 @@
-"""mem0's nested filters as typed ones: `{"AND": [{"team": "red"}, {"OR": [{"size": {"gte": 3}}, {"size": "*"}]}]}`."""
+"""Conversion of mem0's nested filters: `{"AND": [{"team": "red"}, {"OR": [{"size": {"gte": 3}}, {"size": "*"}]}]}`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The calls on a memory as a whole: its abilities, spaces, contents, archives and end."""
+"""Calls on a memory as a whole: capabilities, spaces, contents, archives, closing."""
 
 from os import PathLike, fspath
 

@@ -1,6 +1,6 @@
-"""Hits: stored memories in the form for callers, and the cursors by which they ask for the next page.
+"""Hits: stored memories as callers see them, and the cursors that request the next page.
 
-The cursor of recall is "place.sequence.check", the check over query, filters and the ids shown so far.
+The cursor of recall is "place.sequence.check", where the check covers the query, its filters and the ids shown so far.
 """
 
 import re
@@ -17,7 +17,7 @@ from elytron_core.planes import facts, skills, transcript
 from elytron_core.planes.facts import fact_freshness
 from elytron_core.planes.transcript import TranscriptEvidenceRef
 from elytron_core.policy.ranking.query import (
-    HELD,
+    SHARED_COVERAGE,
     WINDOW,
     AnswerVersion,
     BestMessage,
@@ -160,7 +160,7 @@ def with_newer(
 def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | None:
     coverage = hit.signals.get("coverage", 0.0)
     if (
-        coverage < HELD
+        coverage < SHARED_COVERAGE
         or hit.plane is not RecallPlane.TRANSCRIPT
         or hit.role is EvidenceRole.ASSISTANT
         or hit.at is None
@@ -169,7 +169,7 @@ def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | No
     return BestMessage(hit.speaker, hit.role, places[hit.id], coverage, hit.text)
 
 
-_ASKED = {"query", "filters", "diversity", "min_score", "extent", "recall_gate"}
+_SEARCH_FIELDS = {"query", "filters", "diversity", "min_score", "extent", "recall_gate"}
 
 
 class CursorForm(NamedTuple):
@@ -226,5 +226,5 @@ def require_same(request: MemoryRecallRequest, memory_ids: Sequence[str], sequen
 
 
 def _request_check(request: MemoryRecallRequest, memory_ids: Sequence[str]) -> str:
-    request_json = request.__pydantic_serializer__.to_json(request, include=_ASKED)
+    request_json = request.__pydantic_serializer__.to_json(request, include=_SEARCH_FIELDS)
     return frame_checksum(request_json, "\n".join(memory_ids).encode()).hex()

@@ -1,7 +1,6 @@
-"""The planes that keep one document per matter, conversation or name, each declared once.
+"""The planes with one document per matter, conversation or name, each declared once.
 
-Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a
-`PlaneHome` here.
+Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is one `PlaneHome`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +29,7 @@ class PlaneReach(Enum):
 
     RECALL = auto()
     """Recall and lists, if the filters leave it."""
-    ASKED = auto()
+    IF_NAMED = auto()
     """Recall and lists, only if the filters name it."""
     BY_ID = auto()
     """Neither: its own operations, and `get` by id."""
@@ -159,7 +158,7 @@ _DECLARED = (
               reach=PlaneReach.RECALL,
          title=lambda note: note.period, citations=lambda note: note.citations,
          evidence=DerivedMemoryPlane.ARCHIVE_EVIDENCE),
-    PlaneHome(RecallPlane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=PlaneReach.ASKED,
+    PlaneHome(RecallPlane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=PlaneReach.IF_NAMED,
               is_of_space=True,
          title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
          privacy=lambda record: record.privacy, expires_at=lambda record: record.expires_at,
@@ -182,11 +181,11 @@ _DECLARED = (
 )  # fmt: skip
 HOMES: dict[str, PlaneHome[Any]] = {home.collection: home for home in _DECLARED}
 _OF_KIND: dict[type[Value], PlaneHome[Any]] = {home.kind: home for home in _DECLARED}
-SHOWN = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
+LISTED_HOMES = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
 """Those among them that recall reads and lists show, in the order of lists."""
 OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is PlaneReach.RECALL)
 """The planes of what conversations keep, which recall reads unasked."""
-ASKED = frozenset(home.plane for home in HOMES.values() if home.reach is PlaneReach.ASKED)
+PLANES_IF_NAMED = frozenset(home.plane for home in HOMES.values() if home.reach is PlaneReach.IF_NAMED)
 """The planes that recall reads only if the filters name them."""
 PLANES: dict[str, RecallPlane] = {
     transcript.TURNS: RecallPlane.TRANSCRIPT,
@@ -195,7 +194,7 @@ PLANES: dict[str, RecallPlane] = {
     **{collection: home.plane for collection, home in HOMES.items()},
 }
 """The plane of each collection's memories."""
-BROUGHT = {name: home for name, home in HOMES.items() if home.key is not None}
+BOOTSTRAP_HOMES = {name: home for name, home in HOMES.items() if home.key is not None}
 """Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
 WITH_PRIVACY = frozenset(
     {RecallPlane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _no_subject)}
@@ -204,7 +203,7 @@ WITH_PRIVACY = frozenset(
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
 """Those that are linked to the turns that they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
-FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in SHOWN.values()))
+FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in LISTED_HOMES.values()))
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""
 
 
@@ -229,7 +228,7 @@ class KeptMemory:
     def plane(self) -> RecallPlane:
         return self.home.plane
 
-    def found(
+    def to_hit(
         self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
     ) -> RecallHit:
         """Return its hit, with its freshness at `now` if its plane has one."""

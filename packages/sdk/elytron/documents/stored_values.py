@@ -1,4 +1,4 @@
-"""Documents of a space: read at their places with their values, gathered into the changes of a batch; slots too."""
+"""Typed documents of a space: read with their values, and collected into the changes of a batch; slots too."""
 
 import os
 from bisect import bisect_right

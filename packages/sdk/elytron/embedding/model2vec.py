@@ -1,4 +1,4 @@
-"""A Model2Vec folder as an embedder: a table of token vectors, whose mean is a text's vector, by NumPy alone."""
+"""A Model2Vec folder as an embedder: the mean of a table's token vectors, with NumPy only."""
 
 import asyncio
 import hashlib

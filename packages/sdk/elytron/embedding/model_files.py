@@ -1,4 +1,4 @@
-"""The models kept on this machine: a folder each, under the user's own data, with a manifest of what it holds."""
+"""The models installed on this machine: one folder each in the user's data, with a manifest."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The ONNX graph of a BERT encoder, from its weights: written without a deep-learning library."""
+"""The ONNX graph of a BERT encoder, built from its weights without a deep-learning library."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What hangs on memories: copies of their words, their vectors, and other memories that may rest on them."""
+"""Dependants of memories: copies of their words, their vectors, and memories derived from them."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import NamedTuple

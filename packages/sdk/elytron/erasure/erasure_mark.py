@@ -1,4 +1,4 @@
-"""The mark that a space carries while memories are erased: set, taken off, and read by whoever finishes the erasure."""
+"""The mark on a space whose memories are being erased: set, cleared, and read by whoever finishes the erasure."""
 
 from collections.abc import Collection, Iterable
 

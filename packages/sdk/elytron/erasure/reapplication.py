@@ -1,4 +1,4 @@
-"""Erasures in a space's journal, and the same done again if an older copy brought content back."""
+"""Erasures recorded in a space's journal, and their re-application to a restored older copy."""
 
 import os
 import tempfile
@@ -45,7 +45,7 @@ from elytron_core.ports.store import (
 from elytron_core.scope import Scope
 from elytron_core.strict_json import canonical_bytes
 
-_TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
+_FILE_COLLECTIONS = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
 """The collections of a file: memories, and the keys and users of the system space."""
 
 
@@ -80,20 +80,20 @@ class FileErasures:
     """A file's erasures of each space: by its name, and by a tag of its secret, for a name may be another's."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[SpaceId, str], SpaceErasures] = {}
+        self._by_space: dict[tuple[SpaceId, str], SpaceErasures] = {}
 
     @property
     def spaces(self) -> tuple[SpaceErasures, ...]:
-        return tuple(self._told.values())
+        return tuple(self._by_space.values())
 
     def of(self, space: SpaceId, identity: str, /) -> SpaceErasures:
         """Return a space's erasures, to which more can be added."""
-        return self._told.setdefault((space, identity), SpaceErasures(space, identity))
+        return self._by_space.setdefault((space, identity), SpaceErasures(space, identity))
 
     def find(self, space: SpaceId, identity: str, /) -> SpaceErasures | None:
         """Return the erasures of a space, or of the one that it was restored from under another name."""
-        match = self._told.get((space, identity))
-        return match or next((erasures for erasures in self._told.values() if erasures.identity == identity), None)
+        match = self._by_space.get((space, identity))
+        return match or next((erasures for erasures in self._by_space.values() if erasures.identity == identity), None)
 
 
 def read_erasures(path: Path, /) -> FileErasures:
@@ -172,7 +172,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
 
 
 def _read_line(space: SpaceErasures | None, line: ErasedMemory) -> None:
-    if space is None or line.collection not in _TOLD:
+    if space is None or line.collection not in _FILE_COLLECTIONS:
         raise ValueError("a line that belongs to no space or plane")
     space.add(ErasedItem(DocumentRef(line.collection, line.key), line.part), line.at)
 
@@ -351,7 +351,7 @@ class _WriteJournal:
     """When each memory was written last, whether something of it was cut since, and when bytes were removed last."""
 
     def __init__(self) -> None:
-        self.written: dict[DocumentRef, Instant] = {}
+        self.written_at: dict[DocumentRef, Instant] = {}
         self.cut: dict[DocumentRef, int] = {}
         self.removed = 0
         self.last_at = Instant(0)
@@ -367,9 +367,9 @@ class _WriteJournal:
         elif entry.action in _CUTTING:
             self.cut[entry.ref] = entry.sequence
         elif entry.ref.collection in _SAID_ONCE:
-            self.written.setdefault(entry.ref, entry.at)
+            self.written_at.setdefault(entry.ref, entry.at)
         else:
-            self.written[entry.ref] = entry.at
+            self.written_at[entry.ref] = entry.at
 
 
 def _returned_ids(
@@ -378,7 +378,7 @@ def _returned_ids(
     """Yield the memories that are there again, or are emptied and still to be removed."""
     for (ref, part), at in space_erasures.memories.items():
         memory = memories.get(ref)
-        if memory is None or journal.written.get(ref, at) > at:
+        if memory is None or journal.written_at.get(ref, at) > at:
             continue
         plane = PLANES[ref.collection]
         if not isinstance(memory, MessageMemory):

@@ -1,6 +1,6 @@
-"""Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it.
+"""Erasure: named content is removed from documents, lookups, index and journal digests, and the report counts it.
 
-What came through one origin is erased through all planes, after a dry run has named it.
+Content of one origin is erased across all planes, after a dry run has named it.
 """
 
 from collections import Counter

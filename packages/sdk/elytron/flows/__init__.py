@@ -1,4 +1,4 @@
-"""Use cases made of several operations, each loaded when it is first used."""
+"""Use cases that combine several operations, each loaded on first use."""
 
 from elytron_core.lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Messages of a file compared with the stored ones of their conversation, before they are written."""
+"""Comparison of an import file's messages with the stored messages of their conversation, before writing."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator

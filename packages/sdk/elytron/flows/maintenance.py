@@ -1,6 +1,6 @@
-"""Maintenance: a finished turn becomes evidence at once, and every part of maintenance runs over unprocessed turns.
+"""Maintenance: a finished turn becomes evidence at once, and every maintenance pass runs over unprocessed turns.
 
-What needs a model is left to a durable job when a turn is finalized; unfinished parts are queued.
+Finalizing a turn leaves model work to a durable job. Unfinished passes are queued.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

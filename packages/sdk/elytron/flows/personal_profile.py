@@ -1,4 +1,4 @@
-"""The profile of a person: current facts, chosen and grouped by rules, and worded by a model on request."""
+"""A person's profile: current facts, selected and grouped by rules, and phrased by a model on request."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Import of transcripts: read as a whole first, compared with what is stored, then committed in batches."""
+"""Import of transcripts: read completely first, compared with stored turns, then committed in batches."""
 
 import asyncio
 from collections import Counter
@@ -165,7 +165,7 @@ class _TurnBatch:
 class _BatchPlan(NamedTuple):
     """What a comparison has found of one batch: which of its turns to write, and how far its times are moved."""
 
-    wanted: bytes
+    to_write: bytes
     offset_ms: int
     after: int
     earlier_ids: Mapping[int, str]
@@ -207,7 +207,7 @@ async def import_transcript(
     with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
         run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased)
         await asyncio.to_thread(run.read_through)
-        for transcript in source.found:
+        for transcript in source.transcripts:
             await run.compare_home(transcript)
             plans = await run.compare(transcript)
             if not dry_run:
@@ -235,7 +235,7 @@ class _ImportRun:
     include: frozenset[EvidenceRole]
     strict: bool
     restore_erased: bool
-    seen: _FileContents = field(default_factory=_FileContents)
+    contents: _FileContents = field(default_factory=_FileContents)
     files: dict[ConversationKey, ComparedFile] = field(default_factory=dict[ConversationKey, ComparedFile])
     outcomes: Counter[WriteOutcome] = field(default_factory=Counter[WriteOutcome])
     erased: int = 0
@@ -248,16 +248,16 @@ class _ImportRun:
 
     def read_through(self) -> None:
         """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
-        contents, has_messages = self.seen, False
+        contents, has_messages = self.contents, False
         contents.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
-        for transcript in self.source.found:
+        for transcript in self.source.transcripts:
             has_messages |= sum(1 for _ in self._messages(transcript)) > 0
             contents.left_out.update(transcript.left_out)
             contents.skipped += transcript.skipped_count
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
         if not has_messages:
-            for transcript in self.source.found:
+            for transcript in self.source.transcripts:
                 for record in transcript.skipped:
                     raise transcript.unreadable(record)
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
@@ -324,7 +324,7 @@ class _ImportRun:
         files: dict[ConversationKey, ComparedFile] = {}
         batches = _message_batches(self._messages(transcript))
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:  # parsing blocks
-            self.seen.count(batch.turns)
+            self.contents.count(batch.turns)
             file = self._file_of(batch.conversation, files)
             prepared = list(file.prepare(batch.turns, file.offsets_ms[0]))
             comparison = file.comparison(repeat for _, repeat in prepared)
@@ -386,7 +386,7 @@ class _ImportRun:
                 if place in plan.earlier_ids
                 else draft
                 for place, (draft, _) in enumerate(prepared)
-                if plan.wanted[place]
+                if plan.to_write[place]
             ]
             if drafts:
                 report = await self.memory.write(self._request(batch, drafts, file, None))
@@ -418,8 +418,8 @@ class _ImportRun:
 
     def report(self, *, dry_run: bool) -> TranscriptImportReport:
         """Return what came of the import."""
-        contents = self.seen
-        transcripts, left_out = self.source.found, _ordered_counts(contents.left_out)
+        contents = self.contents
+        transcripts, left_out = self.source.transcripts, _ordered_counts(contents.left_out)
         stored, updated = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
         return TranscriptImportReport(
             space=self.scope.space,

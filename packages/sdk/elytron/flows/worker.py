@@ -1,4 +1,4 @@
-"""A worker inside a runtime: does the jobs of every space of the store while the runtime is open."""
+"""A worker inside a runtime, which runs the jobs of every space of the store while the runtime is open."""
 
 import asyncio
 import logging

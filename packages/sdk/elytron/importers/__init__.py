@@ -1,3 +1,3 @@
-"""Readers of transcripts that other programs wrote, and of notes: chats, exports, Markdown, plain text."""
+"""Readers of other programs' transcripts and notes: chats, exports, Markdown, plain text."""
 
 __all__: list[str] = []

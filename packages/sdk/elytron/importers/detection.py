@@ -1,6 +1,6 @@
-"""Format of a transcript file, recognised by its content; prose by its name.
+"""Detection of a transcript's format from its content; prose is recognised by its file name.
 
-Folders and ZIP files are read alike: an export's conversations as one file, or each file by itself.
+Folders and ZIP files are treated alike: an export's conversations as one file, or each file by itself.
 """
 
 import os
@@ -163,7 +163,7 @@ class TranscriptFormat(StrEnum):
     TEXT = "text"
 
 
-KNOWN = (
+SUPPORTED_FORMATS = (
     "JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram (JSON), Markdown (.md), plain"
     " text (.txt); or a folder or ZIP file of these"
 )
@@ -249,12 +249,12 @@ class FoundTranscripts(ExitStack):
     def __init__(self, name: str, /) -> None:
         super().__init__()
         self.name = name
-        self.found: list[FoundTranscript] = []
+        self.transcripts: list[FoundTranscript] = []
         self.other_files = 0
 
     @property
     def size_bytes(self) -> int:
-        return sum(transcript.size_bytes for transcript in self.found)
+        return sum(transcript.size_bytes for transcript in self.transcripts)
 
 
 def open_transcripts(
@@ -280,9 +280,9 @@ def open_transcripts(
             _add_members(source, archive, whole, path.stat().st_size, stack)
         else:
             size = os.fstat(file.fileno()).st_size
-            source.found.append(_file_transcript(file, name=source.name, place=whole, size=size))
+            source.transcripts.append(_file_transcript(file, name=source.name, place=whole, size=size))
         source.push(stack.pop_all())
-    for transcript in source.found:
+    for transcript in source.transcripts:
         transcript.date_choice = DateChoice(date_order)
     return source
 
@@ -292,7 +292,7 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
     files, name = _bundle_members(holder), source.name
     if exported := _export_parts(files):
         read, form = _document_reader(_export_conversations(exported, name=name), name=name, size=size)
-        source.found.append(FoundTranscript(read, name, whole, form, size))
+        source.transcripts.append(FoundTranscript(read, name, whole, form, size))
         source.other_files = len(files) - len(exported)
         return
     earlier: Counter[str] = Counter()
@@ -309,10 +309,10 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
         earlier[member.name] += 1
         with suppress(_NoTranscript):
             own = PurePosixPath(member.name).name
-            source.found.append(_file_transcript(file, name=own, place=place, size=member_size))
-    if not source.found:
-        raise UnreadableFile(name=name, problem=f"contains no supported transcripts; supported are {KNOWN}")
-    source.other_files = len(files) - len(source.found)
+            source.transcripts.append(_file_transcript(file, name=own, place=place, size=member_size))
+    if not source.transcripts:
+        raise UnreadableFile(name=name, problem=f"contains no supported transcripts; supported are {SUPPORTED_FORMATS}")
+    source.other_files = len(files) - len(source.transcripts)
 
 
 class _NoTranscript(UnreadableFile):
@@ -320,7 +320,7 @@ class _NoTranscript(UnreadableFile):
 
 
 def _unknown_format(name: str) -> _NoTranscript:
-    return _NoTranscript(name=name, problem=f"is not a supported transcript; supported are {KNOWN}")
+    return _NoTranscript(name=name, problem=f"is not a supported transcript; supported are {SUPPORTED_FORMATS}")
 
 
 def _open_file(path: Path) -> IO[bytes]:

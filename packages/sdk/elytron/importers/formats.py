@@ -1,4 +1,4 @@
-"""Formats of transcripts: exports of ChatGPT, Claude and Telegram, OpenAI's messages, text, Markdown, JSON lines."""
+"""Transcript formats: exports of ChatGPT, Claude and Telegram, OpenAI messages, text, Markdown, JSON Lines."""
 
 import math
 import re
@@ -25,7 +25,7 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
-_SPOKEN = {"text", "multimodal_text"}
+_TEXT_TYPES = {"text", "multimodal_text"}
 _SPEAKERS = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
@@ -67,7 +67,7 @@ def _conversation_items(
             for each in [read] if isinstance(read, SkippedRecord) else read:
                 if isinstance(each, TurnDraft):
                     at = each.messages[0].at
-                    yield place.said(opened.key, each, title=opened.title)
+                    yield place.make_message(opened.key, each, title=opened.title)
                 else:
                     yield each
 
@@ -178,7 +178,7 @@ def _chatgpt_words(message: dict[str, Json]) -> str:
     if isinstance(content, str):
         return content
     members = message_shape.object_members(content, what="content")
-    words = message_shape.content_text(members.get("parts")) if members.get("content_type") in _SPOKEN else ""
+    words = message_shape.content_text(members.get("parts")) if members.get("content_type") in _TEXT_TYPES else ""
     return _CITATION.sub(_without_citation, words)
 
 
@@ -260,7 +260,7 @@ def read_openai_messages(document: Json, home: ConversationKey, place: ReaderPla
     for position, value in enumerate(messages):
         place.now(f"message {position + 1}", (position + 1) / len(messages))
         read = place.attempt(_openai_message, value)
-        yield place.said(home, read) if isinstance(read, TurnDraft) else read
+        yield place.make_message(home, read) if isinstance(read, TurnDraft) else read
 
 
 def _openai_message(value: Json) -> TurnDraft | LeftOut:
@@ -340,7 +340,7 @@ def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /
     pieces = list(text_pieces(document))
     for number, piece in enumerate(pieces, start=1):
         place.now(f"paragraph {number}", number / len(pieces))
-        yield place.said(home, message_shape.message_turn(piece))
+        yield place.make_message(home, message_shape.message_turn(piece))
 
 
 def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
@@ -384,7 +384,7 @@ def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) 
     for number, section in enumerate(sections, start=1):
         place.now(f"section {number}", number / len(sections))
         for piece in _section_pieces(section):
-            yield place.said(home, message_shape.message_turn(piece), title=title)
+            yield place.make_message(home, message_shape.message_turn(piece), title=title)
 
 
 def _without_front_matter(text: str) -> str:

@@ -1,4 +1,4 @@
-"""From what transcript formats write down to turns. A wrong shape is an InvalidInput that names it, never its value."""
+"""Conversion of transcript formats to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
 import codecs
 from collections.abc import Callable, Iterator
@@ -267,7 +267,7 @@ class ReaderPlace:
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def said(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
+    def make_message(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
         """Return a message of the part that is being read."""
         return SaidMessage(key, draft, title, self.done_bytes, self.words)
 

@@ -1,4 +1,4 @@
-"""Chats that WhatsApp exports: dates and times in the forms of its languages, names, notices and media."""
+"""WhatsApp chat exports: their localised dates and times, names, notices and media."""
 
 import re
 import sys
@@ -122,7 +122,7 @@ def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, 
     for entry in chat_entries(text):
         place.now(f"line {entry.line}", entry.offset / len(text))
         read = place.attempt(_entry_message, entry, reading.order, notices)
-        yield place.said(home, read) if isinstance(read, TurnDraft) else read
+        yield place.make_message(home, read) if isinstance(read, TurnDraft) else read
 
 
 def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) -> TurnDraft | LeftOut:

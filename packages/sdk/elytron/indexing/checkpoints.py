@@ -1,4 +1,4 @@
-"""Checkpoints: an index as a blob of its space, from which it comes back without its whole journal; its progress."""
+"""Checkpoints: an index stored as a blob of its space, so that opening need not read the whole journal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

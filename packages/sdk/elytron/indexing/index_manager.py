@@ -1,6 +1,6 @@
-"""Indexes of spaces, in step with the journal for all writers.
+"""The indexes of spaces, kept in step with the journal for all writers.
 
-Documents that this runtime commits wait in a queue, from which they are folded in without being read back.
+Documents that this runtime commits wait in a queue and are folded in without being read back.
 """
 
 import asyncio
@@ -79,9 +79,9 @@ class _HeldIndex:
     mark: JournalEntry | None = None
     saved: int = 0
     """The watermark of its checkpoint."""
-    kept: int = -1
+    counted_at: int = -1
     """The watermark at which its size was counted last."""
-    asked: int = 0
+    stored_at: int = 0
     """The watermark at which it was last to be stored while it goes on."""
     clean: int = 0
     """The last entry up to which erased words have been removed from the index."""
@@ -89,16 +89,16 @@ class _HeldIndex:
     """False while it may still contain words that were erased after that entry."""
     is_loaded: bool = False
     """True until it has caught up, if it came from the checkpoint."""
-    due: asyncio.TimerHandle | None = None
+    timer: asyncio.TimerHandle | None = None
     """Until its checkpoint, which an erasure removed, is written again."""
     rests_until: float = 0.0
     """It is not written again before this time of the event loop."""
 
     def cancel(self) -> None:
         """Leave its checkpoint unwritten."""
-        if self.due is not None:
-            self.due.cancel()
-            self.due = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
     @property
     def grown(self) -> int:
@@ -108,7 +108,7 @@ class _HeldIndex:
     @property
     def is_due(self) -> bool:
         """True if it has grown enough since its checkpoint, or since the last attempt."""
-        return checkpoints.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
+        return checkpoints.is_due(self.index.watermark - max(self.saved, self.stored_at), units=self.index.units)
 
 
 class SpaceIndexes:
@@ -140,7 +140,7 @@ class SpaceIndexes:
         self._analyser = TextAnalyser()
         self._statements = statements
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
-        self._held: dict[SpaceId, _HeldIndex] = {}
+        self._indexes: dict[SpaceId, _HeldIndex] = {}
         self._fed: dict[SpaceId, WaitingCommits] = {}
         # A lock lives as long as a caller has it, so that spaces which are not used leave none.
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
@@ -149,17 +149,17 @@ class SpaceIndexes:
         self._until = math.inf  # no checkpoint is begun after this time of the event loop
 
     @property
-    def held(self) -> tuple[int, int]:
+    def memory_use(self) -> tuple[int, int]:
         """Return how many indexes are in memory, and their bytes."""
         return len(self._cache), self._cache.size_bytes
 
     async def current(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` with everything in it that was committed before this call."""
-        cached_index = self._held.get(space)
+        cached_index = self._indexes.get(space)
         if cached_index is not None and await self._stands(space, cached_index):
             return cached_index.index
         async with self._lock(space):
-            cached_index = self._held.get(space) or self._leaving.pop(space, None) or await self._load(space)
+            cached_index = self._indexes.get(space) or self._leaving.pop(space, None) or await self._load(space)
             index = await self._bring_up(space, cached_index)
         if len(self._leaving) > LEAVING_AT_ONCE:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -172,7 +172,7 @@ class SpaceIndexes:
             return False
         entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
         # After the wait: another caller may have replaced this index, or be folding into it.
-        is_same = self._held.get(space) is entry and entry.mark is mark and not self._is_locked(space)
+        is_same = self._indexes.get(space) is entry and entry.mark is mark and not self._is_locked(space)
         return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is entry.index
 
     def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
@@ -181,7 +181,7 @@ class SpaceIndexes:
         It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
         folded at once, so that little waits.
         """
-        cached_index = self._held.get(space)
+        cached_index = self._indexes.get(space)
         waiting = self._fed.get(space)
         newest = waiting.newest if waiting is not None else cached_index.mark if cached_index is not None else None
         if fed.first != (newest.sequence + 1 if newest is not None else 1):
@@ -231,25 +231,25 @@ class SpaceIndexes:
         waiting = self._fed.pop(space, None)
         for run in waiting.take() if waiting is not None else ():
             if run.first == (cached_index.mark.sequence + 1 if cached_index.mark is not None else 1):
-                if run.chosen is not None:
-                    _compare_chosen(cached_index.index, run.chosen)
+                if run.embedding is not None:
+                    _compare_chosen(cached_index.index, run.embedding)
                 embedded = _fitting_vectors(cached_index.index, run.embedded)
                 changes = label_changes(run.changes, self._statements)
                 cached_index.index.apply(changes, embedded=embedded, watermark=run.mark.sequence, touched=run.touched)
                 cached_index.mark = run.mark
 
     def _keep(self, space: SpaceId, cached_index: _HeldIndex) -> None:
-        if self._cache.get(space) is cached_index.index and cached_index.index.watermark == cached_index.kept:
+        if self._cache.get(space) is cached_index.index and cached_index.index.watermark == cached_index.counted_at:
             return
-        self._held[space] = cached_index
-        cached_index.kept = cached_index.index.watermark
+        self._indexes[space] = cached_index
+        cached_index.counted_at = cached_index.index.watermark
         if cached_index.index.is_sparse:
             self._start(_compact_index(cached_index.index))
         if self._storing is CheckpointPolicy.AS_THEY_GROW and cached_index.is_due:
-            cached_index.asked = cached_index.index.watermark
+            cached_index.stored_at = cached_index.index.watermark
             self._start(self._store_aside(space, cached_index))
         for evicted in self._cache.put(space, cached_index.index):
-            evicted_index = self._held.pop(evicted)
+            evicted_index = self._indexes.pop(evicted)
             self.readings.forget(evicted)
             if checkpoints.is_worth_it(evicted_index.grown):
                 self._leaving[evicted] = evicted_index
@@ -276,7 +276,7 @@ class SpaceIndexes:
         async with self._aside:
             now = asyncio.get_running_loop().time
             began = now()
-            if self._held.get(space) is cached_index and began < self._until:
+            if self._indexes.get(space) is cached_index and began < self._until:
                 await self._store_quietly(space, cached_index, _checkpoint_of(cached_index))
                 cached_index.rests_until = now() + checkpoints.RESTS * (now() - began)
 
@@ -284,16 +284,16 @@ class SpaceIndexes:
         """Have the checkpoint written again that an erasure removed, in a while and once for many erasures."""
         cached_index.saved = 0
         is_small = cached_index.index.units < checkpoints.ASIDE_LEAST
-        if self._storing is not CheckpointPolicy.AS_THEY_GROW or cached_index.due is not None or is_small:
+        if self._storing is not CheckpointPolicy.AS_THEY_GROW or cached_index.timer is not None or is_small:
             return
         loop = asyncio.get_running_loop()
 
         def begin() -> None:
-            cached_index.due = None
-            if self._held.get(space) is cached_index:
+            cached_index.timer = None
+            if self._indexes.get(space) is cached_index:
                 self._start(self._store_aside(space, cached_index))
 
-        cached_index.due = loop.call_at(max(cached_index.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
+        cached_index.timer = loop.call_at(max(cached_index.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
 
     async def _store_quietly(self, space: SpaceId, entry: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
@@ -323,7 +323,7 @@ class SpaceIndexes:
 
     async def settle_erasure(self, space: SpaceId, /) -> None:
         """Remove the words of what was just erased from the index of `space`, if it is in memory."""
-        if self._held.get(space) is None and space not in self._leaving and not self._is_locked(space):
+        if self._indexes.get(space) is None and space not in self._leaving and not self._is_locked(space):
             self.drop(space)
             return
         try:
@@ -336,25 +336,25 @@ class SpaceIndexes:
         """Drop the index of `space`; the next use makes it again."""
         self._forget_tokens(space)
         self._cache.drop(space)
-        if (cached_index := self._held.pop(space, None)) is not None:
+        if (cached_index := self._indexes.pop(space, None)) is not None:
             cached_index.cancel()
         self._leaving.pop(space, None)
         self._fed.pop(space, None)
 
     async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
         """Store the held indexes that have grown, see `_most_grown`; return how many were, by what is under way too."""
-        before = {space: entry.saved for space, entry in self._held.items()}
-        for entry in self._held.values():
+        before = {space: entry.saved for space, entry in self._indexes.items()}
+        for entry in self._indexes.values():
             entry.cancel()
         self._until = asyncio.get_running_loop().time() + within_s
         while self._tasks:
             await asyncio.wait(self._tasks)
-        for space, entry in _most_grown(self._held, until=self._until):
+        for space, entry in _most_grown(self._indexes, until=self._until):
             if (checkpoint := _checkpoint_of(entry)) is not None:
                 with calling_as(SERVER):
                     await self._write(space, entry, checkpoint)
         self._until = math.inf
-        return sum(entry.saved > before.get(space, entry.saved) for space, entry in self._held.items())
+        return sum(entry.saved > before.get(space, entry.saved) for space, entry in self._indexes.items())
 
     async def _write(self, space: SpaceId, cached_index: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
         if await checkpoint.write(self._store, space):

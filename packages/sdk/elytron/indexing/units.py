@@ -1,6 +1,6 @@
-"""The recallable parts of stored documents: index units of each plane's documents, the texts to embed, and a cache.
+"""The recallable parts of stored documents: their index units, their texts to embed, and a cache.
 
-The cache keeps parsed turns and facts, so that an unchanged one is not parsed again.
+The cache holds parsed turns and facts, so an unchanged one is not parsed again.
 """
 
 import json
@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from elytron.documents.hits import turn_hit
-from elytron.documents.planes import HOMES, SHOWN, conversation_of, is_forgotten
+from elytron.documents.planes import HOMES, LISTED_HOMES, conversation_of, is_forgotten
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane
@@ -297,7 +297,7 @@ INDEXED: dict[str, type[Value]] = {
     transcript.TURNS: transcript.Turn,
     facts.FACTS: facts.Fact,
     skills.SKILLS: skills.Skill,
-    **{name: home.kind for name, home in SHOWN.items()},
+    **{name: home.kind for name, home in LISTED_HOMES.items()},
 }
 """The collections that are recalled, and the kind of their documents."""
 
@@ -460,14 +460,14 @@ class ParseCache:
 
     def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
         """Return the turn that `document` holds."""
-        cached_turn = self._known(space, document)
+        cached_turn = self._cached(space, document)
         if isinstance(cached_turn, ReadTurn):
             return cached_turn
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
     def fact(self, space: SpaceId, document: Document, /) -> PreparedFact:
         """Return the fact that `document` holds, with what it says."""
-        cached_fact = self._known(space, document)
+        cached_fact = self._cached(space, document)
         if isinstance(cached_fact, PreparedFact):
             return cached_fact
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
@@ -508,7 +508,7 @@ class ParseCache:
         cache = self._caches.get(space, _DocumentCache())
         self._count -= sum(cache.pop(ref, None) is not None for ref in refs)
 
-    def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
+    def _cached(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         cache = self._caches.get(space)
         entry = cache.get(document.ref) if cache is not None else None
         return entry[1] if entry is not None and entry[0] == document.body else None

@@ -1,4 +1,4 @@
-"""Commits of this runtime that wait to be folded into indexes, and the terms of long texts, counted in steps."""
+"""Commits of this runtime waiting to be folded into indexes, and the terms of long texts, counted in steps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class FedCommit:
 
     first: int
     mark: JournalEntry
-    written: Mapping[DocumentRef, Value]
+    documents: Mapping[DocumentRef, Value]
     touched: frozenset[str]
 
 
@@ -45,13 +45,13 @@ def fed_commit(entries: Sequence[JournalEntry], documents: Mapping[DocumentRef, 
 
 @dataclass(slots=True)
 class TakenCommit:
-    """A commit's part for an index; `chosen` is the model that it chose, if any."""
+    """A commit's part for an index. `embedding` is the model that it chose, if any."""
 
     first: int
     mark: JournalEntry
     changes: list[DocumentChange]
     embedded: list[EmbeddedDocument]
-    chosen: EmbeddingChoice | None
+    embedding: EmbeddingChoice | None
     touched: frozenset[str]
     is_counted: bool = False
 
@@ -62,7 +62,7 @@ class WaitingCommits:
 
     fed: list[FedCommit] = field(default_factory=list[FedCommit])
     """The latest commits, unparsed: their writers need not wait for it."""
-    taken: list[TakenCommit] = field(default_factory=list[TakenCommit])
+    parsed: list[TakenCommit] = field(default_factory=list[TakenCommit])
     documents: int = 0
     chars: int = 0
     """Number of its characters whose terms are not counted yet."""
@@ -72,23 +72,23 @@ class WaitingCommits:
     @property
     def newest(self) -> JournalEntry:
         """The last entry of all that waits."""
-        return (self.fed or self.taken)[-1].mark
+        return (self.fed or self.parsed)[-1].mark
 
     def add(self, fed: FedCommit, /) -> None:
         """Take note of what comes next."""
         self.fed.append(fed)
-        self.documents += len(fed.written)
+        self.documents += len(fed.documents)
 
     def take(self) -> Sequence[TakenCommit]:
         """Return what an index is to be given of all that was fed."""
         for fed in self.fed:
             part = _take_commit(fed)
-            self.taken.append(part)
+            self.parsed.append(part)
             sizes = _change_sizes(part.changes)
             self.chars += sum(sizes)
             self.longest = max(self.longest, *sizes, 0)
         self.fed.clear()
-        return self.taken
+        return self.parsed
 
     def takes_long(self) -> bool:
         """Return whether folding it at once would keep others waiting."""
@@ -99,7 +99,7 @@ class WaitingCommits:
         """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
         while self.takes_long():
             self.chars = self.longest = 0
-            for part in self.taken:
+            for part in self.parsed:
                 if not part.is_counted:
                     part.changes = await count_terms(analyser, part.changes, index)
                     part.is_counted = True
@@ -109,15 +109,15 @@ def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
     part = TakenCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
-    for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
+    for sequence, (ref, value) in enumerate(fed.documents.items(), fed.first):
         if isinstance(value, VectorSet):
             part.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
-            part.chosen = value
+            part.embedding = value
         elif isinstance(value, Subject):
             part.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            part.changes.append(value_change(ref, value, sequence, fed.written))
+            part.changes.append(value_change(ref, value, sequence, fed.documents))
     return part
 
 

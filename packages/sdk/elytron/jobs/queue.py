@@ -1,4 +1,4 @@
-"""The durable queue of a space, and its model within the day's budget.
+"""The durable job queue of a space, and model calls within the day's budget.
 
 Jobs are documents, and every step of one is a batch that names what it replaces.
 """

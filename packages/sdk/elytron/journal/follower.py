@@ -1,6 +1,6 @@
-"""Following the journal of a space: what was committed, in order and without gaps, then what comes.
+"""Followers of a space's journal: what was committed, in order and without gaps, then new commits as they come.
 
-Each reader has its own place. This runtime's commits wake it at once; those of others are found by polling every
+Each reader has its own position. Commits of this runtime wake it at once; those of others are found by polling every
 `poll_s`, once for all readers of a space, if the store declares `following`.
 """
 

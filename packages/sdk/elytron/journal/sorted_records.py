@@ -1,4 +1,4 @@
-"""Byte strings sorted in bounded memory, for what is computed over all documents of a space, however many there are."""
+"""Byte strings sorted in bounded memory, for digests over all documents of a space of any size."""
 
 import hashlib
 import os

@@ -1,8 +1,8 @@
-"""Upkeep of a space's journal: compaction, and verification of the space and of a head that was kept elsewhere.
+"""Upkeep of a space's journal: compaction, and verification of the space and of an externally stored head.
 
 Compaction replaces each run of spent entries by one entry. An entry is spent if it has no digest (an erasure removed
-it, or it never had one), no other entry has a digest for the document that it names, and that document is gone. The
-rest is bounded by what the space holds, however much was erased.
+it, or it never had one), no other entry has a digest for the same document, and that document is gone. The remaining
+journal is bounded by the contents of the space, however much was erased.
 """
 
 import hashlib
@@ -205,13 +205,13 @@ class EventFingerprint:
 
 
 class HeadChain:
-    """The head of a journal whose entries are added in order, and what it was where a `kept` head ends."""
+    """The head of a journal whose entries are added in order, and its state where the expected head ends."""
 
     def __init__(self, record: SpaceRecord, expected_head: JournalHead | None = None, /) -> None:
         self._record = record
         self._sums = EntrySums(record)
         self._order = self._content = 0
-        self._kept = expected_head
+        self._expected = expected_head
         self._then: JournalHead | None = None
         self._is_compacted = False
         self._sequence = 0
@@ -222,7 +222,7 @@ class HeadChain:
         self._order = (self._order + self._sums.order_of(entry)) % MODULUS
         self._content = (self._content + self._sums.content_of(entry)) % MODULUS
         self._sequence = entry.sequence
-        if self._kept is not None and entry.first <= self._kept.sequence < entry.sequence:
+        if self._expected is not None and entry.first <= self._expected.sequence < entry.sequence:
             self._is_compacted = self._sums.run_sum(entry) is not None
         self._stand()
 
@@ -230,24 +230,26 @@ class HeadChain:
     def head(self) -> JournalHead:
         """Return the head of what was added."""
         return JournalHead(
-            self._sequence, self._told(b"journal head", self._order), self._told(b"journal told", self._content)
+            self._sequence,
+            self._public_digest(b"journal head", self._order),
+            self._public_digest(b"journal told", self._content),
         )
 
     @property
     def standing(self) -> HeadStanding | None:
         """Return the relation of the added entries to the kept head; None if no head was kept."""
-        if self._kept is None:
+        if self._expected is None:
             return None
-        return standing_of(self._kept, self.head, self._then, is_compacted=self._is_compacted)
+        return standing_of(self._expected, self.head, self._then, is_compacted=self._is_compacted)
 
-    def _told(self, purpose: bytes, total: int) -> str:
+    def _public_digest(self, purpose: bytes, total: int) -> str:
         # A shown head must not disclose the sums: with them a run could be forged.
         chain = self._record.chain(purpose, size=DIGEST_BYTES)
         chain.update(f"{self._sequence}|{total}".encode())
         return chain.hexdigest()
 
     def _stand(self) -> None:
-        if self._kept is not None and self._sequence == self._kept.sequence:
+        if self._expected is not None and self._sequence == self._expected.sequence:
             self._then = self.head
 
 

@@ -1,1 +1,1 @@
-"""Stored memories found, linked and versioned."""
+"""Lookup, links and versions of stored memories."""

@@ -1,4 +1,4 @@
-"""Audit trails: a control call is stored beside the document that it changes, in the same batch."""
+"""Audit trails: a control call is stored in the same batch as the document that it changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

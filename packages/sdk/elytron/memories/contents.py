@@ -1,4 +1,4 @@
-"""Reading of a space for a report: counts and what they are of, or every entry and document."""
+"""Full reads of a space for a report: counts by kind, or every entry and document."""
 
 import asyncio
 from collections import Counter
@@ -142,7 +142,7 @@ class SpaceReading:
     async def _count_vectors(
         self, ctx: OperationContext, space: SpaceId, record: SpaceRecord, index: "SpaceIndex"
     ) -> None:
-        encoder = ctx.encoders.wanted
+        encoder = ctx.encoders.current
         model = record.model_tag(encoder.info.model) if encoder is not None else index.compared
         if model:
             self.unembedded, self.stale = index.unembedded(model), index.stale(model)
@@ -185,7 +185,7 @@ class _ReadingSteps:
 
     progress: Progress | None
     total: int = 0
-    done: int = 0
+    count: int = 0
 
     @classmethod
     async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
@@ -199,6 +199,6 @@ class _ReadingSteps:
         return cls(ctx.progress, total)
 
     def take(self, count: int = 1, /) -> None:
-        before, self.done = self.done, self.done + count
-        if self.progress is not None and self.done // _STEP > before // _STEP:
-            self.progress(min(self.done, self.total), self.total)
+        before, self.count = self.count, self.count + count
+        if self.progress is not None and self.count // _STEP > before // _STEP:
+            self.progress(min(self.count, self.total), self.total)

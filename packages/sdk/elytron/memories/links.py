@@ -1,7 +1,7 @@
 """Links from memories to the turns that they cite, and from chats to their conversations.
 
-The first are written and removed with a memory, and read by lifecycle and repair. A chat is an alias of a conversation,
-per subject; one that cannot be trusted names none.
+The former are written and removed with a memory, and read by lifecycle and repair. A chat is a per-subject alias of a
+conversation; one that cannot be trusted names none.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key; and its version.
+"""Lookup of a memory by id (turn, turn#part, fact id, skill name, or a plane's word and key), and its version.
 
-A change is made only if the one thing that its request names still has the version that the caller saw.
+A change requires that the memory its request names still has the version that the caller saw.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
@@ -107,7 +107,7 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
         case SkillMemory():
             return skill_hit(memory.skill)
         case KeptMemory():
-            return memory.found(now=now)
+            return memory.to_hit(now=now)
 
 
 def readable_hit(memory: Memory, now: Instant, /) -> RecallHit:
@@ -210,9 +210,9 @@ def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | 
     return (ref, int(part or "0")) if is_part else (None, 0)
 
 
-SHOWN: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
+OPEN_PRIVACIES: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
 """Planes that are disclosed unasked."""
-_NAMED: Final = "names a private memory: pass include_private"
+_PRIVATE_PROBLEM: Final = "names a private memory: pass include_private"
 
 
 def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
@@ -238,7 +238,7 @@ def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
     if memory.plane is RecallPlane.PRIVATE_GARDEN:
         raise InvalidInput(field="id", problem="names a private document: use read_garden")
     if not include_private and is_private(memory):
-        raise InvalidInput(field="id", problem=_NAMED)
+        raise InvalidInput(field="id", problem=_PRIVATE_PROBLEM)
 
 
 _STORING = frozenset({JournalAction.WRITE, JournalAction.MERGE, JournalAction.OPERATOR})

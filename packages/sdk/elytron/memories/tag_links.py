@@ -1,10 +1,10 @@
-"""Links from sealed tags to turns: in a space under a secret, a filter by tags opens the turns that have one.
+"""Links from sealed tags to turns, for spaces under a secret: a filter by tags opens only the turns that have one.
 
-The key of a link is the AES-SIV seal of a tag and the id of a turn; it has no content. Beside them is a list of the
-seals of each turn, so that its links go with it, and no cipher is needed for that. Links are a fold over the journal,
-which has every turn: they are complete through the sequence in the mark, and what was committed since is linked before
-a search. The key of the seals is drawn with the mark and stored in it. It is sealed as every document of the space:
-another secret leaves it as it is, another data key draws it again, and no copy from before the sealing has it.
+The key of a link is the AES-SIV seal of a tag plus the id of a turn; it has no content. A list of each turn's seals is
+stored as well, so its links are removed with it without a cipher. Links are a fold over the journal, which contains
+every turn: they are complete through the sequence in the mark, and later commits are linked before a search. The key of
+the seals is created with the mark and stored in it, sealed like every document of the space. Another secret leaves it
+unchanged, a new data key replaces it, and no copy from before the sealing contains it.
 """
 
 from collections.abc import Iterable, Sequence

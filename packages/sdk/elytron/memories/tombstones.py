@@ -1,4 +1,4 @@
-"""Tombstones: keyed tags of what was forgotten, compared with what is proposed; no content is stored."""
+"""Tombstones: keyed tags of forgotten content, compared with what is proposed. They store no content."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -91,11 +91,11 @@ class ForgottenDrafts:
     ) -> None:
         self._record = record
         self._there = there
-        self._said = sentences
+        self._sentences = sentences
 
     def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
         """Return whether this content, or a sentence that it cites, was forgotten."""
-        sentences = [sentence for name in citations for sentence in self._said.get(name, ())]
+        sentences = [sentence for name in citations for sentence in self._sentences.get(name, ())]
         return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home))
 
 

@@ -1,4 +1,4 @@
-"""Versions of a message: what was said first, and the edits that are shown in its place one after another."""
+"""Versions of a message: the original, and the edits shown in its place."""
 
 from collections.abc import Collection, Iterable, Mapping
 

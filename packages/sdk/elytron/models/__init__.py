@@ -1,4 +1,4 @@
-"""Models that say what they were given, or what was recorded; those on servers are in `elytron_models`.
+"""Models with scripted or recorded answers. Clients of model servers are in `elytron_models`.
 
 Names are loaded when they are first used.
 """

@@ -1,4 +1,4 @@
-"""A model that says what it was given to say: for trying things out, and for tests."""
+"""A model with scripted answers, for experiments and tests."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
@@ -127,7 +127,7 @@ class RecordingModel:
         self._model = model
         calls = cassette.calls if cassette is not None and cassette.model == model.name else ()
         self._calls = {call.key: call for call in calls}
-        self._used: dict[str, RecordedCall] = {}
+        self._used_calls: dict[str, RecordedCall] = {}
 
     @property
     def name(self) -> str:
@@ -136,7 +136,7 @@ class RecordingModel:
     @property
     def cassette(self) -> ModelCassette:
         """Return the calls that were made, in order."""
-        return ModelCassette(model=self.name, calls=tuple(self._used.values()))
+        return ModelCassette(model=self.name, calls=tuple(self._used_calls.values()))
 
     async def complete(
         self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
@@ -157,5 +157,5 @@ class RecordingModel:
                 is_cut=answer.is_cut,
             )
             self._calls[key] = call
-        self._used[key] = call
+        self._used_calls[key] = call
         return call.completion

@@ -1,6 +1,6 @@
 """The operations, by family. Each reads, asks a policy, commits at most one batch, and reports.
 
-Each is loaded when it is first used, so that a program loads those that it calls.
+Modules load on first use, so a program loads only the families that it calls.
 """
 
 from elytron_core.lazy import lazy_exports

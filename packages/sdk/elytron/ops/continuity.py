@@ -1,4 +1,4 @@
-"""State of a conversation, and its transfer to another conversation or another memory."""
+"""The state of a conversation, and its transfer to another conversation or memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ from elytron_core.policy.continuity import choose_facts, facts_limit, included_l
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 
-TAKEN = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
+STORED_OUTCOMES = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 NOTES_SHOWN = 31
 OWN_IS_NEWER = "the stored state is newer, or the same"
 
@@ -142,7 +142,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
             layers=tuple(decisions),
             changed=bool(changes) and not request.dry_run,
             dry_run=request.dry_run,
-            scrubbed=scrubbed.found,
+            scrubbed=scrubbed.counts,
         )
         return SettledChanges(report, changes if report.changed else None)
 
@@ -313,8 +313,8 @@ def _decide_layer(
     if planned is None:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
     changes.join(planned.changes)
-    taken_count = sum(decision.outcome in TAKEN for decision in planned.decisions)
-    refused = sum(decision.outcome not in TAKEN | {WriteOutcome.DELETED} for decision in planned.decisions)
+    taken_count = sum(decision.outcome in STORED_OUTCOMES for decision in planned.decisions)
+    refused = sum(decision.outcome not in STORED_OUTCOMES | {WriteOutcome.DELETED} for decision in planned.decisions)
     left_count = offered - news + refused
     reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
     if not taken_count:

@@ -1,4 +1,4 @@
-"""Reading memories by id, as a list and through time; and the verbs forget, correct and erase."""
+"""Read memories by id, as a list and through time; and forget, correct and erase them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
@@ -61,7 +61,7 @@ from elytron_core.model import Value, invalid_input
 from elytron_core.planes import transcript
 from elytron_core.planes.facts import Fact, FactState, close_fact, is_taken, reopen_fact, topic_key
 from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
-from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
+from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, CLOSED_REASONS, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
@@ -212,7 +212,7 @@ def _gone_reason(memory: Memory) -> str:
     if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
     state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
-    return GONE[state]
+    return CLOSED_REASONS[state]
 
 
 def _unchanged_decision(memory_id: str, memory: Memory, reason: str) -> ControlDecision:

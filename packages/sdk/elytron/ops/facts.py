@@ -1,4 +1,4 @@
-"""Long-term control: facts listed, read, changed and forgotten by query, and what is not to be learned."""
+"""Control of facts: list, read, change and forget by query, and what is not to be learned."""
 
 import re
 from functools import partial
@@ -305,7 +305,7 @@ def _is_in(fact: Fact, states: tuple[FactState, ...]) -> bool:
 
 _CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
 REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
-GONE = "one of the two facts no longer exists"
+MISSING_FACT = "one of the two facts no longer exists"
 
 
 async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
@@ -424,7 +424,7 @@ async def _fold_pairs(ctx: OperationContext, scope: Scope, limit: int, changes: 
     current = {fact_id: fact for fact_id, (fact, _) in facts_by_id.items() if fact.is_current}
     merged_pairs: list[MergedPair] = []
     for pair in similar_pairs(tuple(current.values()), limit=limit):
-        target, folded = fold_facts(current[pair.kept.id], pair.folded, at=now)
+        target, folded = fold_facts(current[pair.surviving.id], pair.folded, at=now)
         current[target.id] = target
         for fact in (target, folded):
             _, revision = facts_by_id[fact.id]
@@ -448,7 +448,7 @@ async def _unfold_pair(
     fact, revision = folded
     into = await _changed_fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:
-        return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
+        return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=MISSING_FACT)
     target, back = unfold_facts(into[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
     # Pairs before this one may have filled the slot within this batch.

@@ -1,4 +1,4 @@
-"""The queue of deferred jobs: read, retried, cancelled; and the journal, compacted."""
+"""The queue of deferred jobs (list, retry, cancel), and compaction of the journal."""
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
@@ -98,7 +98,7 @@ async def compact_journal(ctx: OperationContext, request: JournalCompactRequest,
 async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
     """Make vectors of what has none of the model that recall compares."""
     space = ctx.scope_of(request).space
-    if ctx.encoders.wanted is None:
+    if ctx.encoders.current is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
     record = await ctx.spaces.find(space)
     if record is None:
@@ -119,7 +119,7 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
 async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) -> MemoryEmbedReport:
     """Make vectors by the runtime's embedder beside those compared now; when none is missing, compare these alone."""
     space = ctx.scope_of(request).space
-    embedder = ctx.encoders.wanted
+    embedder = ctx.encoders.current
     if embedder is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
     record = await ctx.spaces.find(space)

@@ -1,4 +1,4 @@
-"""Recall: what answers a query, best first, and why a memory that was asked about is not among the hits."""
+"""Recall: the memories that answer a query, best first, and why a given memory is not among them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

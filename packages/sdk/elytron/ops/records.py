@@ -1,4 +1,4 @@
-"""Records: values that a host keeps under a namespace and a key."""
+"""Records: values that a host stores under a namespace and a key."""
 
 from collections import Counter
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Registries of a host's tools: registered, read, deleted. The tools themselves stay with the host."""
+"""Registries of a host's tools: register, read, delete. The tools themselves stay with the host."""
 
 from collections.abc import Iterable
 
@@ -73,7 +73,7 @@ async def upsert_agent_tool_registry(
             reason=_REASONS[refused] if refused is not None else "",
             fingerprint=fingerprint,
             replaced_fingerprint=current.fingerprint if current is not None and is_other and refused is None else None,
-            scrubbed=scrubbed.found,
+            scrubbed=scrubbed.counts,
         )
         return SettledChanges(report, changes)
 

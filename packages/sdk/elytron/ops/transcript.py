@@ -1,4 +1,4 @@
-"""The transcript: writes, governed commits, views, the life of raw text, repair."""
+"""The transcript: writes, governed commits, views, retention of raw text, repair."""
 
 from collections.abc import Sequence
 from functools import partial

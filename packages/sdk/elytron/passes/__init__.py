@@ -1,3 +1,3 @@
-"""The parts of maintenance, each in a module of its own, and the order in which they run."""
+"""The maintenance passes, one module each, and their order."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Lasting facts and procedures, drawn from turns by the model or by rules; admission judges every one."""
+"""Extraction of lasting facts and procedures from turns, by a model or by rules. Admission judges each of them."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Governance without a model, and the work of which it is a part: the turns, the model if any, and earlier results.
+"""Governance without a model, and the input of every pass: the turns, the model if any, and earlier results.
 
-It hides what has outlived its time, counts how skills served, and does the space's upkeep.
+It hides expired content, counts how often skills helped, and does the space's upkeep.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

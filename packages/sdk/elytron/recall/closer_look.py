@@ -1,4 +1,4 @@
-"""A closer look at the best messages of a search: their nearest sentence, and their nearest passage."""
+"""A closer look at a search's best messages: their nearest sentence and their nearest passage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ class SearchedSpace:
     space: SpaceId
     index: SpaceIndex
     query: IndexQuery
-    found: FoundCandidates
+    results: FoundCandidates
     has_passages: bool
     """True if the query's vector is to be compared with those of passages too."""
 
     @property
     def is_assisted(self) -> bool:
         """True if messages of assistants and of their users were found together."""
-        return self.found.highs.owner > 0.0
+        return self.results.highs.owner > 0.0
 
 
 CLOSER: Final = 24
@@ -44,7 +44,7 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    candidates = searched.found
+    candidates = searched.results
     best: Sequence[UnitCandidate] = candidates.found[:CLOSER]
     others = candidates.found[CLOSER:]
     if searched.has_passages:
@@ -56,7 +56,7 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
     best = sorted(best, key=lambda item: -item.score)
     # The others were not read, so none of them may pass the last one that was.
     down = max(0.0, others[0].score - best[-1].score) if others else 0.0
-    return replace(candidates, found=(*best, *(item._replace(score=item.score - down) for item in others)))
+    return replace(candidates, candidates=(*best, *(item._replace(score=item.score - down) for item in others)))
 
 
 async def _by_sentences(
@@ -67,7 +67,7 @@ async def _by_sentences(
     Where people talk with assistants, only messages of those whose words the query is after are read.
     """
     space, index, query = searched.space, searched.index, searched.query
-    places = [place for place in searched.found.long if place < len(best)]
+    places = [place for place in searched.results.long if place < len(best)]
     if searched.is_assisted:
         places = [place for place in places if best[place].signals.owner]
     documents = await documents_at(ctx.store, space, (best[place].unit.ref for place in places))
@@ -85,9 +85,9 @@ async def _by_sentences(
 
 def _nearest_sentence(item: UnitCandidate, sentence: NearestSentence, weights: SignalWeights) -> UnitCandidate:
     """Return `item` with the score of its nearest sentence."""
-    more = weights.sentence * sentence.gain + weights.told * sentence.share * (sentence.told - item.signals.told)
+    more = weights.sentence * sentence.gain + weights.told * sentence.share * (sentence.factuality - item.signals.told)
     return item._replace(
-        signals=item.signals._replace(sentence=sentence.gain, told=sentence.told), score=item.score + more
+        signals=item.signals._replace(sentence=sentence.gain, told=sentence.factuality), score=item.score + more
     )
 
 
@@ -98,7 +98,7 @@ async def by_passages(
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    query, candidates = searched.query, searched.found
+    query, candidates = searched.query, searched.results
     span = candidates.highs.vector - candidates.lows.vector
     if query.vector is None or not best or span <= 0.0:
         return best

@@ -1,8 +1,8 @@
-"""Recall filters: what they ask of the index, and of stored memories, read from the documents themselves."""
+"""Recall filters: conditions for the index, and conditions read from the stored documents."""
 
 from elytron.documents.planes import (
-    ASKED,
     OF_CONVERSATIONS,
+    PLANES_IF_NAMED,
     WITH_PRIVACY,
     KeptMemory,
     PlaneReach,
@@ -11,7 +11,7 @@ from elytron.documents.planes import (
     is_forgotten,
 )
 from elytron.indexing.units import PRIVATE_TALK, home_of, namespace_tag
-from elytron.memories.lookup import SHOWN, FactMemory, Memory, MessageMemory, SkillMemory
+from elytron.memories.lookup import OPEN_PRIVACIES, FactMemory, Memory, MessageMemory, SkillMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.evidence import TrustLevel
@@ -21,12 +21,14 @@ from elytron_core.policy.ranking import query
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_index import UnitFilters
 
-_UNASKED = tuple(plane for plane in RecallPlane if plane not in ASKED)
+_UNASKED = tuple(plane for plane in RecallPlane if plane not in PLANES_IF_NAMED)
 
 
 def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
     """Return whether `filters` leave anything of `plane`."""
-    is_unasked = plane in ASKED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
+    is_unasked = (
+        plane in PLANES_IF_NAMED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
+    )
     if is_unasked:
         return False
     of_turns = (
@@ -51,7 +53,7 @@ def asked_planes(filters: RecallFilters, /) -> tuple[RecallPlane, ...]:
     """Return the planes that `filters` name, else all but those that are read only if they are named."""
     if not filters.namespace:
         return filters.planes or _UNASKED
-    return tuple(plane for plane in filters.planes or ASKED if plane is RecallPlane.RECORDS)
+    return tuple(plane for plane in filters.planes or PLANES_IF_NAMED if plane is RecallPlane.RECORDS)
 
 
 def index_filters(
@@ -81,7 +83,7 @@ def index_filters(
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
         ("home", homes if plane is RecallPlane.LONG_TERM else ()),
-        ("privacy", SHOWN if plane in WITH_PRIVACY and not include_private else ()),
+        ("privacy", OPEN_PRIVACIES if plane in WITH_PRIVACY and not include_private else ()),
     )
     return UnitFilters(
         planes=planes,

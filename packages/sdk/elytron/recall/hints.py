@@ -1,4 +1,4 @@
-"""What stands beside the hits of a recall: skills of the host, tools, and the count of what was shown."""
+"""Hints next to the hits of a recall: skills of the host, tools, and the count of shown memories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
+"""The order of recalled memories. Hits are built only for those that are shown."""
 
 import asyncio
 import math
@@ -47,18 +47,18 @@ def answer_scores(candidates: FoundCandidates, /) -> list[float]:
 
 def answer_estimate(candidates: FoundCandidates, /) -> float:
     """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
-    return weights.answer_chance(signs_of(candidates), encoder=encoder_of(candidates)) if candidates.found else 0.0
+    return weights.answer_chance(signs_of(candidates), encoder=encoder_of(candidates)) if candidates.candidates else 0.0
 
 
 def signs_of(candidates: FoundCandidates, /) -> AnswerSigns:
     """Return the evidence of the search for its answer."""
-    best = candidates.found[0].score if candidates.found else 0.0
+    best = candidates.candidates[0].score if candidates.candidates else 0.0
     worth, lowest, highs = abs(best) or 1.0, candidates.lows.vector, candidates.highs
     closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
     return AnswerSigns(
         strength=max(highs.text_vectors, (1.0 - candidates.alike) * highs.context, closeness, 0.0),
         agreement=best / candidates.most if candidates.most else 0.0,
-        behind=tuple([(best - item.score) / worth for item in candidates.found]),
+        behind=tuple([(best - item.score) / worth for item in candidates.candidates]),
         is_foreign=candidates.is_foreign,
     )
 
@@ -69,7 +69,7 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
         return 1.0
     signs = signs_of(candidates)
     place, item = next(
-        ((place, item) for place, item in enumerate(candidates.found) if hit.id in _possible_ids(item)), (1, None)
+        ((place, item) for place, item in enumerate(candidates.candidates) if hit.id in _possible_ids(item)), (1, None)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
     unshared, lacks_value = 0.0, False
@@ -147,7 +147,7 @@ class RankedMemory(NamedTuple):
     sequence: int
     key: str
     part: int
-    found: RecallHit | UnitCandidate | ScoredFact
+    match: RecallHit | UnitCandidate | ScoredFact
     plane: RecallPlane
 
 
@@ -192,7 +192,7 @@ def turns_of(candidates: FoundCandidates, /) -> list[RankedMemory]:
                 RecallPlane.TRANSCRIPT,
             )
         )
-        for score, item in zip(answer_scores(candidates), candidates.found, strict=True)
+        for score, item in zip(answer_scores(candidates), candidates.candidates, strict=True)
     ]
 
 
@@ -226,9 +226,9 @@ def slot_of(ranked: Sequence[RankedMemory], /) -> str | None:
 
 
 def _slot_of(item: RankedMemory) -> str | None:
-    if not isinstance(item.found, ScoredFact):
+    if not isinstance(item.match, ScoredFact):
         return None
-    fact = item.found.fact
+    fact = item.match.fact
     return f"{fact.kind.value}:{facts.topic_key(fact.topic)}"
 
 
@@ -245,21 +245,21 @@ def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
 
 
 def _placed_at(item: RankedMemory, score: float) -> RankedMemory:
-    memory = item.found
+    memory = item.match
     if isinstance(memory, RecallHit):
         memory = memory.model_copy(update={"score": round(score, 6)})
-    return item._replace(score=score, found=memory)
+    return item._replace(score=score, match=memory)
 
 
 def _with_bonus(item: RankedMemory, favour: float) -> RankedMemory:
     """Return the memory with its plane's bonus, which its hit shows."""
-    score, memory = weights.lift_strength(min(item.score, 1.0), favour), item.found
+    score, memory = weights.lift_strength(min(item.score, 1.0), favour), item.match
     if isinstance(memory, RecallHit):
         signals = {**memory.signals, "route": favour}
         memory = memory.model_copy(update={"score": round(score, 6), "signals": signals})
     elif isinstance(memory, ScoredFact):
         memory = memory._replace(favour=favour)
-    return item._replace(score=score, found=memory)
+    return item._replace(score=score, match=memory)
 
 
 async def hits_of(
@@ -283,7 +283,7 @@ async def hits_of(
         page = ranked[start : start + limit - len(hits)]
         places = range(start, start + len(page))
         start += len(page)
-        refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
+        refs = (item.match.unit.ref for item in page if isinstance(item.match, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
         page_hits = (
             _ranked_hit(item, at, readings, now, is_signed=signed is None or place < signed)
@@ -302,29 +302,29 @@ def _ranked_hit(
     is_signed: bool,
 ) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
-    match item.found:
+    match item.match:
         case UnitCandidate(unit):
             document = at.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
-            signals = signals_of(item.found) if is_signed else {}
+            signals = signals_of(item.match) if is_signed else {}
             return scored_hit(hit, score=item.score, signals=signals) if hit is not None else None
         case ScoredFact():
-            signals = item.found.signals if is_signed else None
-            return fact_hit(item.found.fact, now=now, score=item.score, signals=signals)
+            signals = item.match.signals if is_signed else None
+            return fact_hit(item.match.fact, now=now, score=item.score, signals=signals)
         case RecallHit():
-            return item.found
+            return item.match
 
 
 def placed_memory(item: RankedMemory, /) -> PlacedMemory:
     """Return the explanation of a memory in the order."""
     score = round(item.score, 6)
-    match item.found:
+    match item.match:
         case RecallHit():
-            return PlacedMemory(item.found.id, score, item.found.signals)
+            return PlacedMemory(item.match.id, score, item.match.signals)
         case ScoredFact():
-            return PlacedMemory(item.found.fact.id, score, item.found.signals)
+            return PlacedMemory(item.match.fact.id, score, item.match.signals)
         case UnitCandidate():
-            return PlacedMemory(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
+            return PlacedMemory(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.match))
 
 
 def signals_of(candidate: UnitCandidate, /) -> dict[str, float]:
@@ -364,26 +364,26 @@ async def shown_hits(
 
 
 def _is_from_outside(item: RankedMemory) -> bool:
-    match item.found:
+    match item.match:
         case UnitCandidate(unit):
             return unit.trust == TrustLevel.OUTSIDE.rank
         case ScoredFact():
-            return item.found.fact.trust is TrustLevel.OUTSIDE
+            return item.match.fact.trust is TrustLevel.OUTSIDE
         case RecallHit():
-            return is_outside(item.found)
+            return is_outside(item.match)
 
 
 def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
     """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
     remaining = room + RECALLED_SPARE
     for count, item in enumerate(ranked, 1):
-        match item.found:
+        match item.match:
             case UnitCandidate(unit):
                 chars = unit.chars
             case ScoredFact():
-                chars = len(item.found.fact.content)
+                chars = len(item.match.fact.content)
             case RecallHit():
-                chars = len(item.found.text)
+                chars = len(item.match.text)
         remaining -= min(chars, RECALLED_CHARS_MIN)
         if remaining < 0:
             return count

@@ -1,4 +1,4 @@
-"""The share of text from outside among hits: of each run of places, the last is for text that is not from outside."""
+"""The share of outside text among hits: in each run of places, the last is reserved for other text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Finding what answers a query: each plane's candidates, on one scale, with their texts; and hints beside them."""
+"""Retrieval: each plane's candidates for a query on one scale, with their texts and hints."""
 
 import logging
 from collections.abc import Container, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
-from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
+from elytron.documents.planes import PLANES_IF_NAMED, kept_memory, text_of, title_of
 from elytron.documents.stored_values import documents_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
@@ -256,7 +256,7 @@ def _withheld_facts(index: SpaceIndex, search: IndexQuery | None, limit: int) ->
     if search is None or "privacy" not in scope:
         return ()
     filters = replace(search.filters, scope=tuple((scope | {"privacy": WITHHELD}).items()))
-    candidates = index.search(replace(search, limit=limit, filters=filters)).found
+    candidates = index.search(replace(search, limit=limit, filters=filters)).candidates
     return tuple(dict.fromkeys(item.unit.ref.key for item in candidates))
 
 
@@ -358,7 +358,7 @@ def _anchor_question(
     unit_filters = index_filters(filters, RecallPlane.TRANSCRIPT, now, key)
     matches = index.search(
         IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=unit_filters, owner=question.owner)
-    ).found
+    ).candidates
     if not matches or not matches[0].unit.at or matches[0].signals.coverage < time_ranges.LEAST_COVERED:
         return question
     return question._replace(spans=time_ranges.spans_of(anchor, Instant(matches[0].unit.at)))
@@ -421,7 +421,7 @@ def _wanted_count(plane: RecallPlane, limit: int) -> int:
             return FACTS_SCORED
         case RecallPlane.PROCEDURAL:
             return SKILLS_SCORED
-        case plane if plane in ASKED:
+        case plane if plane in PLANES_IF_NAMED:
             return min(limit + EXTRA, limits.RECALL_MAX)
         case _:
             return KEPT_SCORED
@@ -434,10 +434,10 @@ async def _rank_facts(
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     estimates = _unit_estimates(search)
     matching = [item for item in score_facts(facts, query.of_beliefs(search)) if item.match > 0]
-    sequences = {item.unit.ref.key: item.unit.sequence for item in search.found}
+    sequences = {item.unit.ref.key: item.unit.sequence for item in search.candidates}
     ranked = ranked_facts(diversify_facts(matching, query.facts), estimates, sequences)
     others = {item.fact.id for item in matching}
-    signals = {item.unit.ref.key: item for item in search.found}
+    signals = {item.unit.ref.key: item for item in search.candidates}
     # Without a word in common: found by the index alone, whose score they keep.
     hits = [
         fact_hit(entry.fact, now=query.now, score=estimates[entry.fact.id], signals=signals_of(signals[entry.fact.id]))
@@ -450,7 +450,7 @@ async def _rank_facts(
 def _unit_estimates(search: FoundCandidates) -> dict[str, float]:
     """Return the score of each document's best unit, by its key."""
     scores: dict[str, float] = {}
-    for score, item in zip(answer_scores(search), search.found, strict=True):
+    for score, item in zip(answer_scores(search), search.candidates, strict=True):
         # Candidates come in order, so the first of a document is its best.
         scores.setdefault(item.unit.ref.key, score)
     return scores
@@ -461,10 +461,10 @@ async def _rank_skills(
 ) -> list[RankedMemory]:
     documents = await _read_candidates(ctx, scope, search)
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
-    sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in search.found}
-    ranks = tuple(SkillId(item.unit.ref.key) for item in search.found)
+    sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in search.candidates}
+    ranks = tuple(SkillId(item.unit.ref.key) for item in search.candidates)
     scored = score_skills(skills, query.of_beliefs(search), ranks=ranks, sequences=sequences)
-    estimates, signals = _unit_estimates(search), {item.unit.ref.key: signals_of(item) for item in search.found}
+    estimates, signals = _unit_estimates(search), {item.unit.ref.key: signals_of(item) for item in search.candidates}
     hits = {
         item.skill.id: skill_hit(
             item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
@@ -488,21 +488,21 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidate
     documents = await _read_candidates(ctx, scope, search)
     terms = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
     ranked: list[RankedMemory] = []
-    for estimate, item in zip(answer_scores(search), search.found, strict=True):
+    for estimate, item in zip(answer_scores(search), search.candidates, strict=True):
         document = documents.get(item.unit.ref)
         if document is None:
             continue
         memory = kept_memory(document)
         text = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(text, signs) for signs in terms) / max(len(terms), 1)
-        hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
+        hit = memory.to_hit(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
         ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit, hit.plane))
     return ranked
 
 
 async def _read_candidates(ctx: OperationContext, scope: Scope, search: FoundCandidates) -> dict[DocumentRef, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
-    return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in search.found))
+    return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in search.candidates))
 
 
 async def covered_overrides(

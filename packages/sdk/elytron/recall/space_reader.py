@@ -1,7 +1,7 @@
-"""Reads of one space for one operation: its index is brought up to the journal once, and lists are read once.
+"""Reads of one space for one operation: the index is caught up with the journal once, and lists are read once.
 
-A list of documents is cached with the versions of its collections in the index. The journal names every change of
-them, so a list is read again after a change by any process, and never served after one.
+A list of documents is cached with the versions of its collections in the index. The journal names every change to them,
+so a change by any process invalidates the list.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence

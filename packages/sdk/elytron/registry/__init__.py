@@ -1,6 +1,6 @@
 """The operations, declared once, by family.
 
-Faces, transports, the command line, OpenAPI and their tests are derived from it.
+Faces, transports, the command line, OpenAPI and their tests are derived from this table.
 """
 
 from elytron.registry.operations import (

@@ -1,4 +1,4 @@
-"""Every operation, declared once, by family; and how one is found."""
+"""Every operation, declared once by family, and the lookup of one."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""A memory on a server, and its connecting: the same calls, types, reports and errors as in this process.
+"""A memory on a server: the same calls, types, reports and errors as in this process.
 
-Calls to several nodes of one store go each to the node that is the space's own, and past a node that does not answer.
-Every node answers for every space. That one of them is a space's own keeps its index in one memory, and groups its
-commits. The order of the nodes for a space is a rendezvous hash: a node that comes or goes moves its own spaces alone.
+With several nodes of one store, calls go to the space's own node, and to the next one if that does not answer. Every
+node can answer for every space; using one node per space keeps its index in one process and groups its commits. Nodes
+are ordered for a space by rendezvous hashing, so a node that joins or leaves moves only its own spaces.
 """
 
 import asyncio
@@ -91,10 +91,10 @@ class NodesTransport:
         self._addresses = addresses
         self._timeout_s = timeout_s
         self._nodes = {address.url: HttpTransport(address, timeout_s=timeout_s) for address in addresses}
-        self._left: list[tuple[float, HttpTransport]] = []
+        self._former_nodes: list[tuple[float, HttpTransport]] = []
         """Nodes that are none any more, whose calls may be under way."""
         self._silent_until: dict[str, float] = {}
-        self._find: FindNodes | None = {"dns": self._named, "leased": self._leased}.get(source)
+        self._find: FindNodes | None = {"dns": self._resolve_nodes, "leased": self._leased}.get(source)
         self._find_at = 0.0
         self._finding: asyncio.Task[None] | None = None
         # A call without a space is about the space of the credential.
@@ -148,7 +148,7 @@ class NodesTransport:
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.gather(self._finding, return_exceptions=True)
-        for node in (*self._nodes.values(), *(former_node for _, former_node in self._left)):
+        for node in (*self._nodes.values(), *(former_node for _, former_node in self._former_nodes)):
             await node.close()
 
     async def _look_for_nodes(self) -> None:
@@ -171,7 +171,7 @@ class NodesTransport:
         with suppress(ElytronError):  # those that are known stay
             await self._take_nodes(await find())
 
-    async def _named(self) -> Sequence[ServerAddress]:
+    async def _resolve_nodes(self) -> Sequence[ServerAddress]:
         return await resolve_nodes(self._addresses[0])
 
     async def _leased(self) -> Sequence[ServerAddress]:
@@ -211,13 +211,13 @@ class NodesTransport:
         now = asyncio.get_running_loop().time()
         addresses_by_url = {address.url: address for address in addresses}
         for url in [url for url in self._nodes if url not in addresses_by_url]:
-            self._left.append((now + self._timeout_s, self._nodes.pop(url)))
+            self._former_nodes.append((now + self._timeout_s, self._nodes.pop(url)))
         for url, address in addresses_by_url.items():
             if url not in self._nodes:
                 self._nodes[url] = HttpTransport(address, timeout_s=self._timeout_s)
-        over, self._left = (
-            [node for until, node in self._left if until <= now],
-            [(until, node) for until, node in self._left if until > now],
+        over, self._former_nodes = (
+            [node for until, node in self._former_nodes if until <= now],
+            [(until, node) for until, node in self._former_nodes if until > now],
         )
         for node in over:
             await node.close()

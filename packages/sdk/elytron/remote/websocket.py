@@ -1,6 +1,6 @@
-"""Calls over one WebSocket: many at once, distinguished by their ids. Streams have a socket each.
+"""Concurrent calls over one WebSocket, matched by id. Each stream has a socket of its own.
 
-A stream on its own socket can be read at any pace: the server waits for it, and no call does.
+A stream can therefore be read at any pace: the server waits for it, and no call does.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Messages of all wires: a call out, a report or a problem back; and calls over HTTP.
 
-A call over HTTP is one request; connections are kept and shared.
+A call over HTTP is one request. Connections are reused.
 """
 
 import re
@@ -246,7 +246,7 @@ def _stream_item(name: str, data: bytes) -> StreamItem:
         raise Unsupported("the server sent an unknown event: use the same version on both sides") from None
 
 
-_DONE = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
+_DONE_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
 """Done; or done so far, and the report names the job that does the rest."""
 _GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
@@ -282,16 +282,16 @@ class HttpTransport:
 
     async def read(self, path: str, report: type[ReportT], /) -> ReportT:
         """Return what is reported at a path that is no operation's."""
-        return report_of(await self._sent("GET", path, b"", {}), report)
+        return report_of(await self._send("GET", path, b"", {}), report)
 
     async def remove(self, path: str, report: type[ReportT], /) -> ReportT:
         """Delete what is at a path that is no operation's and return what is reported."""
-        return report_of(await self._sent("DELETE", path, b"", {}), report)
+        return report_of(await self._send("DELETE", path, b"", {}), report)
 
     async def _posted(self, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
-        return await self._sent("POST", path, payload, {"Content-Type": "application/json", **headers})
+        return await self._send("POST", path, payload, {"Content-Type": "application/json", **headers})
 
-    async def _sent(self, method: str, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
+    async def _send(self, method: str, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
         import httpx
 
         try:
@@ -301,8 +301,8 @@ class HttpTransport:
             raise NotConnected(unreachable_server(self._address.url, type(error).__name__).message) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             raise unreachable_server(self._address.url, type(error).__name__) from None
-        if response.status_code not in _DONE:
-            raise self._told(response, response.content)
+        if response.status_code not in _DONE_STATUSES:
+            raise self._error_of(response, response.content)
         return response.content
 
     async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
@@ -317,7 +317,7 @@ class HttpTransport:
                 "GET", "/v1/events", params=params, headers=headers, timeout=silence
             ) as response:
                 if response.status_code != HTTPStatus.OK:
-                    raise self._told(response, await read_body(response, limit=limits.REMOTE_REPORT_BYTES))
+                    raise self._error_of(response, await read_body(response, limit=limits.REMOTE_REPORT_BYTES))
                 async for item in stream_items(response.aiter_lines()):
                     yield item
         except (httpx.TransportError, httpx.StreamError) as error:
@@ -331,7 +331,7 @@ class HttpTransport:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def _told(self, response: "httpx.Response", data: bytes) -> ElytronError:
+    def _error_of(self, response: "httpx.Response", data: bytes) -> ElytronError:
         """Return what the server says went wrong, or a proxy before it."""
         error = told_of(data)
         if error is None and response.status_code in _GATEWAY:

@@ -1,4 +1,4 @@
-"""The key from which credentials are derived, which no copy of the store holds."""
+"""The key that credentials are derived from. No copy of the store contains it."""
 
 import hashlib
 from typing import Final
@@ -29,7 +29,7 @@ class CredentialKey:
         if secret is not None and len(secret) < SECRET_CHARS:
             problem = f"is shorter than {SECRET_CHARS} characters: choose a longer one"
             raise InvalidInput(field="credential_secret", problem=problem)
-        self._given = None if secret is None else _fit_key(secret.encode("utf-8", "surrogatepass"))
+        self._own_key = None if secret is None else _fit_key(secret.encode("utf-8", "surrogatepass"))
         self._store = store
 
     @property
@@ -39,15 +39,15 @@ class CredentialKey:
 
     def find(self, record: SpaceRecord, /) -> bytes | None:
         """Return the key for credentials of the space of `record`, or None."""
-        if self._given is not None:
-            return self._given
+        if self._own_key is not None:
+            return self._own_key
         return None if self.is_store_readable else bytes.fromhex(record.secret)
 
     def require(self, record: SpaceRecord, /, *, needed_for: str, is_own: bool = False) -> bytes:
         """Return the key, of this space only if it `is_own`. Raises Unsupported, which names the ways to have one."""
         key = self.find(record)
-        if is_own and self._given is not None:
-            return bytes.fromhex(keyed_tag(self._given, "space", record.secret, size=2 * _KEY_BYTES))
+        if is_own and self._own_key is not None:
+            return bytes.fromhex(keyed_tag(self._own_key, "space", record.secret, size=2 * _KEY_BYTES))
         if key is None:
             raise Unsupported(f"{needed_for} could be computed from a copy of this store: {WAY_OUT}")
         return key

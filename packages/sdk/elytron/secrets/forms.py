@@ -1,4 +1,4 @@
-"""Requests and answers about a space's secret. No form shows a secret when it is printed."""
+"""Requests and answers about a space's secret. Printing one never shows the secret."""
 
 from enum import StrEnum
 from typing import Annotated, Final

@@ -1,6 +1,6 @@
-"""The secrets of users over their spaces: made, opened, closed, changed, and granted to work in the background.
+"""Users' secrets over their spaces: create, unlock, lock, change, and grant to background work.
 
-A secret is its user's: each call goes over the user's own space and those of its apps and projects.
+A secret belongs to its user: each call covers the user's own space and those of its apps and projects.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The memory spaces of one user: what is promised to a user, such as a secret, holds for all of them."""
+"""The memory spaces of one user. Promises to a user, such as a secret, hold for all of them."""
 
 from typing import Final
 

@@ -1,9 +1,9 @@
-"""Directories of what an agent can do: SKILL.md files that a host keeps, and the tools of a space's host.
+"""Directories of skills: SKILL.md files that a host stores, and the tools of a space's host.
 
-A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it names,
-sizes and digests are taken. A file is read for its digest once, until its size or time changes, and not at all beyond a
-bound of bytes: then its name and size are used instead. Links are never followed, so nothing outside the directory is
-read, and nothing else is ever done with these files. Tools are read once for each state of the space.
+A directory is walked to a bounded depth. Each SKILL.md is read up to a limit; other files contribute names, sizes and
+digests. A file is digested once, until its size or time changes, and not at all beyond a limit; its name and size are
+then used instead. Links are never followed, so nothing outside the directory is read, and the files are only read.
+Tools are read once for each state of the space.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class SkillDirs:
         self._roots: tuple[Path, ...] = ()
         for path in paths:
             self._mount(os.fspath(path))
-        self._seen: AgentSkillDirectoryReport | None = None
+        self._last_report: AgentSkillDirectoryReport | None = None
         self._digests: _Digests = {}
         self._lock = asyncio.Lock()
 
@@ -69,7 +69,7 @@ class SkillDirs:
 
     async def current(self, *, at: Instant) -> AgentSkillDirectoryReport:
         """Return what the directories hold, as seen at most `limits.AGENT_SKILL_RESCAN_MS` ago."""
-        report = self._seen
+        report = self._last_report
         if report is not None and 0 <= at - (report.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
             return report
         return await self.scan(at=at)
@@ -80,8 +80,8 @@ class SkillDirs:
             return AgentSkillDirectoryReport(directories=0)
         async with self._lock:
             report = await asyncio.to_thread(scan_directories, self._roots, self._digests)
-            self._seen = report.model_copy(update={"scanned_at": at})
-            return self._seen
+            self._last_report = report.model_copy(update={"scanned_at": at})
+            return self._last_report
 
     def _mount(self, path: str) -> None:
         if "\0" in path or not path:
@@ -99,7 +99,7 @@ def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) 
 
     `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
     """
-    findings = _ScanFindings(known=dict(digests or {}))
+    findings = _ScanFindings(known_digests=dict(digests or {}))
     for root in roots:
         findings.read(root)
     if digests is not None:
@@ -121,7 +121,7 @@ class _ScanFindings:
     skills: dict[str, AgentSkillSummary] = field(default_factory=dict[str, AgentSkillSummary])
     skipped: list[SkippedPath] = field(default_factory=list[SkippedPath])
     entries: int = 0
-    known: _Digests = field(default_factory=dict[_State, str])
+    known_digests: _Digests = field(default_factory=dict[_State, str])
     digests: _Digests = field(default_factory=dict[_State, str])
     unread_bytes: int = field(default_factory=lambda: limits.AGENT_SKILL_SCAN_BYTES)
 
@@ -230,7 +230,7 @@ class _ScanFindings:
         if not stat.S_ISREG(status.st_mode):
             return str(status.st_size)
         identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-        digest = self.known.get(identity, "")
+        digest = self.known_digests.get(identity, "")
         if not digest and status.st_size <= self.unread_bytes:
             self.unread_bytes -= status.st_size
             digest = _digest_of(Path(entry.path), status.st_size)

@@ -1,4 +1,4 @@
-"""The embedders of a runtime, and what it remembers of them: queries asked lately, texts refused, passes under way."""
+"""The embedders of a runtime and their state: cached query vectors, refused texts, running passes."""
 
 import asyncio
 import struct
@@ -96,7 +96,7 @@ async def _await_answer(answer: Awaitable[Answer], embedder: Embedder) -> Answer
         raise ModelUnavailable(f"{embedder.info.model!r} failed with {type(error).__name__}") from error
 
 
-Asked = tuple[VectorUse, tuple[str, bytes] | None]
+QueryVector = tuple[VectorUse, tuple[str, bytes] | None]
 """Vectors of a search: how they are used, and the query's own: its model's tag and its numbers."""
 
 
@@ -105,8 +105,8 @@ class RuntimeEncoders:
 
     def __init__(self, clock: Clock, /, *, current: Embedder | None, former: Embedder | None) -> None:
         self._clock = clock
-        self._wanted = current
-        self._known = [embedder for embedder in (current, former) if embedder is not None]
+        self._current = current
+        self._embedders = [embedder for embedder in (current, former) if embedder is not None]
         self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
         self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
@@ -117,15 +117,15 @@ class RuntimeEncoders:
         self._rests_until = 0
 
     @property
-    def wanted(self) -> Embedder | None:
+    def current(self) -> Embedder | None:
         """Return the embedder whose vectors are to be compared."""
-        return self._wanted
+        return self._current
 
     def serving(self, record: SpaceRecord, compared: str | None, /) -> Embedder | None:
         """Return the embedder with the tag `compared`; the wanted one if none is chosen yet in this space."""
         if not compared:
-            return self._wanted
-        for each in self._known:
+            return self._current
+        for each in self._embedders:
             if record.model_tag(each.info.model) == compared:
                 return each
         return None
@@ -135,9 +135,9 @@ class RuntimeEncoders:
         embedder = self.serving(record, index.compared)
         return embedder is not None and embedder.info.passages > 0
 
-    async def asked(self, record: SpaceRecord, index: "SpaceIndex", query: str, /) -> Asked:
+    async def search_vector(self, record: SpaceRecord, index: "SpaceIndex", query: str, /) -> QueryVector:
         """Return the vector of `query` for a search of `index`; if there is none, why. Raises nothing."""
-        if self._wanted is None:
+        if self._current is None:
             return VectorUse.NONE, None
         embedder = self.serving(record, index.compared)
         if embedder is None:
@@ -196,7 +196,7 @@ class RuntimeEncoders:
     def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
         """See to it that `work` is done soon, once at a time for each space, unless it or an embedder failed lately."""
         running = self._passes.get(space)
-        if self._wanted is None or (running is not None and not running.done()):
+        if self._current is None or (running is not None and not running.done()):
             return
         if self._clock.now() >= max(self._paused_until, self._paused.get(space) or 0):
             self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, work))

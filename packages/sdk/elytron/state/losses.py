@@ -1,6 +1,6 @@
-"""Losses of the store that nobody has acknowledged: what repairs could not save, by space.
+"""Unacknowledged losses of the store, by space: content that repairs could not save.
 
-Whoever answers from a space that lost something says so, and never that the space is empty.
+Answers from a space with a loss report it and never claim that the space is empty.
 """
 
 import logging

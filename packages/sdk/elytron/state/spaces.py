@@ -1,7 +1,7 @@
-"""State of spaces in this runtime: records, heads of conversations, last blocks, uses of facts, and queues of changes.
+"""State of spaces in this runtime: records, conversation heads, last blocks, uses of facts, and queues of changes.
 
-Every operation begins with a space record. Heads that were read or are being written let appends go without a read
-before each. A change that lost a race is retried in bounded attempts with growing delay, one document in a queue.
+Every operation begins with a space record. Cached heads let appends skip the read before each. A change that lost a
+race is retried with growing delay, a bounded number of times, in one queue per document.
 """
 
 import asyncio
@@ -79,10 +79,10 @@ class SpaceRecords:
         self._clock = clock
         self._ids = ids
         self._has_nodes = store.capabilities.nodes
-        self._known: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
+        self._cache: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
         self._erasing: Counter[SpaceId] = Counter()
         self._ending: dict[SpaceId, asyncio.Event] = {}
-        self._met: dict[SpaceId, Instant] = {}
+        self._marks_seen: dict[SpaceId, Instant] = {}
         """When marks of other processes were met in spaces that were looked at before."""
         self.ender: Callable[[SpaceId], Awaitable[None]] | None = None
         """Ends the erasures of a space that were cut short."""
@@ -94,7 +94,7 @@ class SpaceRecords:
         """
         if space in self._ending and _ENDS.get() != space:
             await self._ending[space].wait()
-        cached_record = self._known.get(space)
+        cached_record = self._cache.get(space)
         is_fresh = cached_record is not None and (not self._has_nodes or monotonic() - cached_record.seen_at < FRESH_S)
         if cached_record is not None and is_fresh and not self._is_overdue(space):
             return cached_record.record
@@ -102,14 +102,14 @@ class SpaceRecords:
         if document is None:
             self.forget(space)
             return None
-        same = self._known.get(space)
+        same = self._cache.get(space)
         if same is not None and same.body == document.body:
             record = same.record
         else:
             record = SpaceRecord.from_bytes(document.body)
-        self._known[space] = _KnownRecord(record, document.body, monotonic())
+        self._cache[space] = _KnownRecord(record, document.body, monotonic())
         if erasing is None:
-            self._met.pop(space, None)
+            self._marks_seen.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
             # A mark that comes later may be of a process that lives: it has its time.
             if space in self._ending:
@@ -117,16 +117,16 @@ class SpaceRecords:
             if cached_record is None or self._is_overdue(space):
                 await self._end(space)
             else:
-                self._met.setdefault(space, self._clock.now())
+                self._marks_seen.setdefault(space, self._clock.now())
         return record
 
     def meet_mark(self, space: SpaceId, /) -> None:
         """Note that another process may have begun or ended an erasure: in a while, the mark is looked for."""
-        self._met[space] = self._clock.now()
+        self._marks_seen[space] = self._clock.now()
 
     def _is_overdue(self, space: SpaceId) -> bool:
         """Return whether a mark was met so long ago that its process is taken to be dead."""
-        mark_time = self._met.get(space)
+        mark_time = self._marks_seen.get(space)
         return mark_time is not None and self._clock.now() - mark_time >= limits.ERASING_MS
 
     @contextmanager
@@ -143,7 +143,7 @@ class SpaceRecords:
     async def _end(self, space: SpaceId) -> None:
         if self.ender is None:
             return
-        self._met.pop(space, None)
+        self._marks_seen.pop(space, None)
         over = self._ending[space] = asyncio.Event()
         token = _ENDS.set(space)
         try:
@@ -166,7 +166,7 @@ class SpaceRecords:
 
         Raises StoreCorrupt if it is not known what they were of. Other errors are for what reads the space then.
         """
-        if space in self._known and space not in self._ending and not self._is_overdue(space):
+        if space in self._cache and space not in self._ending and not self._is_overdue(space):
             return
         try:
             await self.find(space)
@@ -192,8 +192,8 @@ class SpaceRecords:
 
     def forget(self, space: SpaceId, /) -> None:
         """Read the record again at next use."""
-        self._known.pop(space, None)
-        self._met.pop(space, None)
+        self._cache.pop(space, None)
+        self._marks_seen.pop(space, None)
 
 
 def opening_changes(
@@ -278,21 +278,21 @@ class ChangeLines:
 
     def __init__(self) -> None:
         self._lines: dict[_DocumentPlace, _ChangeLine] = {}
-        self._held: list[_HeldDocuments] = []
+        self._holds: list[_HeldDocuments] = []
 
     def race(self, space: SpaceId, /) -> "LinedRace":
         """Return the race of a change in `space`, to be held open until the change is made."""
-        return LinedRace(self._lines, self._held, space)
+        return LinedRace(self._lines, self._holds, space)
 
     @contextmanager
-    def held(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
+    def hold_documents(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
         hold = _HeldDocuments(space, refs, asyncio.Event())
-        self._held.append(hold)
+        self._holds.append(hold)
         try:
             yield
         finally:
-            self._held.remove(hold)
+            self._holds.remove(hold)
             hold.over.set()
 
 
@@ -303,7 +303,7 @@ class LinedRace:
         self, lines: dict[_DocumentPlace, _ChangeLine], holds: Sequence[_HeldDocuments], space: SpaceId, /
     ) -> None:
         self._lines = lines
-        self._held = holds
+        self._holds = holds
         self._space = space
         self._race = LostRaces()
         self._joined: _DocumentPlace | None = None
@@ -320,7 +320,7 @@ class LinedRace:
 
     async def held_back(self, about: DocumentRef, /) -> bool:
         """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
-        overs = [hold.over for hold in self._held if hold.space == self._space and about in hold.refs]
+        overs = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
         for over in overs:
             await over.wait()
         return bool(overs)
@@ -400,7 +400,7 @@ class HeadCache:
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
-        self._kept: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
+        self._heads: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
         self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
         """For broken lines that went on: the first sequence whose turns the stored head may lack."""
         self._refused: set[tuple[SpaceId, ConversationTag]] = set()
@@ -408,7 +408,7 @@ class HeadCache:
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
-        cached_head = self._kept.get((space, tag))
+        cached_head = self._heads.get((space, tag))
         if cached_head is not None:
             return cached_head
         stored_head = await read_head(self._store, space, tag)
@@ -421,7 +421,7 @@ class HeadCache:
             head, revision = stored_head or (_fresh_head(key), 0)
             stored_head = await self._caught_up(space, tag, head), revision
         # Another writer may have gone ahead while this one was reading.
-        cached_head = self._kept.get((space, tag))
+        cached_head = self._heads.get((space, tag))
         if cached_head is not None:
             return cached_head
         if stored_head is None:
@@ -460,15 +460,15 @@ class HeadCache:
         """Assume that `grown` will be stored, and build on it."""
         tag, head, revision, _, line = grown
         last = DocumentRef(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
-        self._kept[space, tag] = KnownHead(head, revision, line, (RequireRevision(last, 1),))
+        self._heads[space, tag] = KnownHead(head, revision, line, (RequireRevision(last, 1),))
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Stop building on `grown`: read the conversation's head again at next use."""
         place = space, grown.tag
         self._refused.add(place)
-        cached_head = self._kept.get(place)
+        cached_head = self._heads.get(place)
         if cached_head is not None and cached_head.line is grown.line:
-            del self._kept[place]
+            del self._heads[place]
             if cached_head.revision > grown.revision:
                 self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
 
@@ -477,14 +477,14 @@ class HeadCache:
         place = space, grown.tag
         if (
             place in self._unmet
-            and (cached_head := self._kept.get(place)) is not None
+            and (cached_head := self._heads.get(place)) is not None
             and cached_head.line is grown.line
         ):
             del self._unmet[place]
 
     def drop_space(self, space: SpaceId, /) -> None:
         """Read every head of `space` again at next use."""
-        for cache in (self._kept, self._unmet):
+        for cache in (self._heads, self._unmet):
             for key in [key for key in cache if key[0] == space]:
                 del cache[key]
         self._refused = {place for place in self._refused if place[0] != space}
@@ -522,14 +522,14 @@ class LastBlocks:
     """The running hashes of each conversation's last block, line by line; no word of it."""
 
     def __init__(self) -> None:
-        self._known: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
+        self._hashes: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
 
     def unchanged_bytes(self, space: SpaceId, key: ConversationKey, block: str, /) -> int:
         """Return how many leading bytes of `block`, in whole lines, the last one had too; remember `block`."""
         lines = block.splitlines(keepends=True)
         hashes = tuple(accumulate((hash(line) for line in lines), lambda before, line: hash((before, line))))
-        before = self._known.get((space, key), ())
-        self._known[space, key] = hashes
+        before = self._hashes.get((space, key), ())
+        self._hashes[space, key] = hashes
         same = 0
         for line, new, old in zip(lines, hashes, before, strict=False):
             if new != old:
@@ -545,20 +545,20 @@ class LastConversations:
     """The last conversation of each space, agent and channel; the oldest goes beyond the bound."""
 
     def __init__(self) -> None:
-        self._known: LruCache[_ScopePlace, str] = LruCache(limits.LAST_CONVERSATIONS)
+        self._conversations: LruCache[_ScopePlace, str] = LruCache(limits.LAST_CONVERSATIONS)
 
     def note(self, scope: Scope, /) -> None:
         """Remember that a turn was committed to the conversation of `scope`."""
-        self._known[_scope_place(scope)] = scope.conversation_key.conversation
+        self._conversations[_scope_place(scope)] = scope.conversation_key.conversation
 
     def of(self, scope: Scope, /) -> str | None:
         """Return the last conversation of the subject of `scope`."""
-        return self._known.get(_scope_place(scope))
+        return self._conversations.get(_scope_place(scope))
 
     def forget(self, space: SpaceId, /) -> None:
         """Let go of all that is remembered of `space`."""
-        for place in [place for place in self._known if place[0] == space]:
-            del self._known[place]
+        for place in [place for place in self._conversations if place[0] == space]:
+            del self._conversations[place]
 
 
 def _scope_place(scope: Scope) -> _ScopePlace:

@@ -1,4 +1,4 @@
-"""Messages of a stored conversation by what they say, so that those of another export are recognised among them."""
+"""Messages of a stored conversation by content, so that another export's copies are recognised."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter

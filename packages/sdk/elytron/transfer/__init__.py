@@ -1,1 +1,1 @@
-"""Spaces as files, and from store to store."""
+"""Transfer of spaces to files and between stores."""

@@ -1,8 +1,8 @@
-"""The archive file of a space: a zip of JSON lines with a manifest that says what each member must be.
+"""The archive file of a space: a zip of JSON lines with a manifest that describes each member.
 
-Members: `manifest.json`, `documents.jsonl` (one document a line: collection, key, body), `journal.jsonl` (one entry a
-line), and `blobs/<key>` for the bytes beside a document. Bodies of documents stand as JSON where that gives the same
-bytes back, else as `body_text`.
+Members: `manifest.json`, `documents.jsonl` (one document per line: collection, key, body), `journal.jsonl` (one entry
+per line), and `blobs/<key>` for attached bytes. A document's body is JSON if that reproduces the same bytes, else
+`body_text`.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class ArchiveBlobWriter:
         if self._spool.tell() > limits.ARCHIVE_BYTES:
             raise LimitExceeded(what="bytes of files in an archive", limit=limits.ARCHIVE_BYTES)
 
-    def told(self) -> ArchiveBlob:
+    def entry(self) -> ArchiveBlob:
         """Return what the manifest says of it."""
         return ArchiveBlob(key=self._key, size=self._size, sha256=self._digest.hexdigest())
 
@@ -176,7 +176,7 @@ class ArchiveWriter:
             members=(),
             state_fingerprint=state_fingerprint,
             event_fingerprint=event_fingerprint,
-            blobs=tuple(blob.told() for blob in self._blobs),
+            blobs=tuple(blob.entry() for blob in self._blobs),
             include_private=include_private,
         )
         try:

@@ -1,6 +1,6 @@
-"""Mode `bootstrap` of an import: what is new of an archive is added to a space that may hold memories.
+"""Import mode `bootstrap`: new content of an archive is added to a space that may hold memories.
 
-Its commits are rehearsed first: they are merged into one batch, and nothing is stored before.
+Its commits are rehearsed first and merged into one batch. Nothing is stored before that.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.planes import BROUGHT
+from elytron.documents.planes import BOOTSTRAP_HOMES
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.intake import OwnOutput, find_future_claims, scrub_request
@@ -82,7 +82,7 @@ class RehearsalStore(PassingStore):
     def __init__(self, store: Store, space: SpaceId, /) -> None:
         super().__init__(store)
         self._space = space
-        self._left: dict[str, dict[str, Document | None]] = {}
+        self._overlays: dict[str, dict[str, Document | None]] = {}
         self._expects: dict[DocumentRef, int] = {}
         self._requires: dict[DocumentRef, RequireRevision] = {}
         self._entries: list[EntryDraft] = []
@@ -124,7 +124,7 @@ class RehearsalStore(PassingStore):
         deletes: list[DeleteChange] = []
         requires = list(self._requires.values())
         for ref, expects in self._expects.items():
-            document = self._left[ref.collection][ref.key]
+            document = self._overlays[ref.collection][ref.key]
             if document is not None:
                 puts.append(PutChange(ref, document.body, expects))
             elif expects:
@@ -148,7 +148,7 @@ class RehearsalStore(PassingStore):
         if space != self._space:
             return documents
         return [
-            self._left.get(ref.collection, {}).get(ref.key, document)
+            self._overlays.get(ref.collection, {}).get(ref.key, document)
             for ref, document in zip(refs, documents, strict=True)
         ]
 
@@ -164,7 +164,7 @@ class RehearsalStore(PassingStore):
         descending: bool = False,
     ) -> Sequence[Document]:
         """Return the documents of a collection as what was committed would leave them."""
-        overlay = self._left.get(collection) if space == self._space else None
+        overlay = self._overlays.get(collection) if space == self._space else None
         if not overlay:
             return await super().scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
         documents: list[Document] = []
@@ -183,12 +183,12 @@ class RehearsalStore(PassingStore):
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
         """Return the number of documents as what was committed would leave them."""
-        if space != self._space or not self._left.get(collection):
+        if space != self._space or not self._overlays.get(collection):
             return await super().count(space, collection)
         return await count_scanned(self, space, collection)
 
     def _leave(self, ref: DocumentRef, document: Document | None) -> None:
-        collection = self._left.setdefault(ref.collection, {})
+        collection = self._overlays.setdefault(ref.collection, {})
         before = collection.get(ref.key)
         self._bytes += _document_size(document) - _document_size(before)
         collection[ref.key] = document
@@ -229,14 +229,14 @@ def _document_size(document: Document | None) -> int:
 
 async def turns_here(ctx: OperationContext, scope: Scope, survey: ArchiveSurvey) -> set[DocumentRef]:
     """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
-    return await _present_refs(ctx, scope, [ref for ref in survey.brought if ref.collection == transcript.TURNS])
+    return await _present_refs(ctx, scope, [ref for ref in survey.bootstrap_refs if ref.collection == transcript.TURNS])
 
 
 async def erased_here(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: ArchiveSurvey
 ) -> set[DocumentRef]:
     """Return what of the archive this very space once held and holds no more: its journal still names it."""
-    archive_refs, record = survey.brought, survey.record
+    archive_refs, record = survey.bootstrap_refs, survey.record
     journal_refs: set[DocumentRef] = set()
     runs: list[JournalEntry] = []
     async for entry in scan_entries(ctx.store, scope.space):
@@ -314,10 +314,10 @@ REBUILT = frozenset(
     }
 )
 """Collections that are made again of what mode `bootstrap` brings."""
-UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, planes_facts.FACTS, SKILLS, *BROUGHT}
+UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, planes_facts.FACTS, SKILLS, *BOOTSTRAP_HOMES}
 """Collections of which mode `bootstrap` brings nothing."""
 DOCUMENTS_PER_PART = 256
-_KEPT = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
+_STORED_OUTCOMES = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 
 
 async def bootstrap_space(
@@ -352,7 +352,7 @@ async def bootstrap_space(
             except Conflict as conflict:
                 ctx.spaces.forget(scope.space)
                 await race.lost(conflict)
-                locks.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
+                locks.enter_context(ctx.lines.hold_documents(scope.space, rehearsal.changed))
                 continue
             nudge_embedding(ctx, scope.space)
             return report.model_copy(update={"sequence": committed.last})
@@ -400,12 +400,12 @@ async def _add_archive(
         report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
         ahead += find_future_claims(ctx, write, plane)
         renamed.note(sources, report.decisions if sources else ())
-        stored = sum(decision.outcome in _KEPT for decision in report.decisions)
+        stored = sum(decision.outcome in _STORED_OUTCOMES for decision in report.decisions)
         ended = report.count(WriteOutcome.DELETED)
         imported[plane] += stored
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
-    async for collection, part in in_thread(_archive_parts(reader, BROUGHT, local_refs)):
+    async for collection, part in in_thread(_archive_parts(reader, BOOTSTRAP_HOMES, local_refs)):
         part_count = await bring_documents(ctx, scope, collection, part)
         imported[collection] += part_count.stored
         skipped[collection] += part_count.skipped

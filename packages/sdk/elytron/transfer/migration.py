@@ -1,4 +1,4 @@
-"""Copies from one store to another, of any engines and keys: every space exactly, proved by its fingerprints."""
+"""Copies between stores of any engines and keys: every space exactly, verified by its fingerprints."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self, TypeVar

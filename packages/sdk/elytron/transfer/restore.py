@@ -1,4 +1,4 @@
-"""Full restore of an archive: all of it, into an empty space."""
+"""Full restore of an archive into an empty space."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.planes import BROUGHT
+from elytron.documents.planes import BOOTSTRAP_HOMES
 from elytron.journal.upkeep import StateFingerprint
 from elytron.state.spaces import FILLING, REF
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
@@ -105,7 +105,7 @@ def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], number: int, count:
 
 
 T = TypeVar("T")
-_BROUGHT = frozenset({transcript.TURNS, facts.FACTS, skills.SKILLS, facts.TOMBSTONES, *BROUGHT})
+_BOOTSTRAP_COLLECTIONS = frozenset({transcript.TURNS, facts.FACTS, skills.SKILLS, facts.TOMBSTONES, *BOOTSTRAP_HOMES})
 
 
 class ArchiveSurvey(NamedTuple):
@@ -115,7 +115,7 @@ class ArchiveSurvey(NamedTuple):
     """Number of documents of each collection."""
     record: Document | None
     """The space's record; None in an archive without private material."""
-    brought: frozenset[DocumentRef]
+    bootstrap_refs: frozenset[DocumentRef]
     """The documents that mode `bootstrap` may bring."""
     own: tuple[DocumentRef, ...]
     """The runtime's own records."""
@@ -137,7 +137,7 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
             raise UnreadableFile(name="archive", problem="contains a collection that is unknown to this version")
         if collection in WITH_BLOBS:
             unowned.discard(document.ref.key)
-        if collection in _BROUGHT:
+        if collection in _BOOTSTRAP_COLLECTIONS:
             importable_refs.add(document.ref)
         counts[collection] += 1
         state.add(document)
@@ -183,7 +183,7 @@ _HOLDS = (
     "is not empty, but a full restore requires an empty space: name another space, erase this one, or use "
     "the mode bootstrap, which adds what is new"
 )
-_TAKEN = "was changed by another caller during the restore, which stored nothing: check its content"
+_RACE_PROBLEM = "was changed by another caller during the restore, which stored nothing: check its content"
 
 
 async def full_restore(
@@ -229,7 +229,7 @@ async def full_restore(
         await take_over(ctx.store, scope.space, at=ctx.clock.now())
         sequence = await _restore_archive(ctx, scope.space, reader, survey.record, left_out)
     except Conflict as conflict:
-        raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
+        raise SpaceInUse(space=scope.space, problem=_RACE_PROBLEM) from conflict
     return report.model_copy(update={"sequence": sequence})
 
 

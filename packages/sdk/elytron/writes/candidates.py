@@ -1,4 +1,4 @@
-"""Candidates are judged; accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
+"""Judgement of candidates: accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Commit of a planned write: retried from fresh reads while others win the race, answered once per key."""
+"""Commit of a planned write: planned again from fresh reads after a lost race, and answered once per key."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -64,7 +64,7 @@ class _NoteWriter:
     def tag(self) -> str:
         return self.record.conversation_tag(self.scope.conversation_key)
 
-    def named(self, purpose: str, name: str, /) -> DocumentRef:
+    def named_ref(self, purpose: str, name: str, /) -> DocumentRef:
         """Return where this conversation keeps what is called `name`."""
         return DocumentRef(
             self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}"
@@ -142,7 +142,7 @@ async def plan_summary(
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these notes now; of several for one period the last counts."""
     desk = _open_writer(ctx, scope, record, continuity.NOTES)
-    drafts = {desk.named("note", draft.period): draft for draft in write.notes}
+    drafts = {desk.named_ref("note", draft.period): draft for draft in write.notes}
     documents = await documents_at(ctx.store, scope.space, drafts)
     for ref, draft in drafts.items():
         await _write_note(ctx, desk, ref, draft, documents.get(ref))
@@ -164,7 +164,9 @@ async def plan_drawn_notes(
     """
     desk = _open_writer(ctx, scope, record, continuity.NOTES)
     for draft in write.notes:
-        ref, month_ref = (desk.named("note", period) for period in (draft.period, maintenance.month_of(draft.period)))
+        ref, month_ref = (
+            desk.named_ref("note", period) for period in (draft.period, maintenance.month_of(draft.period))
+        )
         document, month = await ctx.store.get(scope.space, (ref, month_ref))
         if document is None:
             await _write_note(ctx, desk, ref, draft, None)
@@ -226,7 +228,7 @@ async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, r
     refs = set(documents)
     # Of several documents with one name the last counts.
     for draft in {draft.name: draft for draft in write.documents}.values():
-        ref = desk.named("garden", draft.name)
+        ref = desk.named_ref("garden", draft.name)
         if similarity.is_blank(draft.text):
             desk.refuse(draft, BLANK)
         elif ref not in refs and len(refs) >= limits.GARDEN_DOCUMENTS:
@@ -264,8 +266,8 @@ class _CapsuleChanges:
 
     def __init__(self, record: SpaceRecord, /) -> None:
         self.record = record
-        self._kept: dict[DocumentRef, tuple[ContinuityCapsule, int]] = {}
-        self._written: dict[DocumentRef, JournalAction] = {}
+        self._capsules: dict[DocumentRef, tuple[ContinuityCapsule, int]] = {}
+        self._actions: dict[DocumentRef, JournalAction] = {}
         self._dropped: dict[DocumentRef, int] = {}
         self._stored: dict[DocumentRef, ContinuityCapsule] = {}
 
@@ -273,20 +275,20 @@ class _CapsuleChanges:
         # The space keeps few of them, so all are at hand; more than that are only there until the next write.
         for document in await ctx.store.scan(scope.space, continuity.CAPSULES, limit=limits.SCAN_MAX):
             self._stored[document.ref] = ContinuityCapsule.from_bytes(document.body)
-            self._kept[document.ref] = (self._stored[document.ref], document.revision)
+            self._capsules[document.ref] = (self._stored[document.ref], document.revision)
 
     @property
     def all(self) -> list[ContinuityCapsule]:
-        return [capsule for capsule, _ in self._kept.values()]
+        return [capsule for capsule, _ in self._capsules.values()]
 
     @property
     def fresh(self) -> frozenset[str]:
-        return frozenset(id_of(ref) for ref in self._written)
+        return frozenset(id_of(ref) for ref in self._actions)
 
     @property
     def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
         """Return the stored capsules that do not rest any more on all that they cited, each with what is left."""
-        remaining = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
+        remaining = {ref: self._capsules[ref][0].provenance if ref in self._capsules else () for ref in self._stored}
         return [
             (capsule, remaining[ref])
             for ref, capsule in self._stored.items()
@@ -301,12 +303,12 @@ class _CapsuleChanges:
         return None
 
     def get(self, ref: DocumentRef, /) -> ContinuityCapsule | None:
-        return self._kept[ref][0] if ref in self._kept else None
+        return self._capsules[ref][0] if ref in self._capsules else None
 
     def put(self, ref: DocumentRef, capsule: ContinuityCapsule, action: JournalAction, /) -> None:
-        _, revision = self._kept.get(ref, (None, 0))
-        self._kept[ref] = (capsule, revision)
-        self._written[ref] = action
+        _, revision = self._capsules.get(ref, (None, 0))
+        self._capsules[ref] = (capsule, revision)
+        self._actions[ref] = action
 
     def drop(self, capsule: ContinuityCapsule, /) -> WriteDecision:
         ref = DocumentRef(continuity.CAPSULES, capsule.id.partition(":")[2])
@@ -316,8 +318,8 @@ class _CapsuleChanges:
 
     def commit(self) -> ChangeSet:
         changes = ChangeSet(self.record)
-        for ref, action in self._written.items():
-            capsule, revision = self._kept[ref]
+        for ref, action in self._actions.items():
+            capsule, revision = self._capsules[ref]
             changes.put(ref, capsule, expects=revision, action=action)
         for ref, revision in self._dropped.items():
             changes.delete(ref, expects=revision)
@@ -412,8 +414,8 @@ class _SubjectChanges:
     def __init__(self, record: SpaceRecord, now: Instant, /) -> None:
         self._record = record
         self._now = now
-        self._held: dict[DocumentRef, tuple[Value, int]] = {}
-        self._written: dict[DocumentRef, Value] = {}
+        self._current: dict[DocumentRef, tuple[Value, int]] = {}
+        self._changes: dict[DocumentRef, Value] = {}
         self._released: set[DocumentRef] = set()
 
     async def read(self, ctx: OperationContext, scope: Scope, write: SubjectsWrite, /) -> None:
@@ -422,14 +424,14 @@ class _SubjectChanges:
         }
         await self._read(ctx, scope, [self._subject(name) for name in sorted(names)])
         # A persona that takes another soul lets go of the one it had.
-        had = [subject.soul for subject, _ in self._held.values() if isinstance(subject, Subject)]
+        had = [subject.soul for subject, _ in self._current.values() if isinstance(subject, Subject)]
         souls = {binding.soul for binding in (*had, *(draft.soul for draft in write.subjects)) if binding is not None}
         await self._read(ctx, scope, [self._soul(name) for name in sorted(souls)])
         await self._read(ctx, scope, [self._edge(draft) for draft in (*write.edges, *write.ended_edges)])
 
     async def _read(self, ctx: OperationContext, scope: Scope, refs: list[DocumentRef]) -> None:
         for ref, document in (await documents_at(ctx.store, scope.space, refs)).items():
-            self._held[ref] = (_document_value(document), document.revision)
+            self._current[ref] = (_document_value(document), document.revision)
 
     def enter(self, draft: SubjectDraft, /) -> WriteDecision:
         """Take a subject in, or say why not."""
@@ -457,7 +459,7 @@ class _SubjectChanges:
         if before is not None and before.model_copy(update={"updated_at": self._now}) == subject:
             outcome = WriteOutcome.CONFIRMED
         else:
-            self._written[ref] = subject
+            self._changes[ref] = subject
         return WriteDecision(plane=RecallPlane.SUBJECT, id=subject.id, outcome=outcome, name=draft.name)
 
     def join(self, draft: EdgeDraft, /) -> WriteDecision:
@@ -471,7 +473,7 @@ class _SubjectChanges:
         ref = self._edge(draft)
         if self._now_at(ref) is not None:
             return WriteDecision(plane=RecallPlane.SUBJECT, outcome=WriteOutcome.CONFIRMED, name=name)
-        self._written[ref] = SubjectEdge(
+        self._changes[ref] = SubjectEdge(
             source=draft.source, kind=draft.edge_kind, target=draft.target, recorded_at=self._now
         )
         return WriteDecision(plane=RecallPlane.SUBJECT, outcome=WriteOutcome.STORED, name=name)
@@ -486,18 +488,18 @@ class _SubjectChanges:
                 reason="there is no such relationship",
                 name=name,
             )
-        self._written.pop(ref, None)
-        if ref in self._held:
+        self._changes.pop(ref, None)
+        if ref in self._current:
             self._released.add(ref)
         return WriteDecision(plane=RecallPlane.SUBJECT, outcome=WriteOutcome.DELETED, name=name)
 
     def changes(self) -> ChangeSet:
         changes = ChangeSet(self._record)
-        for ref, value in self._written.items():
-            _, revision = self._held.get(ref, (None, 0))
+        for ref, value in self._changes.items():
+            _, revision = self._current.get(ref, (None, 0))
             changes.put(ref, value, expects=revision, action=JournalAction.WRITE)
         for ref in sorted(self._released):
-            changes.delete(ref, expects=self._held[ref][1])
+            changes.delete(ref, expects=self._current[ref][1])
         return changes
 
     def _bind(self, draft: SubjectDraft, before: Subject | None) -> None:
@@ -507,17 +509,17 @@ class _SubjectChanges:
             binding = self._now_at(had)
             # A soul that another subject has by now stays bound.
             if had != soul_ref and isinstance(binding, BoundSoul) and binding.subject == draft.name:
-                self._written.pop(had, None)
-                if had in self._held:
+                self._changes.pop(had, None)
+                if had in self._current:
                     self._released.add(had)
         if soul_ref is not None and self._now_at(soul_ref) is None:
             self._released.discard(soul_ref)
-            self._written[soul_ref] = BoundSoul(subject=draft.name)
+            self._changes[soul_ref] = BoundSoul(subject=draft.name)
 
     def _now_at(self, ref: DocumentRef) -> Value | None:
         if ref in self._released:
             return None
-        return self._written.get(ref) or (self._held[ref][0] if ref in self._held else None)
+        return self._changes.get(ref) or (self._current[ref][0] if ref in self._current else None)
 
     def _subject(self, name: str) -> DocumentRef:
         return DocumentRef(subjects.SUBJECTS, self._record.tag("subject", name))

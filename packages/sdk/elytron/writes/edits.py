@@ -1,4 +1,4 @@
-"""Edits of messages: an edit is shown in the place of what was said, which stays in history."""
+"""Edits of messages: an edit is shown in place of the original, which stays in history."""
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
@@ -15,7 +15,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.planes.facts import FactState
 from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message
-from elytron_core.policy.admission.facts import GONE, STAYS
+from elytron_core.policy.admission.facts import CLOSED_REASONS, STAYS
 from elytron_core.policy.admission.rules import as_claims
 from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Scope
@@ -66,7 +66,9 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> M
     latest_version = latest[name]
     assert isinstance(latest_version, MessageMemory)
     if not latest_version.turn.is_kept(latest_version.part):
-        raise InvalidInput(field="id", problem=f"names a message that cannot be changed: {GONE[FactState.FORGOTTEN]}")
+        raise InvalidInput(
+            field="id", problem=f"names a message that cannot be changed: {CLOSED_REASONS[FactState.FORGOTTEN]}"
+        )
     return latest_version
 
 

@@ -1,4 +1,4 @@
-"""Proposed facts are judged and admitted: one current value per slot, what it replaces kept as history."""
+"""Judgement and admission of proposed facts: one current value per slot, with replaced values as history."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

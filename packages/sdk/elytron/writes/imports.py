@@ -1,4 +1,4 @@
-"""Imported turns: compared with what is stored, replaced where their text has changed, skipped where it was erased."""
+"""Imported turns: compared with stored ones, replaced if their text has changed, skipped if it was erased."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The life of turns' raw text: archived, restored, masked, deleted, or only reviewed."""
+"""Retention of turns' raw text: archive, restore, mask, delete, or review only."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Commit of the next versions of records, in the host's collection or in the runtime's own."""
+"""Commit of new record versions, in the host's collection or in the runtime's own."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Written procedures become runtime skills, and feedback of a host's tools becomes experience if accepted.
+"""Written procedures become runtime skills, and accepted feedback on a host's tools becomes experience.
 
 There is one skill per name: its newest revision is recalled, and duplicates are merged.
 """

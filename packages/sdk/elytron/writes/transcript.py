@@ -1,4 +1,4 @@
-"""Turns become evidence: numbered in their conversation, each host id once."""
+"""Turns become evidence: numbered in their conversation, with each host id used once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ _TURNS = VouchedMaker(
     "items", "external_content_used", "candidate_ids", "chat", "title",
 )  # fmt: skip
 NO_WORDS = "a turn without words creates no evidence"
-_TOLD = (
+_DELIVERY_FIELDS = (
     "tags",
     "metadata",
     "source",
@@ -255,7 +255,7 @@ def _complete_turn(
     changes: ChangeSet, record: SpaceRecord, draft: TurnDraft, retry: _RetriedTurn, digest: str
 ) -> transcript.Turn:
     """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
-    updates = {name: getattr(draft, name) for name in _TOLD} | {"tags": tag_forms(draft.tags)}
+    updates = {name: getattr(draft, name) for name in _DELIVERY_FIELDS} | {"tags": tag_forms(draft.tags)}
     turn = retry.turn.model_copy(update=updates)
     changes.put(DocumentRef(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=JournalAction.MERGE)
     _put_attributes(changes, record, retry.turn_id, turn, draft, stored_keys=retry.attributes)

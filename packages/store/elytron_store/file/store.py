@@ -355,7 +355,7 @@ class FileStore(Engine):
         self._clock = clock
         self._busy_wait_s = busy_wait_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
-        self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
+        self._open_spaces: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
 
     @classmethod
     async def open(
@@ -372,7 +372,7 @@ class FileStore(Engine):
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
-        store = await cls.found(
+        store = await cls.open_unnoted(
             folder, clock=clock, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s, bounds=bounds
         )
         try:
@@ -383,7 +383,7 @@ class FileStore(Engine):
         return store
 
     @classmethod
-    async def found(
+    async def open_unnoted(
         cls,
         folder: Path,
         *,
@@ -497,9 +497,9 @@ class FileStore(Engine):
 
     async def close(self) -> None:
         self._closed = True
-        for _, committer in self._held.values():
+        for _, committer in self._open_spaces.values():
             await committer.close()
-        self._held.clear()
+        self._open_spaces.clear()
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -522,7 +522,7 @@ class FileStore(Engine):
         return self._hold(space)[0]
 
     def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
-        cache_entry = self._held.get(space)
+        cache_entry = self._open_spaces.get(space)
         if cache_entry is None:
             fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
 
@@ -530,18 +530,18 @@ class FileStore(Engine):
                 return fresh.compact if fresh.wants_compaction else None
 
             committer = GroupCommitter(fresh.commit, engine=ENGINE, submit=self._submit, between=between)
-            cache_entry = self._held[space] = fresh, committer
+            cache_entry = self._open_spaces[space] = fresh, committer
             self._let_go()
-        self._held.move_to_end(space)
+        self._open_spaces.move_to_end(space)
         return cache_entry
 
     def _let_go(self) -> None:
         """Forget the spaces unused for longest; one that is writing, or may write no more, stays."""
-        for space, (file_space, committer) in list(self._held.items()):
-            if len(self._held) <= _SPACES_HELD:
+        for space, (file_space, committer) in list(self._open_spaces.items()):
+            if len(self._open_spaces) <= _SPACES_HELD:
                 return
             if committer.is_idle and not file_space.has_failed:
-                del self._held[space]
+                del self._open_spaces[space]
 
     def _names(self, folder: Path | None = None) -> list[str]:
         with while_reading("the folder of spaces"):

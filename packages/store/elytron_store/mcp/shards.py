@@ -29,7 +29,7 @@ from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.tools import ToolFiles, WriteMode
 
 READY = "ready"
-GONE = "gone"
+GONE_MARK = "gone"
 MORE = "~"
 _NAME = re.compile(r"(\d{8})\.(\d{6})\.(\d{14})")
 _GENERATION = re.compile(r"\d{8}\.\d{6}\.[0-9a-f-]{36}")
@@ -234,7 +234,7 @@ class ShardLog:
     async def end(self) -> None:
         """Leave nothing of the log: at once for readers, and then on the server."""
         self._generation = LogGeneration(self._fresh_name(), (), is_gone=True)
-        await self._stand(GONE)
+        await self._stand(GONE_MARK)
         await self._shared.files.delete(f"{self._folder}/{self._generation.name}", recursive=True)
         self.view, self._generation, self._shard = LogView.empty(), None, None
 
@@ -300,9 +300,9 @@ async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration
             continue
         inside = await files.list(f"{folder}/{entry.name}")
         names = {each.name for each in inside}
-        if names & {READY, GONE}:
+        if names & {READY, GONE_MARK}:
             shards = [(name, each.size) for each in inside if (name := shard_name(each.name)) is not None]
-            generations.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE in names))
+            generations.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE_MARK in names))
     return max(generations, key=lambda each: each.rank, default=None)
 
 

@@ -53,7 +53,7 @@ class McpStore(Engine):
     def __init__(self, shared: SharedContext, /) -> None:
         super().__init__()
         self._shared = shared
-        self._held: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
+        self._logs: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
         self._names: dict[str, SpaceId] = {}
 
     @classmethod
@@ -149,7 +149,7 @@ class McpStore(Engine):
         await self._shared.lease.hold()
         problems: list[StoreProblem] = []
         for name in await self._folders():
-            mended = await self._known(name, await self._name_of(name)).repair()
+            mended = await self._log_of(name, await self._name_of(name)).repair()
             if mended is not None:
                 problems += mended.problems(repaired=True)
         return findings_report(await self._examined(), problems)
@@ -158,11 +158,11 @@ class McpStore(Engine):
         """Finish what was accepted, and let the next writer in at once if the server can be reached."""
         if not self._closed:
             self._closed = True
-            for space in self._held.values():
+            for space in self._logs.values():
                 await space.settle()
             with suppress(ElytronError):  # else the lease ends by itself
                 await self._shared.lease.release()
-            self._held.clear()
+            self._logs.clear()
             await self._shared.files.close()
 
     async def _read(self, space: SpaceId) -> LogView:
@@ -170,20 +170,20 @@ class McpStore(Engine):
         return await self._space(space).read()
 
     def _space(self, space: SpaceId) -> SpaceLog:
-        space_log = self._held.get(space)
+        space_log = self._logs.get(space)
         if space_log is None:
-            space_log = self._held[space] = SpaceLog(self._shared, folder_name(space), space)
+            space_log = self._logs[space] = SpaceLog(self._shared, folder_name(space), space)
             self._let_go()
-        self._held.move_to_end(space)
+        self._logs.move_to_end(space)
         return space_log
 
     def _let_go(self) -> None:
         """Keep the spaces used last that fit."""
         size = 0
-        for space, space_log in reversed(list(self._held.items())):
+        for space, space_log in reversed(list(self._logs.items())):
             size += space_log.size
             if size > store_limits.MCP_HELD_BYTES and space_log.is_idle:
-                del self._held[space]
+                del self._logs[space]
 
     async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
@@ -214,13 +214,13 @@ class McpStore(Engine):
                     self._names[name] = header.space
         return self._names.get(name)
 
-    def _known(self, name: str, space: SpaceId | None) -> SpaceLog:
+    def _log_of(self, name: str, space: SpaceId | None) -> SpaceLog:
         return SpaceLog(self._shared, name, None) if space is None else self._space(space)
 
     async def _examined(self) -> Sequence[SpaceFindings]:
         self._require_open()
         await self._shared.lease.hold()
-        findings = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
+        findings = [await self._log_of(name, await self._name_of(name)).examine() for name in await self._folders()]
         return [each for each in findings if each is not None]
 
 

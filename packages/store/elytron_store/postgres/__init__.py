@@ -1,1 +1,1 @@
-"""The Postgres engine. Its address is read without the driver; the rest is loaded only if a store is opened."""
+"""The Postgres engine. Its address is parsed without the driver; the rest loads only when a store is opened."""

@@ -1,4 +1,4 @@
-"""The address of a store on a Postgres server: what is the engine's in a URL, and what is for the driver."""
+"""The address of a store on a Postgres server: which parts of a URL are the engine's, and which the driver's."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Commits: the batches of a space that wait go as a group, in one statement if they fit what is stored."""
+"""Commits: waiting batches of a space are committed as a group, in one statement if their preconditions hold."""
 
 import asyncio
 from collections import deque

@@ -153,7 +153,7 @@ class ConnectionFigures(NamedTuple):
     """Connections of a process to its server: those that there are and those in use, and what became of others."""
 
     open: int
-    used: int
+    in_use: int
     failed: int
     """Number of times that none could be made."""
     silent: int
@@ -176,7 +176,7 @@ class ServerConnections:
         self._closed = False
         self._failure: ElytronError | None = None
         self._failed_at = 0.0
-        self._lent: dict[Connection, float] = {}
+        self._in_use: dict[Connection, float] = {}
         """Connections in use, and since when."""
         self._failures, self._silences = 0, 0
         self._look: asyncio.TimerHandle | None = None
@@ -192,7 +192,7 @@ class ServerConnections:
     @property
     def figures(self) -> ConnectionFigures:
         """Return how many connections there are."""
-        busy_count = len(self._lent)
+        busy_count = len(self._in_use)
         return ConnectionFigures(busy_count + len(self._idle), busy_count, self._failures, self._silences)
 
     async def _drop_idle(self) -> None:
@@ -213,7 +213,7 @@ class ServerConnections:
         await self._take_turn()
         try:
             connection = await self._take_connection()
-            self._lent[connection] = self._loop.time()
+            self._in_use[connection] = self._loop.time()
             # One timer for all: a timer for each call would cost more than most calls.
             if self._look is None:
                 self._look = self._loop.call_later(store_limits.POSTGRES_SILENT_S, self._look_at_lent)
@@ -222,7 +222,7 @@ class ServerConnections:
             except (psycopg.Error, UnicodeError) as error:
                 raise translate_error(error, doing=doing) from None
             finally:
-                del self._lent[connection]
+                del self._in_use[connection]
                 await self._give_back(connection)
         finally:
             self._free.release()
@@ -243,10 +243,10 @@ class ServerConnections:
         """Look at the server if a connection is in use for long: a server may fall silent and end no connection."""
         self._look = None
         since = self._loop.time() - store_limits.POSTGRES_SILENT_S
-        overdue = [connection for connection, lent_at in self._lent.items() if lent_at <= since]
+        overdue = [connection for connection, lent_at in self._in_use.items() if lent_at <= since]
         if overdue and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._cut_silent(overdue))
-        if self._lent and not self._closed:
+        if self._in_use and not self._closed:
             wait_s = store_limits.POSTGRES_LOOK_S if overdue else store_limits.POSTGRES_SILENT_S
             self._look = self._loop.call_later(wait_s, self._look_at_lent)
 
@@ -260,7 +260,7 @@ class ServerConnections:
             # Idle connections lead to the same silent server.
             await self._drop_idle()
             for connection in overdue:
-                if connection in self._lent and not connection.closed:
+                if connection in self._in_use and not connection.closed:
                     cut_connection(connection)
         except ElytronError:
             pass  # it answers

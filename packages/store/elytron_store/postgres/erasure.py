@@ -1,4 +1,4 @@
-"""Erasure and compaction: rows go in one transaction, then the tables that held them are rewritten."""
+"""Erasure and compaction: rows are deleted in one transaction, then their tables are rewritten."""
 
 import asyncio
 import re

@@ -1,6 +1,6 @@
-"""Reads, each one statement that sees one state; and checks, which read everything and set what is damaged aside.
+"""Reads, each one statement over one state; and checks, which read everything and quarantine what is damaged.
 
-Damage is named without its content.
+Damage is reported without content.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -129,7 +129,7 @@ class DamagedRow(NamedTuple):
 class _StoreTally(CheckTally):
     """Findings of a pass."""
 
-    found: list[DamagedRow] = field(default_factory=list[DamagedRow])
+    damage: list[DamagedRow] = field(default_factory=list[DamagedRow])
 
 
 async def check_partitions(connection: Connection, partitions: Sequence[PartitionStatements], /) -> CheckReport:
@@ -137,7 +137,7 @@ async def check_partitions(connection: Connection, partitions: Sequence[Partitio
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE)
         tally = await _read_partitions(connection, partitions)
-    return tally.report([row.problem for row in tally.found])
+    return tally.report([row.problem for row in tally.damage])
 
 
 async def repair_partitions(
@@ -147,9 +147,9 @@ async def repair_partitions(
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE_TO_WRITE)
         tally = await _read_partitions(connection, partitions)
-        problems = [await _quarantine_row(connection, row, at) for row in tally.found]
+        problems = [await _quarantine_row(connection, row, at) for row in tally.damage]
         losses = quarantined_losses(problems, at)
-        owners = {row.problem.space: row.own for row in tally.found}
+        owners = {row.problem.space: row.own for row in tally.damage}
         for loss in losses:
             note = await _read_note(connection, owners[loss.space], loss.space or "")
             await _write_note(connection, owners[loss.space], note.grown(loss, missing=loss.documents))
@@ -195,7 +195,7 @@ async def _read_partitions(connection: Connection, partitions: Sequence[Partitio
     for own in partitions:
         for part in (_walk_documents, _walk_journal, _walk_blobs):
             async for damage in part(connection, own, tally):
-                tally.found.append(damage)
+                tally.damage.append(damage)
     return tally
 
 

@@ -1,4 +1,4 @@
-"""The Postgres engine: one schema of one database, which any number of nodes share."""
+"""The Postgres engine: one schema of a database, shared by any number of nodes."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -67,7 +67,7 @@ class PostgresStore(Engine):
         """The latest commit found no room, or a server that only lets itself be read."""
 
     @classmethod
-    async def found(cls, target: WantedTables, /, *, clock: Clock) -> Self:
+    async def open_unnoted(cls, target: WantedTables, /, *, clock: Clock) -> Self:
         """Open the store at `target`, created if there is none; an existing one is left as it is.
 
         A caller that finds its own store calls `note_opening`. Raises StoreUnavailable, StoreRefused, StoreReadOnly,
@@ -250,7 +250,7 @@ class PostgresStore(Engine):
         figures = self._connections.figures
         return {
             "store_connections": ("Connections to the database server.", figures.open),
-            "store_connections_used": ("Connections to the database server in use.", figures.used),
+            "store_connections_used": ("Connections to the database server in use.", figures.in_use),
             "store_connections_failed_total": ("Connection attempts that failed.", figures.failed),
             "store_silences_total": ("Times that the database server stopped responding.", figures.silent),
             "store_groups_total": ("Groups of commits that were sent.", self._lanes.groups),

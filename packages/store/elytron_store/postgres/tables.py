@@ -1,4 +1,4 @@
-"""The opening of a store: what the server must be, the tables made or found, and the manifest that must match."""
+"""Opening a store: server requirements, tables created or found, and the manifest that must match."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -67,14 +67,14 @@ def key_number(sealed: bytes, /, *, least_bytes: int = OVERHEAD) -> int:
 class DataKey:
     """One version of a space's data key and the keys derived from it. Shows no key material, also not in `repr`."""
 
-    __slots__ = ("_derived", "_head", "_left", "_sealing", "_seals_per_key", "_secret", "number")
+    __slots__ = ("_derived", "_head", "_remaining_seals", "_sealing", "_seals_per_key", "_secret", "number")
 
     def __init__(self, number: int, secret: bytes, /, *, seals_per_key: int = store_limits.SEALS_PER_KEY) -> None:
         assert len(secret) == KEY_BYTES
         self.number = number
         self._secret = secret
         self._seals_per_key = seals_per_key
-        self._left = 0
+        self._remaining_seals = 0
         self._derived: dict[bytes, AESGCM] = {}
         self._draw()
 
@@ -83,9 +83,9 @@ class DataKey:
 
     def seal(self, plain: bytes, where: bytes, /) -> bytes:
         """Return `plain` sealed for the place `where`."""
-        if not self._left:
+        if not self._remaining_seals:
             self._draw()
-        self._left -= 1
+        self._remaining_seals -= 1
         nonce = random_nonce()
         # The head is authenticated with the place: another key number or salt does not open.
         return b"".join((self._head, nonce, self._sealing.encrypt(nonce, plain, self._head + where)))
@@ -118,7 +118,7 @@ class DataKey:
     def _draw(self) -> None:
         self._head = _HEAD.pack(VERSION, self.number, os.urandom(SALT_BYTES))
         self._sealing = self._opening(self._head)
-        self._left = self._seals_per_key
+        self._remaining_seals = self._seals_per_key
 
     def _opening(self, head: bytes) -> AESGCM:
         cipher = self._derived.get(head)
@@ -145,7 +145,7 @@ class SealingStream:
         self.size = 0
         self._parts = parts
         self._head = _BLOB_HEAD.pack(VERSION, key.number, os.urandom(_SALT_BYTES))
-        self._bound = self._head + where
+        self._place = self._head + where
         self._cipher = _chunk_cipher(key, self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -165,7 +165,7 @@ class SealingStream:
 
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
         nonce = random_nonce()
-        return nonce + self._cipher.encrypt(nonce, plain, _chunk_place(self._bound, number, end))
+        return nonce + self._cipher.encrypt(nonce, plain, _chunk_place(self._place, number, end))
 
 
 async def unseal_stream(

@@ -1,7 +1,7 @@
-"""Inspection of a sealed store: what the inner store found, what does not open, and how a keyring is repaired.
+"""Inspection of a sealed store: the inner store's findings, what cannot be opened, and repair of the keyring.
 
-Keys that are lost cannot be had again, but they must not stop the store: the name of such a space is free again, its
-ciphertext is kept under a mark, and the erasure of the name takes it along.
+Lost keys cannot be recovered, but must not stop the store: the name of such a space becomes free, its ciphertext stays
+under a mark, and an erasure of the name removes it.
 """
 
 import os
@@ -170,7 +170,7 @@ async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[Jou
             yield entry
 
 
-_Named = TypeVar("_Named", StoreProblem, StoreLoss)
+_ProblemT = TypeVar("_ProblemT", StoreProblem, StoreLoss)
 _NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
 Settle = Callable[[StoreKeyring, SpaceId, Document | None], Awaitable[bool]]
 """Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
@@ -240,7 +240,7 @@ class _WalkFindings:
 
     names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
     ours: int = 0
-    told: set[SpaceId] = field(default_factory=set[SpaceId])
+    reported: set[SpaceId] = field(default_factory=set[SpaceId])
     """Inner spaces whose keys are reported already."""
     problems: list[StoreProblem] = field(default_factory=list[StoreProblem])
 
@@ -251,7 +251,7 @@ async def _inspect_keys(keyring: StoreKeyring, findings: _WalkFindings, *, repai
             is_mended = repair and await mend_fault(keyring, fault)
             findings.problems.append(fault.problem(quarantined=is_mended))
             if fault.record is not None and not is_mended:
-                findings.told.add(SpaceId(fault.record.ref.key))
+                findings.reported.add(SpaceId(fault.record.ref.key))
 
 
 async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _WalkFindings, *, settle: Settle) -> None:
@@ -266,7 +266,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _Wal
     except StoreCorrupt:
         return  # its guard; the inner store has reported it
     except SealError:
-        if inner in findings.told:
+        if inner in findings.reported:
             return
         findings.problems.append(
             StoreProblem(DamageKind.ENGINE, findings.names[inner], "the keys of this space cannot be opened")
@@ -310,5 +310,5 @@ async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Set
     return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=is_settled)
 
 
-def _in_the_callers_words(problem: _Named, findings: _WalkFindings) -> _Named:
+def _in_the_callers_words(problem: _ProblemT, findings: _WalkFindings) -> _ProblemT:
     return problem if problem.space is None else replace(problem, space=findings.names.get(problem.space))

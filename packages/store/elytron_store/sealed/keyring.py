@@ -1,4 +1,4 @@
-"""The keyring: which keys a sealed store has, wrapped, in a reserved space of the inner store."""
+"""The keyring: the wrapped keys of a sealed store, in a reserved space of the inner store."""
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

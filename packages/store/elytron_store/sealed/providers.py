@@ -174,7 +174,7 @@ class FileKeys(LocalKeys):
         """
         self._path = Path(path)
         self.pins = StorePins(self._path)
-        keys, current, self._seen = _read_keys(self._path)
+        keys, current, self._stamp = _read_keys(self._path)
         super().__init__(keys, current=current)
 
     @classmethod
@@ -231,7 +231,7 @@ class FileKeys(LocalKeys):
     def current(self, /) -> str:
         """Return the id of the key that wraps, as the file says now. Raises as the constructor does."""
         try:
-            changed = _file_stamp(self._path.stat()) != self._seen
+            changed = _file_stamp(self._path.stat()) != self._stamp
         except OSError:
             changed = True
         if changed:
@@ -244,7 +244,7 @@ class FileKeys(LocalKeys):
         return super()._key(key_id)
 
     def _reload(self) -> None:
-        self._keys, self._current, self._seen = _read_keys(self._path)
+        self._keys, self._current, self._stamp = _read_keys(self._path)
 
 
 _Stamp = tuple[int, int, int]

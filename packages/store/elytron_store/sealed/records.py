@@ -96,10 +96,10 @@ class SpaceSlot(_KeyringRecord):
     life: KeyLife
 
 
-_Kept = TypeVar("_Kept", bound=_KeyringRecord)
+_RecordT = TypeVar("_RecordT", bound=_KeyringRecord)
 
 
-def read_record(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
+def read_record(model: type[_RecordT], body: bytes, /, *, what: str) -> _RecordT:
     """Return the record in `body`. Raises SealBroken, which names `what`, if it is not one."""
     try:
         return model.from_bytes(body)

@@ -1,4 +1,4 @@
-"""Calls of sealed spaces under open keys: the vaults that a handle has open, and the port's calls over ciphertext."""
+"""Calls of sealed spaces under open keys: the cache of open keys, and the port's calls over ciphertext."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -159,7 +159,7 @@ class SpaceKeyCache:
         return vault
 
 
-_Found = TypeVar("_Found")
+_ItemT = TypeVar("_ItemT")
 
 
 class SealedSpaces(PassingStore):
@@ -315,8 +315,8 @@ class SealedSpaces(PassingStore):
             await self._sweep(vault.inner)
 
     async def _look(
-        self, space: SpaceId, look: Callable[[SpaceId], Awaitable[Sequence[_Found]]]
-    ) -> tuple[SpaceKeys | None, Sequence[_Found]]:
+        self, space: SpaceId, look: Callable[[SpaceId], Awaitable[Sequence[_ItemT]]]
+    ) -> tuple[SpaceKeys | None, Sequence[_ItemT]]:
         require_space(space)
         while True:
             vault = await self._vaults.find(space)

@@ -1,4 +1,4 @@
-"""The sealed store: a Store over a Store that sees ciphertext, keyed tags and ids; and new keys for what lives on."""
+"""The sealed store: wraps a Store that sees only ciphertext, keyed tags and ids; and re-encrypts live spaces."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace

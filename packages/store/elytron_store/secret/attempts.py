@@ -1,7 +1,7 @@
-"""Wrong secrets of a space: counted by caller, each followed by a delay that grows to some seconds and no further.
+"""Failed secrets of a space: counted per caller, each followed by a delay that grows to a few seconds at most.
 
-A caller is a principal at a network address. Another caller's wrong secrets delay nobody else, so that a person who
-has the right secret is not locked out by one who has only the key.
+A caller is a principal at a network address. One caller's failures delay nobody else, so a person with the right secret
+is not locked out by someone who has only the key.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Grants: what lets work in the background open a space while its user is away, for a time, until the next lock."""
+"""Grants: they let background work open a space in its user's absence, for a limited time and until the next lock."""
 
 import os
 from typing import Final

@@ -1,4 +1,4 @@
-"""Holds of processes on spaces that they seal: renewed while they work, over soon after they died."""
+"""Holds of processes on spaces that they seal: renewed during the work, and expired soon after a crash."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ class HoldRenewal:
         self._revision += 1
 
     @asynccontextmanager
-    async def kept(self) -> AsyncGenerator[None]:
+    async def renewed(self) -> AsyncGenerator[None]:
         """Renew the hold until the block ends."""
         over = asyncio.Event()
         renewal = asyncio.ensure_future(self._renew(over))

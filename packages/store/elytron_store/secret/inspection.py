@@ -1,4 +1,4 @@
-"""The engine's report of a check, in the words of callers, who know of no inner spaces."""
+"""The engine's check report, translated for callers, who do not know inner spaces."""
 
 from collections.abc import Sequence
 from contextlib import suppress

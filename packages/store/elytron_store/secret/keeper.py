@@ -1,4 +1,4 @@
-"""A user's secret over its space: made, opened, closed, changed. No call returns, logs or stores the secret itself."""
+"""A user's secret over its space: create, unlock, lock, change. No call returns, logs or stores the secret itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -167,7 +167,7 @@ class SecretKeeper:
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 0)))
         keys = {1: await wrapping.open(inner, wrapped)}
         try:
-            async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
+            async with HoldRenewal(self._inner, inner, clock=self._clock).renewed():
                 await self._fill(self._inner, space, inner, keys, copy)
             slot = slot.model_copy(update={"state": SecretSlotState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 1)))
@@ -246,7 +246,7 @@ class SecretKeeper:
         newer = {1: await wrapping.open(inner, renewal.keys[0])}
         source = FixedKeyring(self._inner, SpaceId(slot.inner), keys)
         try:
-            async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
+            async with HoldRenewal(self._inner, inner, clock=self._clock).renewed():
                 await source.raise_guard(self._clock)
                 await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
             slot = slot.renewed()

@@ -1,8 +1,8 @@
-"""Documents of a space that is under its user's secret, in the plain space of its name.
+"""Documents of a space under its user's secret, in the plain space of its name.
 
-The slot names the inner space of the sealed documents, how the user's key is derived, and the data keys under it.
-Beside it are the count of attempts, the grant and shared sessions. None of them holds content. The plain space holds
-nothing else, and no writer puts anything there: every batch of a plain space demands that it has no slot.
+The slot names the inner space of the sealed documents, how the user's key is derived, and the data keys under it. The
+count of attempts, the grant and shared sessions are stored next to it. None of them holds content. The plain space
+contains nothing else, and no writer adds to it: every batch of a plain space requires that it has no slot.
 """
 
 import os

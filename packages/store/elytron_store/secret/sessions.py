@@ -1,7 +1,7 @@
-"""Unlocked spaces of this process: data keys in memory, for a time and one caller, and the stored slots they belong to.
+"""Unlocked spaces of this process: data keys in memory, for a limited time and one caller, with their stored slots.
 
-The caller is a context variable, which tasks inherit. A transport sets it to the principal that its credential proved;
-code that forgets to do so runs as the process itself, for which a caller's session does not exist.
+The caller is a context variable, which tasks inherit. A transport sets it to the authenticated principal. Code that
+forgets to do so runs as the process itself, which has no session of any caller.
 """
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
@@ -86,7 +86,9 @@ class SecretSessions:
     def __init__(self, clock: Clock, /) -> None:
         self._clock = clock
         self._open: dict[SpaceId, dict[str, SecretSession]] = {}
-        self._lent: ContextVar[Mapping[SpaceId, SecretSession] | None] = ContextVar("elytron_lent", default=None)
+        self._task_sessions: ContextVar[Mapping[SpaceId, SecretSession] | None] = ContextVar(
+            "elytron_lent", default=None
+        )
 
     def __iter__(self) -> Iterator[SpaceId]:
         return iter(tuple(self._open))
@@ -95,7 +97,7 @@ class SecretSessions:
         """Return the session of `space` for this task; None if there is none, or its time is over."""
         caller = current_caller()
         own = self.latest(space) if caller.is_server else self._open.get(space, {}).get(caller.principal)
-        for session in (own, (self._lent.get() or {}).get(space)):
+        for session in (own, (self._task_sessions.get() or {}).get(space)):
             if session is not None and self._clock.now() < session.until:
                 return session
         return None
@@ -133,13 +135,13 @@ class SecretSessions:
         self._open.clear()
 
     @contextmanager
-    def lent(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
+    def lend_session(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
         """Open `space` for this task, and those that it begins, until the block ends."""
-        token = self._lent.set({**(self._lent.get() or {}), space: session})
+        token = self._task_sessions.set({**(self._task_sessions.get() or {}), space: session})
         try:
             yield
         finally:
-            self._lent.reset(token)
+            self._task_sessions.reset(token)
 
 
 class SecretSlots:

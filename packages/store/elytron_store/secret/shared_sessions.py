@@ -1,4 +1,4 @@
-"""Unlocked spaces that the processes of one server share: in the store, under a key that only these processes have."""
+"""Unlocked spaces shared by the processes of one server, stored under a key that only they have."""
 
 from contextlib import suppress
 from typing import Final

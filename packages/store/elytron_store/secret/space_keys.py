@@ -1,4 +1,4 @@
-"""The keys of spaces under their users' secrets: found in the slot of a space, open while a session is."""
+"""The keys of spaces under their users' secrets, read from a space's slot and open during a session."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping

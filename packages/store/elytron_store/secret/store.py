@@ -1,4 +1,4 @@
-"""A store in which single spaces are under their users' secrets; all others pass through it unchanged."""
+"""A store whose spaces may be under their users' secrets. All other spaces pass through unchanged."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -227,7 +227,7 @@ class SecretStore(PassingStore):
     def lend(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
         """Open `space` for this task until the block ends; nothing of it is remembered then, unless its user has it."""
         try:
-            with self.sessions.lent(space, session):
+            with self.sessions.lend_session(space, session):
                 yield
         finally:
             if not self.sessions.is_open(space):

@@ -1,4 +1,4 @@
-"""The SQLite engine. Importing it loads the driver; `elytron_store.engines` does so only when it is asked for."""
+"""The SQLite engine. Importing it loads the driver, so `elytron_store.engines` imports it on demand."""
 
 from elytron_store.sqlite.driver import DriverReport, driver_report
 from elytron_store.sqlite.store import SqliteStore

@@ -1,8 +1,8 @@
-"""What a repair moves aside, and the record of what it could not save: rows of the table `quarantine`.
+"""Content that a repair quarantined, and the record of what it could not save: rows of the table `quarantine`.
 
-Pieces of a space are numbered from 1. Number 0 is the record of its losses, so that it goes with the erasure of the
-space, is copied with the file and needs no table that earlier builds do not know. Losses whose space is unknown are
-recorded under the empty name, which no space has.
+Pieces of a space are numbered from 1. Number 0 is the record of its losses, so it is erased with the space, copied with
+the file, and needs no table that earlier builds do not know. Losses of unknown spaces are recorded under the empty
+name, which no space has.
 """
 
 from collections.abc import Sequence

@@ -323,7 +323,7 @@ class ReadCache:
         self, version: int, space: SpaceId, refs: Sequence[DocumentRef], documents: Sequence[Document | None], /
     ) -> None:
         """Store the small ones of the documents at `refs`, whose reading began at `version`."""
-        stand = self._told(version, space)
+        stand = self._valid_reads(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
             if document is not None and len(document.body) > store_limits.MEMO_DOCUMENT_BYTES:
@@ -343,13 +343,13 @@ class ReadCache:
             return
         self._scanned[scan] = None
         space, page = scan
-        stand = self._told(version, space)
+        stand = self._valid_reads(version, space)
         if stand is not None:
             self._count += page not in stand.scans
             stand.scans[page] = documents
             self._make_room()
 
-    def written(self, batch: Batch, committed: CommitReceipt, /) -> None:
+    def note_commit(self, batch: Batch, committed: CommitReceipt, /) -> None:
         """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
         space = batch.space
         self._looked[space] = None
@@ -438,7 +438,7 @@ class ReadCache:
         stand = self._stands.pop(space, None)
         self._count -= len(stand) if stand is not None else 0
 
-    def _told(self, version: int, space: SpaceId) -> _JournalReads | None:
+    def _valid_reads(self, version: int, space: SpaceId) -> _JournalReads | None:
         """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
         stand = self._stands.get(space)
         is_told = version and version == self._version and stand is not None and stand.version == version

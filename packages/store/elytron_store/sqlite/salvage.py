@@ -1,6 +1,6 @@
-"""Saving what a damaged file still has: every row whose checksum fits is written into the tables of a new file.
+"""Salvage of a damaged file: every row whose checksum fits is written into the tables of a new file.
 
-The rows are counted and completed there by SQL, so a file of any size takes little memory.
+SQL counts and completes the rows there, so a file of any size takes little memory.
 """
 
 import os

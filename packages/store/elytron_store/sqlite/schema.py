@@ -1,4 +1,4 @@
-"""The tables of a store file, the mark of one, and the steps from one schema to the next."""
+"""The tables of a store file, its application mark, and the migrations between schemas."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing

@@ -1,6 +1,6 @@
-"""A store file opened and checked: created or recognised, brought to the last schema, its manifest matched.
+"""Opening and checking a store file: created or recognised, migrated to the latest schema, its manifest matched.
 
-A check reads everything, names damage without its content, and a repair sets damaged things aside.
+A check reads everything and reports damage without content; a repair quarantines damaged rows.
 """
 
 import os
@@ -259,14 +259,14 @@ class FoundDamage(NamedTuple):
 class _PassTally(CheckTally):
     """Findings of a pass."""
 
-    found: list[FoundDamage] = field(default_factory=list[FoundDamage])
+    damage: list[FoundDamage] = field(default_factory=list[FoundDamage])
 
 
 def check_database(raw: Raw, /) -> CheckReport:
     """Read everything in one state and report what is damaged; change nothing."""
     with read_snapshot(raw):
         tally = _read_all(raw)
-    return tally.report([row.problem for row in tally.found])
+    return tally.report([row.problem for row in tally.damage])
 
 
 def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport:
@@ -275,7 +275,7 @@ def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport
         tally = _read_all(raw)
         problems = [
             row.problem if row.place is None else quarantine.set_aside(raw, row.problem, row.place, at)
-            for row in tally.found
+            for row in tally.damage
         ]
         losses = quarantined_losses(problems, at)
         for loss in losses:
@@ -287,12 +287,12 @@ def _read_all(raw: Raw) -> _PassTally:
     tally = _PassTally()
     for part in (_check_engine, _check_documents, _check_journal, _check_blobs):
         try:
-            tally.found.extend(part(raw, tally))
+            tally.damage.extend(part(raw, tally))
         except (*ERRORS, TypeError, ValueError):
             # If SQLite itself cannot go on, or gives values of other types, the rest of that table is unread; the
             # others may be whole.
             what = f"the file, while reading its {part.__name__.rpartition('_')[2]}"
-            tally.found.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, what)))
+            tally.damage.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, what)))
     return tally
 
 

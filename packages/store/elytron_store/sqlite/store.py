@@ -1,4 +1,4 @@
-"""The SQLite engine: one file, one writer that commits in groups, readers beside it."""
+"""The SQLite engine: one file, one writer that commits in groups, and parallel readers."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -94,7 +94,7 @@ class SqliteStore(Engine):
         """
         driver = library or default_library()
         options = setup.WantedStore(path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds)
-        store = await cls.found(options, clock=clock)
+        store = await cls.open_unnoted(options, clock=clock)
         try:
             await store.note_opening(options.at)
         except BaseException:
@@ -103,7 +103,7 @@ class SqliteStore(Engine):
         return store
 
     @classmethod
-    async def found(cls, options: WantedStore, /, *, clock: Clock) -> Self:
+    async def open_unnoted(cls, options: WantedStore, /, *, clock: Clock) -> Self:
         """Open the store that `options` describes as `open` does, but leave an existing one as it is.
 
         A caller that finds its own store calls `note_opening`.
@@ -165,7 +165,7 @@ class SqliteStore(Engine):
         if batch.is_import:
             memo.lose(batch.space)  # more than a memo keeps
         else:
-            memo.written(batch, committed)
+            memo.note_commit(batch, committed)
         return committed
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:

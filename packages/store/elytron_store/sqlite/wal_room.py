@@ -1,4 +1,4 @@
-"""Room of an SQLite file on its device: when its WAL is emptied, and which writes have to leave room for an erasure."""
+"""Disk space of an SQLite file: when its WAL is emptied, and which writes must leave space for an erasure."""
 
 import os
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""Writes of the write connection: commits in groups, each batch applied or refused by itself, and erasure.
+"""Writes of the writer connection: commits in groups, each batch applied or refused by itself, and erasure.
 
-After an erasure every page that ever held a row is rewritten, and the journal file is cut.
+After an erasure every page that ever held a row is rewritten, and the journal file is truncated.
 
-Mostly no batch of a group is refused. So what batches write that have nothing to do with each other goes in a table at
-a time, and their preconditions are checked by writing. If one does not hold, nothing of the group is kept,
-and its batches are applied again one after the other, each checked first.
+Usually no batch of a group is refused. Independent batches are therefore written one table at a time, and their
+preconditions are checked by writing. If one fails, the whole group is rolled back and its batches are applied one after
+the other, each checked first.
 """
 
 import os
@@ -54,7 +54,7 @@ from elytron_store.sqlite.driver import (
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
 from elytron_store.sqlite.wal_room import WalReserve, translate_write_error, truncate_wal
 
-_NAMED = (
+_NAMING_ENTRIES = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
 )
@@ -170,7 +170,7 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
 
 def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
     """Take the digests out of the entries that name `refs`; return how many had one."""
-    query = _NAMED.format(",".join(["(?,?)"] * len(refs)))
+    query = _NAMING_ENTRIES.format(",".join(["(?,?)"] * len(refs)))
     rows = raw.execute(query, (space, *(part for ref in refs for part in ref))).fetchall()
     raw.executemany(
         _SCRUB,

@@ -1,1 +1,1 @@
-"""Stores around a store."""
+"""Wrappers around a store."""

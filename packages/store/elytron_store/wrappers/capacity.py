@@ -1,9 +1,9 @@
-"""A store with a bound: a write beyond it is refused whole, before anything of it is stored.
+"""A bounded store: a write beyond its capacity is refused whole, before any of it is stored.
 
-It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
-bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
-A journal entry counts as an event while its documents exist. One that an erasure emptied does not count, and such
-entries are compacted as they grow in number, so that a device which erases what it reads runs for ever.
+It wraps any store. Usage is counted at opening and tracked by this handle, so only one process at a time writes to a
+bounded store. Reading and erasing are never refused, and neither is taking back (forgetting, ending keys). A journal
+entry counts as an event while its documents exist. Entries emptied by an erasure do not count and are compacted as they
+accumulate, so a device that erases what it has read can run forever.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
@@ -80,7 +80,7 @@ class CapacityStore(PassingStore):
         self._capacity = capacity
         self._collections = collections
         self._blobs = blobs
-        self._used = CapacityUsage()
+        self._usage = CapacityUsage()
 
     @classmethod
     async def open(
@@ -107,9 +107,9 @@ class CapacityStore(PassingStore):
         return self._capacity
 
     @property
-    def used(self) -> StoreCapacity:
+    def usage(self) -> StoreCapacity:
         """Return how much of the capacity is taken."""
-        usage = self._used
+        usage = self._usage
         return StoreCapacity(
             records=usage.records,
             events=usage.events,
@@ -143,23 +143,23 @@ class CapacityStore(PassingStore):
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; this removes no event."""
         removal_count = await self._inner.compact(space, runs)
-        self._used.idle.pop(space, None)
+        self._usage.idle.pop(space, None)
         return removal_count
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace a blob if the new one fits. Raises StoreBudgetExceeded, and the old one stays."""
-        old = self._used.blobs.get((space, key), 0)
-        room = self._capacity.blob_bytes - self._used.blob_bytes + old
+        old = self._usage.blobs.get((space, key), 0)
+        room = self._capacity.blob_bytes - self._usage.blob_bytes + old
         size = await self._inner.write_blob(space, key, self._bounded(chunks, room))
         # The size is looked up again: another call may have replaced the blob during the wait.
-        self._used.blob_bytes += size - self._used.blobs.get((space, key), 0)
-        self._used.blobs[space, key] = size
+        self._usage.blob_bytes += size - self._usage.blobs.get((space, key), 0)
+        self._usage.blobs[space, key] = size
         return size
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, also from a store that is full."""
         erased = await self._inner.erase(erasure)
-        usage = self._used
+        usage = self._usage
         sizes = usage.sizes.get(erasure.space, {})
         refs = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
         for ref in refs:
@@ -189,7 +189,7 @@ class CapacityStore(PassingStore):
         usage = CapacityUsage()
         async for space in store.scan_spaces(self._inner):
             await self._count_space(space, usage)
-        self._used = usage
+        self._usage = usage
 
     async def _count_space(self, space: SpaceId, usage: CapacityUsage) -> None:
         sizes = usage.sizes.setdefault(space, {})
@@ -216,7 +216,7 @@ class CapacityStore(PassingStore):
         usage.document_bytes += sum(sizes.values())
 
     def _growth(self, batch: Batch) -> _BatchGrowth:
-        sizes = self._used.sizes.get(batch.space, {})
+        sizes = self._usage.sizes.get(batch.space, {})
         return _BatchGrowth(
             records=sum(1 for change in batch.puts if change.ref not in sizes)
             - sum(1 for delete in batch.deletes if delete.ref in sizes),
@@ -227,7 +227,7 @@ class CapacityStore(PassingStore):
 
     def _beyond(self, growth: _BatchGrowth) -> StoreBudgetExceeded | None:
         """Return the refusal of a batch for which there is no room. What makes nothing grow fits always."""
-        usage, capacity = self._used, self._capacity
+        usage, capacity = self._usage, self._capacity
         for what, more, amount, most in (
             ("records", growth.records, usage.records, capacity.records),
             ("events", growth.events, usage.events, capacity.events),
@@ -238,18 +238,18 @@ class CapacityStore(PassingStore):
         return None
 
     def _grow(self, growth: _BatchGrowth, sign: int) -> None:
-        self._used.records += sign * growth.records
-        self._used.events += sign * growth.events
-        self._used.document_bytes += sign * growth.document_bytes
+        self._usage.records += sign * growth.records
+        self._usage.events += sign * growth.events
+        self._usage.document_bytes += sign * growth.document_bytes
 
     def _keep(self, batch: Batch, events: int) -> None:
         """Note the current state; the sums were grown before."""
-        sizes = self._used.sizes.setdefault(batch.space, {})
+        sizes = self._usage.sizes.setdefault(batch.space, {})
         for change in batch.puts:
             sizes[change.ref] = len(change.body)
         for delete in batch.deletes:
             sizes.pop(delete.ref, None)
-        usage = self._used
+        usage = self._usage
         usage.journals[batch.space] = usage.journals.get(batch.space, 0) + events
         idle = sum(not entry.digest for entry in batch.entries)
         if idle:
@@ -257,7 +257,7 @@ class CapacityStore(PassingStore):
 
     async def _tidy(self) -> None:
         """Have the journal with most entries that tell of nothing compacted, if there are many in all."""
-        idle = self._used.idle
+        idle = self._usage.idle
         if self._compactor is None or sum(idle.values()) < self._most_idle:
             return
         space = max(idle, key=idle.__getitem__)

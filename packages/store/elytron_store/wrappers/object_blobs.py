@@ -1,7 +1,7 @@
-"""Blobs in an object store: S3, Google Cloud Storage, Azure or a folder, by obstore. The store beneath has the rest.
+"""Blobs in an object store (S3, Google Cloud Storage, Azure or a folder, by obstore). The rest is in the inner store.
 
-Each blob of a piece or more is an object under a random name; the store beneath holds its pointer as the blob, with
-checksums of all pieces, so a blob changes when its pointer does. What a process that died left behind is an orphan.
+Each blob of a piece or more is an object under a random name. The inner store holds a pointer with checksums of all
+pieces as the blob, so a blob changes when its pointer does. Objects left behind by a crashed process are orphans.
 """
 
 import struct

@@ -27,10 +27,10 @@ SAME = fact("b", "Ada likes green tea in the mornings", citations=("t2", "t3"), 
 
 def test_the_surer_of_two_is_kept() -> None:
     (pair,) = facts.similar_pairs((SAME, TEA), limit=9)
-    assert (pair.kept, pair.folded) == (TEA, SAME)
+    assert (pair.surviving, pair.folded) == (TEA, SAME)
     sure = SAME.model_copy(update={"confidence": FactConfidence.HIGH})
     (pair,) = facts.similar_pairs((sure, TEA), limit=9)
-    assert pair.kept == sure
+    assert pair.surviving == sure
 
 
 def test_other_kinds_privacies_numbers_and_closed_facts_are_left_apart() -> None:

@@ -60,18 +60,18 @@ def test_an_issued_key_is_blacked_out_wherever_it_stands(key: str) -> None:
         (f"({key})\n", "([redacted:api_key])\n"),
     ):
         found = scrub_secrets(text)
-        assert (found.text, dict(found.found)) == (told, {"api_key": 1})
+        assert (found.text, dict(found.counts)) == (told, {"api_key": 1})
         assert is_suspect(text)
-        assert scrub_secrets(found.text).found == {}
+        assert scrub_secrets(found.text).counts == {}
     hidden = scrub_secrets("It is " + "\u200b".join(key))
-    assert (hidden.text, dict(hidden.found)) == ("It is [redacted:api_key]", {"api_key": 1})
+    assert (hidden.text, dict(hidden.counts)) == ("It is [redacted:api_key]", {"api_key": 1})
     assert is_suspect("\u200b".join(key))
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:14])
 def test_what_is_cut_short_or_part_of_another_word_is_left(key: str) -> None:
-    assert "api_key" not in scrub_secrets(key[:16]).found
-    assert "api_key" not in scrub_secrets(f"x{key[:16]}").found
+    assert "api_key" not in scrub_secrets(key[:16]).counts
+    assert "api_key" not in scrub_secrets(f"x{key[:16]}").counts
 
 
 @pytest.mark.parametrize(("text", "told"), PLACED, ids=lambda text: text[:20])
@@ -86,5 +86,5 @@ HINTS = st.sampled_from((*BEGINNING, *WITHIN)) | st.text(ALPHABET + "_-. :/=", m
 @given(st.lists(HINTS, max_size=8).map("".join))
 def test_looking_again_finds_nothing_more(text: str) -> None:
     found = scrub_secrets(text)
-    assert scrub_secrets(found.text).found == {}
-    assert found.found or found.text == text
+    assert scrub_secrets(found.text).counts == {}
+    assert found.counts or found.text == text

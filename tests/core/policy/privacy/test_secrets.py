@@ -65,7 +65,7 @@ DIGITS36 = "abcdefghijklmnopqrstuvwxyz0123456789"
     ],
 )
 def test_a_secret_is_blacked_out(text: str, scrubbed: str, kind: str) -> None:
-    assert scrub_secrets(text) == ScrubbedText(text=scrubbed, found={kind: 1})
+    assert scrub_secrets(text) == ScrubbedText(text=scrubbed, counts={kind: 1})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,9 @@ def test_ordinary_words_and_ids_are_left_alone(text: str) -> None:
 def test_an_ordinary_conversation_holds_no_secret() -> None:
     lines = HARBOUR.read_text(encoding="utf-8").splitlines()
     found = {
-        at: made.found for at, line in enumerate(lines, 1) if (made := scrub_secrets(json.loads(line)["content"])).found
+        at: made.counts
+        for at, line in enumerate(lines, 1)
+        if (made := scrub_secrets(json.loads(line)["content"])).counts
     }
     assert len(lines) > 400
     assert found == {}
@@ -124,7 +126,7 @@ def test_an_ordinary_conversation_holds_no_secret() -> None:
 def test_each_secret_is_counted_by_its_kind() -> None:
     text = f"{JWT} and {JWT}; password=abcd password=efgh, card 4111111111111111; DE89370400440532013000"
     made = scrub_secrets(text)
-    assert made.found == {"jwt": 2, "password": 2, "card_number": 1, "iban": 1}
+    assert made.counts == {"jwt": 2, "password": 2, "card_number": 1, "iban": 1}
     assert "abcd" not in made.text
 
 
@@ -162,7 +164,7 @@ SECRETS = st.sampled_from(
 @given(st.lists(st.one_of(SECRETS, st.text(max_size=4)), max_size=12).map("".join))
 def test_scrubbing_again_finds_nothing_more(text: str) -> None:
     made = scrub_secrets(text)
-    assert bool(made.found) == (made.text != text)
+    assert bool(made.counts) == (made.text != text)
     assert scrub_secrets(made.text) == ScrubbedText(text=made.text)
 
 
@@ -170,7 +172,7 @@ def test_scrubbing_again_finds_nothing_more(text: str) -> None:
 @pytest.mark.parametrize("between", ["", " ", "_", "-"])
 def test_a_key_of_any_name_is_blacked_out(before: str, between: str) -> None:
     made = scrub_secrets(f"my {before}{between}key: abc-def-123, then more")
-    assert made == ScrubbedText(text=f"my {before}{between}key: [redacted:password], then more", found={"password": 1})
+    assert made == ScrubbedText(text=f"my {before}{between}key: [redacted:password], then more", counts={"password": 1})
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def said(text: str, *, fits: TextTrait = TextTrait.NOTHING) -> NearestSentence |
 def test_words_in_one_sentence_are_worth_all_and_scattered_ones_less() -> None:
     together = said("The board is grey. Many riders complained. It rained.")
     apart = said("Many boards are grey. A rider complained. It rained.")
-    assert together == NearestSentence(0.0, 1.0, together.told if together else 0.0)
+    assert together == NearestSentence(0.0, 1.0, together.factuality if together else 0.0)
     assert apart is not None
     assert (apart.gain, apart.share) == (-0.25, 0.75)
 
@@ -50,7 +50,7 @@ def test_who_asks_does_not_tell() -> None:
     assert told is not None
     assert asked.gain == pytest.approx(-ASKS * 3 / 4)
     assert told.gain == 0.0
-    assert told.told > asked.told
+    assert told.factuality > asked.factuality
 
 
 @pytest.mark.parametrize("text", ["", "It rained. The board is grey."])

@@ -49,7 +49,7 @@ def test_states_are_written_down_and_the_unmissed_pruned() -> None:
     ]
     made = govern_skills(skills, at=NOW, digest=digest)
     assert [named(one) for one in made.pruned] == ["lonely"]
-    assert {state: made.named(state) for state in SkillState} == {
+    assert {state: made.names_in(state) for state in SkillState} == {
         SkillState.ACTIVE: ("runtime_skill__back",),
         SkillState.STALE: ("runtime_skill__cited",),
         SkillState.LOW_VALUE: ("runtime_skill__poor",),

@@ -1,4 +1,4 @@
-"""The desk of responses: plans a request's turn, runs it behind those of its thread, streams it; and sums inputs up."""
+"""The response service: plans a request's turn, queues it behind its thread, streams it, and compacts inputs."""
 
 import json
 import logging
@@ -93,7 +93,7 @@ class ResponseStream:
         self._feed = feed
         self._number = 0
         self._step, self._attempt = 1, 0
-        self._said: str | None = None
+        self._text: str | None = None
         """Text of the message that is under way, None between messages."""
         self._items: list[OutputItem] = []
         self._ended: RunEnded | None = None
@@ -113,17 +113,17 @@ class ResponseStream:
         match event:
             case TextSaid():
                 self._begin_message()
-                self._said = (self._said or "") + event.text
+                self._text = (self._text or "") + event.text
                 self._put("response.output_text.delta", delta=event.text, logprobs=[], **self._content_place())
             case AnswerDropped():
-                self._end_message(self._said or "", status="incomplete")
+                self._end_message(self._text or "", status="incomplete")
                 self._attempt += 1
             case StepTaken():
                 if event.text:
                     self._begin_message()
                     self._end_message(event.text)
-                elif self._said is not None:
-                    self._end_message(self._said)
+                elif self._text is not None:
+                    self._end_message(self._text)
                 self._step, self._attempt = event.step + 1, 0
             case RunEnded():
                 self._ended = event
@@ -146,8 +146,8 @@ class ResponseStream:
     def fail(self, code: str, message: str) -> ResponseBody:
         """Put the end of a response that failed, and return it."""
         self.document = self.document.model_copy(update={"problem": ResponseProblem(code=code, message=message)})
-        if self._said is not None:
-            self._end_message(self._said, status="incomplete")
+        if self._text is not None:
+            self._end_message(self._text, status="incomplete")
         body = response_body(self.document, None)
         return self._last(body.model_copy(update={"output": tuple(self._items)}))
 
@@ -175,9 +175,9 @@ class ResponseStream:
                 self._end_message(item.content[0].text)
 
     def _begin_message(self) -> None:
-        if self._said is not None:
+        if self._text is not None:
             return
-        self._said = ""
+        self._text = ""
         item = message_item(self.document.id, self._step, "", attempt=self._attempt, status="in_progress")
         self._put(
             "response.output_item.added",
@@ -187,7 +187,7 @@ class ResponseStream:
         self._put("response.content_part.added", part=_text_part(""), **self._content_place())
 
     def _end_message(self, text: str, *, status: str = "completed") -> None:
-        if self._said is None:
+        if self._text is None:
             return
         place = self._content_place()
         self._put("response.output_text.done", text=text, logprobs=[], **place)
@@ -195,7 +195,7 @@ class ResponseStream:
         item = message_item(self.document.id, self._step, text, attempt=self._attempt, status=status)
         self._put("response.output_item.done", output_index=len(self._items), item=item.model_dump(mode="json"))
         self._items.append(item)
-        self._said = None
+        self._text = None
 
     def _add_call(self, item: CallItem) -> None:
         at = len(self._items)
@@ -237,9 +237,9 @@ class ResponseTurn:
     """A turn that answers a response."""
 
     user: UserAgents
-    known: KnownAgent
+    agent: KnownAgent
     document: ResponseDocument
-    given: GivenInput
+    input: GivenInput
     after: str | None = None
     is_resumed: bool = False
 
@@ -441,17 +441,17 @@ class ResponseService:
 
     async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
         document, repository = turn.document, ResponseRepository(turn.user)
-        settings = self._pool.settings_of(turn.known, await turn.user.preferences())
+        settings = self._pool.settings_of(turn.agent, await turn.user.preferences())
         agent = self._agent(turn, changed_settings(settings, document.form))
         record = await repository.journal(document.thread).load(document.id) if turn.is_resumed else None
         stream.begin(record)
         if record is not None:
             runs = agent.resume()
         else:
-            opening = TurnOpening(turn.given.before, turn.after)
+            opening = TurnOpening(turn.input.before, turn.after)
             runs = agent.run(
-                turn.given.text,
-                images=turn.given.images,
+                turn.input.text,
+                images=turn.input.images,
                 run_id=document.id,
                 store=document.form.is_stored,
                 opening=opening,

@@ -1,4 +1,4 @@
-"""Items and options of responses: inputs as messages to a model, what was said as items, what of a request holds."""
+"""Items and options of responses: inputs as model messages, stored turns as items, and the options that apply."""
 
 import base64
 import hashlib
@@ -126,7 +126,7 @@ class _InputReader:
     """Reads the items before the user's words."""
 
     def __init__(self, calls: Mapping[str, str], unsealed: Callable[[str], str]) -> None:
-        self._open, self._known = dict(calls), dict(calls)
+        self._open, self._call_names = dict(calls), dict(calls)
         self._unsealed = unsealed
         self._results: list[Message] = []
         self._messages: list[Message] = []
@@ -148,7 +148,7 @@ class _InputReader:
                     self._messages.append(text_message(role, words or _IMAGE))
             case "function_call":
                 call = ToolCall(id=item.call_id or "", name=item.name or "", arguments=item.arguments or "")
-                self._known[call.id] = call.name
+                self._call_names[call.id] = call.name
                 self._reply(call)
             case "function_call_output":
                 self._result(item)
@@ -167,9 +167,9 @@ class _InputReader:
 
     def _result(self, item: InputItem) -> None:
         call = item.call_id or ""
-        if call not in self._known:
+        if call not in self._call_names:
             raise InvalidInput(field="input", problem="has a tool result without a call: no call has its id")
-        result = ToolResult(call_id=call, tool=self._known[call], text=_output_text(item))
+        result = ToolResult(call_id=call, tool=self._call_names[call], text=_output_text(item))
         if self._open.pop(call, None) is not None:
             self._results.append(result)
         else:

@@ -1,7 +1,7 @@
-"""The repository of responses and conversations: each response is a turn of an agent in a thread of its own kind.
+"""The repository of responses and conversations. Each response is a turn of an agent, in a thread of its own kind.
 
-The request is stored where an erasure of the turn takes it along. A response that continues another one is in the
-thread of that; if that thread went on meanwhile, in a branch: a thread whose window begins with turns of the other.
+The request is stored where an erasure of the turn also removes it. A response that continues another joins its thread.
+If that thread has moved on, it starts a branch: a new thread whose window begins with turns of the old one.
 """
 
 import json
@@ -198,7 +198,7 @@ class ResponseRepository:
         stored_response = KnownResponse(document=document, record=record)
         # Memory has a turn only once it is over.
         is_over = record is not None and record.end is not None
-        if record is not None and is_over and await self._user.journal(document.thread).gone((record.turn,)):
+        if record is not None and is_over and await self._user.journal(document.thread).changed_runs((record.turn,)):
             raise NotFound(what="response", name=response)
         return stored_response
 
@@ -263,7 +263,7 @@ class ResponseRepository:
             document = ResponseDocument.model_validate(run_input.value)
             responses.append((run, KnownResponse(document=document, record=record)))
             window.append(record.turn.model_copy(update={"run": run}))
-        removed_turns = await self._user.journal(thread).gone(window)
+        removed_turns = await self._user.journal(thread).changed_runs(window)
         return [response for run, response in responses if run not in removed_turns]
 
     async def drop_thread(self, thread: str, /) -> None:

@@ -132,7 +132,7 @@ class InputItem(Value):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        fields = _WANTED[self.type]
+        fields = _ITEM_FIELDS[self.type]
         missing = [name for name in fields if getattr(self, name) is None]
         if missing:
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
@@ -142,7 +142,7 @@ class InputItem(Value):
         return self
 
 
-_WANTED: Final = {
+_ITEM_FIELDS: Final = {
     "message": ("role", "content"),
     "function_call": ("call_id", "name", "arguments"),
     "function_call_output": ("call_id", "output"),

@@ -1,1 +1,1 @@
-"""Routes of the agent as a service, by what they are about."""
+"""Routes of the agent service, grouped by subject."""

@@ -1,4 +1,4 @@
-"""Routes of an agent and its subagents: what they are, what is said to them, their items, and the page `/agent`."""
+"""Routes for agents and subagents: their settings, turns and items, and the page `/agent`."""
 
 import base64
 import hashlib
@@ -41,13 +41,13 @@ async def _init_agent(call: AgentCall) -> Value:
     """Make the user's agent, or return the one that there is."""
     agent = await call.user.init(await call.body(wire.InitRequest))
     await call.service.look(call.user, agent)
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def _get_agent(call: AgentCall) -> Value:
     agent = await call.user.main()
     await call.service.look(call.user, agent)
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def _delete_main(call: AgentCall) -> Value:
@@ -85,7 +85,7 @@ async def _list_subagents(call: AgentCall) -> Value:
     except ValueError:
         raise InvalidInput(field="created_by", problem="must be user or agent") from None
     subagents = await call.user.known_subagents(created_by=creator)
-    return wire.SubagentList(data=tuple([await call.user.shown(each) for each in subagents]))
+    return wire.SubagentList(data=tuple([await call.user.answer_of(each) for each in subagents]))
 
 
 async def _make_subagent(call: AgentCall) -> Value:
@@ -94,7 +94,7 @@ async def _make_subagent(call: AgentCall) -> Value:
 
 async def _get_subagent(call: AgentCall) -> Value:
     agent = await call.user.subagent(call.part("agent_id"))
-    return await call.user.shown(agent, health=call.service.health(agent))
+    return await call.user.answer_of(agent, health=call.service.health(agent))
 
 
 async def _delete_subagent(call: AgentCall) -> Value:

@@ -1,4 +1,4 @@
-"""Routes of what comes to a user unasked: the channel of events, push subscriptions and schedules."""
+"""Routes for what reaches a user unasked: the event stream, push subscriptions and schedules."""
 
 import asyncio
 import base64
@@ -95,7 +95,7 @@ async def _user_events(
             place = gap.last if gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
-            event = await log.shown(entry)
+            event = await log.client_event(entry)
             if entry.kind is AgentEventKind.MESSAGE and not event.data.is_erased:
                 threads[event.id] = entry.thread
             yield event

@@ -1,4 +1,4 @@
-"""Routes of an agent's memory: its blocks, its archival memory, a search over both, and its threads."""
+"""Routes for an agent's memory: blocks, archival memory, a search over both, and threads."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Routes of responses and conversations: made, followed, shown, ended; their items; and inputs that are summed up."""
+"""Routes for responses and conversations: create, follow, retrieve and end them, list items, and compact inputs."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Schedules of agents: their times, how they are stored, the worker that runs them, and the tools that make them."""
+"""Schedules of agents: their times, their storage, the worker that runs them, and the tools that create them."""

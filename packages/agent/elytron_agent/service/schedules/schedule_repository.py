@@ -1,10 +1,10 @@
-"""The repository of schedules: what a user's agents are to do later, the rules of its times, and the job of the next.
+"""The repository of schedules: what agents will do later, the rules for their times, and the job of the next time.
 
-Rules name times as clocks show them in a zone. A time that the zone skips is due at the end of the gap, and a time that
-it shows twice is due the first time alone. Times of one rule that fall together are due once.
+A rule names local times in a zone. A time skipped by the zone is due at the end of the gap; a time that occurs twice is
+due only the first time. Coinciding times of one rule are due once.
 
-The words of a schedule that a turn made are a document of that turn: an erasure of the message takes them along, and a
-schedule without its words is over.
+The words of a schedule that a turn created are a document of that turn. Erasing the message removes them, and a
+schedule without its words has ended.
 """
 
 import hashlib

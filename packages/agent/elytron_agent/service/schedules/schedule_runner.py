@@ -1,7 +1,7 @@
-"""The agent's side of schedules: the runner that has it do what is due, and the tools by which it makes them.
+"""The agent's side of schedules: the runner for due schedules, and the tools that create them.
 
-Only the user's own words may ask for a schedule. What memory shows, what came from outside and what another schedule
-says may not: a schedule acts later, when no one is looking.
+Only the user's own words may ask for a schedule. Recalled text, outside text and other schedules may not, because a
+schedule acts later, when no one is watching.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class DueTime(NamedTuple):
     """One time of a schedule."""
 
     schedule: str
-    due: Instant
+    at: Instant
 
 
 class DueRun(NamedTuple):
@@ -69,8 +69,8 @@ class DueRun(NamedTuple):
     user: UserAgents
     agent: KnownAgent
     repository: ScheduleRepository
-    known: KnownSchedule
-    due: DueTime
+    schedule: KnownSchedule
+    time: DueTime
 
 
 class ScheduleRunner:
@@ -93,14 +93,14 @@ class ScheduleRunner:
             raise JobBlocked(Instant(self._context.clock.now() + limits.SCHEDULE_OFF_MS), "agent_disabled") from None
         except NotFound:
             return  # it was cancelled, or its words or its agent were erased
-        if schedule.stored.next_due != due_time.due:
+        if schedule.stored.next_due != due_time.at:
             return  # it is due at another time by now
         now = self._context.clock.now()
         # A time in a locked space has waited for its user, and is late only from then on.
-        due_since = max(due_time.due, self._context.secrets.opened_at(scope.space))
+        due_since = max(due_time.at, self._context.secrets.opened_at(scope.space))
         if schedule.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
             await repository.advance(
-                due_time.schedule, ScheduleRun(due_at=due_time.due, state=RunState.EXPIRED, ended_at=now)
+                due_time.schedule, ScheduleRun(due_at=due_time.at, state=RunState.EXPIRED, ended_at=now)
             )
             return
         await self._attempt(DueRun(user, agent, repository, schedule, due_time), beat)
@@ -120,8 +120,8 @@ class ScheduleRunner:
         repository = ScheduleRepository(user)
         with suppress(NotFound):
             stored = await repository.stored(due_time.schedule)
-            if stored.next_due == due_time.due:
-                await repository.give_up(stored, due_time.due, is_done=await self._is_done(user, stored))
+            if stored.next_due == due_time.at:
+                await repository.give_up(stored, due_time.at, is_done=await self._is_done(user, stored))
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
         """Return whether the turn of the last attempt gave an answer: its job may have ended before it.
@@ -137,7 +137,7 @@ class ScheduleRunner:
         return end is not None and end.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
-        repository, due_time, words = work.repository, work.due, work.known.words
+        repository, due_time, words = work.repository, work.time, work.schedule.words
         stored = await repository.change(due_time.schedule, lambda each: _begin_run(each, due_time))
         run = stored.current
         assert run is not None
@@ -213,10 +213,10 @@ def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
         return stored
     attempts = (current.attempts if current is not None else 0) + 1
     run = ScheduleRun(
-        due_at=due_time.due,
+        due_at=due_time.at,
         state=RunState.RUNNING,
         attempts=attempts,
-        run_id=run_name(due_time.schedule, due_time.due, attempts),
+        run_id=run_name(due_time.schedule, due_time.at, attempts),
     )
     return stored.model_copy(update={"current": run})
 

@@ -1,4 +1,4 @@
-"""Agents that remember: a talk with one, agent files, and the end of one."""
+"""Commands for agents: chat with one, export and import agent files, delete one."""
 
 import os
 import shlex
@@ -85,7 +85,7 @@ def chat_command(
     )
     name = settings.agent.value if settings.agent is not None else MAIN
     is_sealed = settings.key_file is not None or settings.keys is not None
-    place = f"Agent {name!r} with {address}, in the space {settings.space.value!r} of {settings.store.shown}"
+    place = f"Agent {name!r} with {address}, in the space {settings.space.value!r} of {settings.store.masked_value}"
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         memory = session.runtime

@@ -1,4 +1,4 @@
-"""A first look: a year of an invented conversation, ten questions, and what it took."""
+"""The demo: a year of an invented conversation, ten questions, and their cost."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STORE = "elytron-demo.db"
 SHOWN_HITS = 3
-FOUND = "✓"
+CHECK_MARK = "✓"
 
 
 @click.group("demo", cls=PageGroup, invoke_without_command=True)
@@ -50,14 +50,15 @@ def demo_group() -> None:
     report = asyncio.run(_run_demo(settings, out))
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
     overrides = [
-        (name, one) for name, one in settings.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))
+        (name, one)
+        for name, one in settings.explicit_settings().items()
+        if one.origin.startswith(("--", "ELYTRON_", "BM_"))
     ]
     options = {
         f"--{name.replace('_', '-')}": one.value for name, one in overrides if name != "store" and not one.secret
     }
-    again = (
-        f"{_command_called()} {shlex.join(['--store', settings.store.shown, *chain.from_iterable(options.items())])}"
-    )
+    arguments = ["--store", settings.store.masked_value, *chain.from_iterable(options.items())]
+    again = f"{_command_called()} {shlex.join(arguments)}"
     out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
@@ -81,7 +82,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
             hit.model_copy(update={"text": telling_sentences(hit.text, answered.question)})
             for hit in answered.hits[:count]
         ]
-        marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
+        marks = [CHECK_MARK if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables_common.marked_hits(out, hits, marks)
     out.print("What a model would see for the first question:", style="bold")
     tables_common.show_projection(out, report.projection)

@@ -1,4 +1,4 @@
-"""Evaluation: rates of how well memory works, proposals tried on a copy, and fixtures replayed on several stores."""
+"""Evaluation commands: measure memory quality, try proposals on a copy, and replay fixtures on several stores."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Hooks and rules of coding agents: recall at a prompt, store at a stop, and the rules that such programs read."""
+"""Commands for coding-agent hooks and rules: recall at a prompt, store at a stop, write the rules files."""
 
 import asyncio
 import os

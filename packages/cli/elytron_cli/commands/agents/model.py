@@ -1,4 +1,4 @@
-"""Models that compare meanings: on this machine, and in the space."""
+"""Commands for embedding models, on this machine and in a space."""
 
 import asyncio
 import sys

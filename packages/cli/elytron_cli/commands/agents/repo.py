@@ -1,4 +1,4 @@
-"""The project of a folder: which memory it has and why, and what the user decides about it."""
+"""Commands for a folder's project: which memory it uses and why, and the user's decisions about it."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sessions that coding assistants left on disk: imported into the memory of their repositories, and listed."""
+"""Commands that list assistants' sessions and import them into the memory of their repositories."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Registries of a host's tools, and what use has taught of them."""
+"""Commands for a host's tool registries and for what their use has taught."""
 
 from pathlib import Path
 

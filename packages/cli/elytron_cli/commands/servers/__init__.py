@@ -1,1 +1,1 @@
-"""Commands that start a server or speak to one."""
+"""Commands that start a server or call one."""

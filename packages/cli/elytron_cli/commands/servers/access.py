@@ -1,4 +1,4 @@
-"""Access keys: who may call a server over this store."""
+"""Commands for the access keys of a server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

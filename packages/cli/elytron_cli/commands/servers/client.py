@@ -1,4 +1,4 @@
-"""Calling a server: every operation by its name, its request as JSON; the everyday ones in plain words too."""
+"""Commands that call a server: every operation by name with a JSON request, and shortcuts for the common ones."""
 
 import asyncio
 import json

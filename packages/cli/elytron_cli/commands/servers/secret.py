@@ -1,4 +1,4 @@
-"""A user's own secret: the space under it, on this machine's store or on a server."""
+"""Commands for a user's own secret, on a local store or on a server."""
 
 import asyncio
 import sys

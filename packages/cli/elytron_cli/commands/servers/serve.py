@@ -1,4 +1,4 @@
-"""A server over the store."""
+"""The `serve` command: a server over the store."""
 
 import asyncio
 import gc
@@ -348,7 +348,7 @@ async def serve_session(
                 stack.enter_context(address_kept(settings.store.value, server.address))
             else:
                 end_with_input(server.end)
-            report = _serve_report(server, settings.store.shown, beside.protocols)
+            report = _serve_report(server, settings.store.masked_value, beside.protocols)
             if key_text is not None and server.operator_key is not None:
                 key_text.write(f"{server.operator_key}\n")
                 key_text.flush()
@@ -366,7 +366,7 @@ async def serve_session(
             serving,
             started=started,
             further=beside.further,
-            authenticators=beside.known,
+            authenticators=beside.authenticators,
             figures=figures,
         )
 

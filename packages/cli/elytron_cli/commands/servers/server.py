@@ -1,4 +1,4 @@
-"""Servers beside the store's own: a memory proxy, the console in a browser of this machine; and the end of a server."""
+"""Commands for a memory proxy, a local console, and stopping a server."""
 
 import asyncio
 import os
@@ -176,10 +176,10 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
         mode = f"every caller on this machine, as {settings.space.value!r}" if is_open else "access keys"
 
         def started(server: "StartedServer") -> None:
-            _tell_proxy(out, server, proxy_settings, settings.store.shown)
+            _tell_proxy(out, server, proxy_settings, settings.store.masked_value)
 
         app = ProxyApp(entrance, proxy_settings)
-        figures = (app.figures.shown,)
+        figures = (app.figures.prometheus_figures,)
         await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
 
 

@@ -1,7 +1,7 @@
-"""Verdicts on a candidate: rejected, deferred, handed over, or passed to the merge guards of its plane.
+"""Verdicts on a candidate: reject, defer, hand over, or pass to the merge guards of its plane.
 
-Rules come first and only ever refuse; what they leave goes by the judgement that came with the candidate, and waits
-if it had none.
+Rules run first and can only refuse. What passes them follows the judgement that came with the candidate, or waits if
+there was none.
 """
 
 from typing import Final, NamedTuple, assert_never

@@ -1,7 +1,7 @@
-"""Claimed times: which times of a request say when something was, and which of these the receiving clock disproves.
+"""Claimed times: which times in a request say when something happened, and which of them the local clock disproves.
 
-A claim that lies in the future is stored as it was made, and the memory is ordered by its recording:
-`clock.order_time` decides that for everything that is stored. What is found here is for the report.
+A claim that lies in the future is stored unchanged, and `clock.order_time` orders the memory by its recording time. The
+findings here are only reported.
 """
 
 from collections.abc import Iterable, Iterator

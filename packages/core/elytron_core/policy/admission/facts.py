@@ -1,4 +1,4 @@
-"""Control of facts: what a call makes of a fact, which may be learned, and which say nearly the same."""
+"""Control of facts: how a call changes a fact, which facts may be learned, and which are near-duplicates."""
 
 import re
 import unicodedata
@@ -49,7 +49,7 @@ STAYS: Final = {
     FactAction.CHANGE_SCOPE: "it already has that scope",
 }
 """Why an action leaves a fact as it is."""
-GONE: Final = {
+CLOSED_REASONS: Final = {
     FactState.CORRECTED: "it was corrected: another version replaced it",
     FactState.FORGOTTEN: "it is already forgotten",
     FactState.DELETED: "it was deleted",
@@ -93,7 +93,7 @@ def require_fields(request: FactChangeRequest, /) -> None:
 def require_believed(fact: Fact, /) -> None:
     """Raise InvalidInput unless `fact` is believed to hold at some time."""
     if not fact.is_believed:
-        raise InvalidInput(field="id", problem=f"names a fact that cannot be changed: {GONE[fact.state]}")
+        raise InvalidInput(field="id", problem=f"names a fact that cannot be changed: {CLOSED_REASONS[fact.state]}")
 
 
 def change_fact(
@@ -363,7 +363,7 @@ _SURENESS: Final = {FactConfidence.LOW: 0, FactConfidence.MEDIUM: 1, FactConfide
 class SimilarFacts(NamedTuple):
     """Two facts of which one can go into the other."""
 
-    kept: Fact
+    surviving: Fact
     folded: Fact
     likeness: float
 

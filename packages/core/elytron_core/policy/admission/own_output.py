@@ -1,11 +1,11 @@
 """Recognition of this memory's own output in messages, so that memory never feeds on itself.
 
-A projected block is known by its policy text and by its fence, whose mark is fresh each time. The text between the
-two belongs to memory, not to its sender. A note that rules drew of a day is known by its heading; a person
-may write such a line too, so it is kept as evidence, and only not read as the person's own word.
+A projected block is recognised by its policy text and by its fence, whose mark is random. Text between the two belongs
+to memory, not to the sender. A rule-drawn day note is recognised by its heading; because a person may also write such a
+line, it stays evidence and only loses the authority of the person's own words.
 
-What is recalled for a run of the gateway is known by its heading and the lines of JSON below it, what is listed over
-MCP by lines that begin with a day and end with a memory's id.
+Text recalled for a gateway run is recognised by its heading and the JSON lines below it, and MCP lists by lines that
+begin with a day and end with a memory id.
 """
 
 import re

@@ -1,10 +1,11 @@
 """Admission: which proposed facts and skills become beliefs, and why not.
 
-A judgement never looks at a model, a clock or a store: what is known comes in. Merge guards stand between a draft and
-the current fact of its slot: no change of privacy, no older observation over a newer one, no less sure word over a
-surer one. A draft that says the same again overwrites nothing, so only the privacy guard holds for it; if it is of
-another tier, or of a later time after the fact's tier was over, it takes the fact's place. A delete moves no privacy,
-so only the other two hold for it. A deleted fact is not taken again from an observation before that.
+A judgement uses no model, clock or store; everything it needs is passed in. Merge guards stand between a draft and the
+current fact of its slot: privacy never changes, an older observation never replaces a newer one, and a weaker source
+never replaces a stronger one. A draft that repeats the fact overwrites nothing, so only the privacy guard applies,
+unless it has another tier or comes after the fact's tier expired; then it replaces the fact. A deletion does not change
+privacy, so only the other two guards apply. A deleted fact is not learned again from an observation made before the
+deletion.
 """
 
 import json

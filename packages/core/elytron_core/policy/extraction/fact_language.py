@@ -1,7 +1,7 @@
-"""The language file of facts without a model: how people of a language state facts about themselves, as data.
+"""Language files for facts without a model: how speakers of a language state facts about themselves, as data.
 
-A file says how sentences of the language are framed, and which forms of sentence state a fact. Phrases are written in
-the signs of `phrase_grammar`. What a file gets wrong is an UnreadableFile that names the place and repeats nothing.
+A file says how sentences are framed and which forms state a fact, in the notation of `phrase_grammar`. An error in a
+file is an UnreadableFile that names the place and repeats no content.
 """
 
 import re
@@ -141,21 +141,21 @@ class _PhraseReading:
             if self._next() != "}":
                 raise PhraseFlaw("a slot is not closed")
             self.place += 1
-            return self._kept(slot, inner)
+            return self._slot_pattern(slot, inner)
         match = _BRACED.match(self._phrase, self.place)
         if match is None:
             raise PhraseFlaw("a phrase has braces that do not name a part or a shape")
         self.place = match.end()
-        inner = self._named(match)
-        return inner if match["slot"] is None else self._kept(match["slot"], inner)
+        inner = self._name_pattern(match)
+        return inner if match["slot"] is None else self._slot_pattern(match["slot"], inner)
 
-    def _kept(self, slot: str, inner: str) -> str:
+    def _slot_pattern(self, slot: str, inner: str) -> str:
         if slot not in _SLOTS or slot in self._slots or "(?P<" in inner:
             raise PhraseFlaw(f"the slots {', '.join(_SLOTS)} may each be used once, and not inside each other")
         self._slots.add(slot)
         return f"(?P<{slot}>{inner})"
 
-    def _named(self, match: re.Match[str]) -> str:
+    def _name_pattern(self, match: re.Match[str]) -> str:
         name = match["name"]
         if name in _SIZED:
             least, most = (int(match[end] or 0) for end in ("least", "most"))

@@ -1,7 +1,7 @@
 """Extraction by a model: its prompts, which turns it may read, and what its answer proposes.
 
-Prompts also ask to sum up a conversation, and how far its work has come. A model's answer is never believed: each item
-becomes a candidate, which admission judges, and an item that rests on no words of the turn becomes nothing at all.
+Other prompts summarise a conversation or report the progress of its work. A model's answer is never believed: each item
+becomes a candidate for admission, and an item without supporting words in the turn is dropped.
 """
 
 import json
@@ -156,11 +156,11 @@ def _prompt_section(title: str, text: str) -> str:
     return f"## {title}\n{text}" if text else ""
 
 
-_THOUGHT: Final = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINKING: Final = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCED: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)\n?```", re.DOTALL)
 
 _MAPS: Final = frozenset({"properties", "$defs"})
-_KEPT: Final = frozenset({"type", "enum", "const", "items", "anyOf", "$ref", "properties", "$defs"})
+_SCHEMA_KEYS: Final = frozenset({"type", "enum", "const", "items", "anyOf", "$ref", "properties", "$defs"})
 
 
 def schema_of(shape: type[Value], /) -> str:
@@ -170,7 +170,7 @@ def schema_of(shape: type[Value], /) -> str:
 
 def bare_json(text: str, /) -> str:
     """Return the JSON of an answer: without what a model thought aloud before it, and without a fence around it."""
-    text = _THOUGHT.sub("", text).strip()
+    text = _THINKING.sub("", text).strip()
     fenced = _FENCED.findall(text)
     # The last fence counts, because an explanation may precede the answer.
     return fenced[-1].strip() if fenced else text
@@ -198,7 +198,7 @@ def _strict_schema(node: Any) -> Any:
             strict = {
                 key: _named_parts(part) if key in _MAPS else _strict_schema(part)
                 for key, part in schema.items()
-                if key in _KEPT
+                if key in _SCHEMA_KEYS
             }
             if "properties" in strict:
                 strict["required"] = list(strict["properties"])

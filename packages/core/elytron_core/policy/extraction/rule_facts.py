@@ -1,8 +1,8 @@
-"""Lasting facts that a user states outright, read by the language files alone: few, and each of them said plainly.
+"""Lasting facts that a user states outright, found with the language files only: few, and all stated plainly.
 
-Only sentences of the user's own voice are read. Left out are questions, conditions, guesses, wishes, hearsay, quotes,
-code, past habits, jokes of roles ("pretend that I am ..."), and any text in a fence or a mark of this memory.
-A fact that is missed can be said again, a false one is believed: a form takes a whole statement or nothing.
+Only sentences in the user's own voice are read. Questions, conditions, guesses, wishes, hearsay, quotes, code, past
+habits, role play ("pretend that I am ...") and fenced or marked text are skipped. A missed fact can be stated again,
+while a false one is believed, so a form matches a whole statement or nothing.
 """
 
 import re

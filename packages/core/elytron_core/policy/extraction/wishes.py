@@ -1,8 +1,8 @@
-"""Wishes that people said are to hold from now on: for answers, of taste, what they cannot have; none taken back.
+"""Standing wishes: how a person wants answers, tastes, and what they cannot have, unless they took it back.
 
-They are read from sentences of a speaker's own voice, never from questions, quotes or code. Of what one speaker says
-of one matter the last word counts. If it is in doubt whether two speak of the same, both are kept, the later one
-first: to lose an allergy is worse than to show an old taste.
+They are read from sentences in a speaker's own voice, never from questions, quotes or code. For each speaker and matter
+the latest statement counts. When it is unclear whether two statements concern the same matter, both are shown, the
+later one first: losing an allergy is worse than showing an outdated taste.
 """
 
 import re

@@ -1,15 +1,14 @@
 """Projection: the bounded block of memory that a model may see.
 
-The stable part comes first (policy, facts, skills: the same bytes as long as they and the budget are the same), then a
-fence around what was gathered for this turn: hints of the host's own skills and tools, recent messages, recalled
-memories. Every memory is one escaped line, so none can leave its line or the fence.
-The block never has more characters than the budget.
+The stable part comes first (policy, facts, skills): its bytes change only with them and the budget. A fence follows
+around what was gathered for this turn: hints of the host's skills and tools, recent messages, recalled memories. Every
+memory is one escaped line, so none can leave its line or the fence. The block never exceeds the budget in characters.
 
-Room is given out in order. A section may use its share of what the policy text leaves, and what the sections before it
-did not use; what recent messages do not need goes to the recalled memories, and the other way round. The fence is paid
-for before the first line inside it. A memory is shown whole, or clipped to the room left if that is at least
-`ITEM_CHARS_MIN` characters, or dropped. Of recent messages the latest stay, without a gap; of all others those given
-first. What one section shows is not shown again by a later one.
+Space is allotted in order. A section may use its share of what the policy text leaves, plus what earlier sections did
+not use; recent messages and recalled memories lend each other what they do not need. The fence is paid for before the
+first line inside it. A memory is shown whole, clipped if at least `ITEM_CHARS_MIN` characters fit, or dropped. The
+latest recent messages stay, without a gap; other sections keep their first items. No section repeats what an earlier
+one shows.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -219,7 +218,7 @@ def _fill_all(
     skills = fill_section(
         SectionName.SKILLS,
         _open_lines(inputs, map(_skill_line, inputs.skills), withheld),
-        room=share[SectionName.SKILLS] + facts.left,
+        room=share[SectionName.SKILLS] + facts.remaining_chars,
     )
     stable = (*first, facts, skills)
     # The fence is paid for before the first line that it encloses.

@@ -1,4 +1,4 @@
-"""The fence `<memory-MARK>` around recalled text, and tags of surfaces: the only place that writes and reads them."""
+"""The fence `<memory-MARK>` around recalled text, and surface tags. Only this module writes and reads them."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 FENCED: Final = re.compile(r"<memory-([0-9a-f]{8,64})>\n(.*?)\n</memory-\1>", re.DOTALL)
 """A whole fence with its mark and body."""
-SHOWN: Final = "<memory-...>"
+FENCE_NAME: Final = "<memory-...>"
 """The fence as texts for a model name it."""
 
 

@@ -1,6 +1,6 @@
-"""The sections of a block: their headings, layers and shares of the room, and what fits into it, escaped.
+"""The sections of a block: headings, layers, shares of the space, and the escaped lines that fit.
 
-Recalled text becomes one line that can neither leave its fence, nor play another role, nor fetch anything.
+Recalled text becomes one line that can neither leave its fence, nor impersonate another role, nor fetch anything.
 """
 
 import re
@@ -290,7 +290,7 @@ class FilledSection:
         return sum(line.clipped for line in self.lines)
 
     @property
-    def left(self) -> int:
+    def remaining_chars(self) -> int:
         return self.room - len(self.text)
 
     def report(self) -> ProjectionSection:

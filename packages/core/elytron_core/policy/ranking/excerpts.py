@@ -116,7 +116,7 @@ class ScoredSentence(NamedTuple):
     terms: tuple[str, ...]
     traits: int
     """The sum of its traits: a flag's own operators take most of the time of a comparison."""
-    told: float
+    factuality: float
 
 
 class SoughtWords(NamedTuple):
@@ -133,7 +133,7 @@ class NearestSentence(NamedTuple):
     """Its worth less that of all sentences together as one; below 0 if the words are far apart."""
     share: float
     """The share of the query's words that it holds, by what they are worth."""
-    told: float
+    factuality: float
     """The information in the sentence, as `read_traits` counts it."""
 
 
@@ -170,7 +170,7 @@ def nearest_sentence(
         holds = sum(worths[word] * share for word, share in shares.items())
         worth = holds * (1.0 + FITS * bool(sentence.traits & fitting_traits) - ASKS * bool(sentence.traits & _ASKS))
         if best is None or worth > best[0]:
-            best = worth, holds, sentence.told
+            best = worth, holds, sentence.factuality
     every = sum(worths)
     if best is None or not every:
         return None

@@ -1,12 +1,12 @@
-"""Scoring of long-term facts against a query: points that are data, each with its name.
+"""Scoring of long-term facts against a query, with named points that are data.
 
-Points for matching: the query is the topic, is part of the topic or of the content; each term in topic, content or a
-keyword; likeness by trigrams; entities and dates that query and fact share. Points for the fact's worth: evidence,
-source, the same chat, recency, confirmation, confidence, freshness. If facts match, only those are returned, and all
-their points decide between them; if none does, all are listed, and worth alone decides.
+Matching points: the query is the topic, is part of the topic or content; each term in topic, content or a keyword;
+trigram similarity; shared entities and dates. Worth points: evidence, source, same chat, recency, confirmation,
+confidence, freshness. If any facts match, only those are returned, ranked by all their points; otherwise all are listed
+by worth.
 
-A weak query ("and her?") is read together with the recent talk in `grounding`, whose words count a share of a term.
-The query `kind:topic` names one slot and gives its facts alone, if it has any.
+A weak query ("and her?") is read together with recent talk in `grounding`, whose words count for a share of a term. The
+query `kind:topic` names one slot and returns only its facts, if it has any.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -191,7 +191,7 @@ class _QueryTerm(NamedTuple):
 class _QueryComparison(NamedTuple):
     """A query beside the weights that its terms are worth."""
 
-    asked: PreparedQuery
+    query: PreparedQuery
     weights: FactWeights
     terms: tuple[_QueryTerm, ...]
     topic: str | None

@@ -1,7 +1,7 @@
-"""When memory speaks unasked: the one gate for recalled text that goes to a model without having been asked for.
+"""When memory speaks unasked: the one gate for recalled text that a model gets without having asked for it.
 
-Search answers because it was asked; `recall_gate` says which of the two a request is. The numbers are fitted by
-`python -m benchmarks.train_gate`, and `python -m benchmarks.precision` says how well they hold.
+Search always answers; `recall_gate` says whether a request is a search. `python -m benchmarks.train_gate` fits the
+numbers, and `python -m benchmarks.precision` measures them.
 """
 
 import math

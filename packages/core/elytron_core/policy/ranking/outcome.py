@@ -1,9 +1,9 @@
 """The outcome of a recall: whether one of the best hits answers, and whether the first one does.
 
-Questions that ask an unknown detail of a known matter find that matter, as well as if it answered. Two things tell them
-apart in part: the rest of the question, without the words that the hit shares, is less like the rest of the hit; and
-the hit has no value of the kind that the question asks for, such as a price. The numbers are fitted by
-`python -m benchmarks.answer_score`.
+A question about an unknown detail of a known matter finds that matter as well as an answerable question does. Two signs
+partly separate them: the rest of the question, without the words it shares with the hit, is less similar to the rest of
+the hit; and the hit lacks a value of the kind asked for, such as a price. `python -m benchmarks.answer_score` fits the
+numbers.
 """
 
 import math

@@ -1,10 +1,10 @@
-"""The query of a recall: the kind of answer that it wants, its text for an encoder, and its conditions on metadata.
+"""The query of a recall: the kind of answer it wants, its text for an encoder, and its metadata conditions.
 
-If it asks how things are, the last word of several messages on one matter goes first. That is found by signs, not by
-understanding: the question is in the present, both messages hold much of its words and are of the same speaker, a
-sentence of the later one speaks of a change of what is asked for, and one of the older is about it too, with a number
-if the other has one. Then the later one goes before the older, and the older is marked; neither is left out, so that a
-reader of both sees what was said when.
+When a question asks how things are now, the latest of several messages on one matter goes first. Signs decide, not
+understanding: the question is in the present tense, both messages share much of its wording and have the same speaker,
+a sentence of the later one speaks of a change of what is asked for, and one of the older is about it too, with a number
+if the other has one. The older message is then marked and ranked after the later one. Neither is dropped, so a reader
+sees what was said when.
 """
 
 import re
@@ -95,7 +95,7 @@ _WHEN = _QuestionOpening(
     re.compile("什么时候|哪天|几点|多久"),
 )
 _COUNT = _QuestionOpening(re.compile(r"how (?:many|much|often|old|far|tall|big)\b"), re.compile("多少|几[个次只岁]"))
-_NAMED = _QuestionOpening(
+_NAME = _QuestionOpening(
     re.compile(r"(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b"),
     re.compile("谁|哪里|哪儿|什么名字"),
 )
@@ -159,7 +159,7 @@ def question_forms(text: str, /) -> frozenset[QuestionLabel]:
 
 
 def _question_forms(lowered: str) -> frozenset[QuestionLabel]:
-    openings = {QuestionLabel.TIME: _WHEN, QuestionLabel.NUMBER: _COUNT, QuestionLabel.NAME: _NAMED}
+    openings = {QuestionLabel.TIME: _WHEN, QuestionLabel.NUMBER: _COUNT, QuestionLabel.NAME: _NAME}
     forms = {label for label, opening in openings.items() if opening.is_of(lowered)}
     return frozenset(forms | {QuestionLabel.SEVERAL} if _has_phrase("several", lowered) else forms)
 
@@ -277,7 +277,7 @@ def _value_kind(value: Scalar) -> type:
 
 WINDOW: Final = 10
 """The best hits that are looked at, under any limit, so that a page goes on where the one before it ended."""
-HELD: Final = 0.5
+SHARED_COVERAGE: Final = 0.5
 """The least share of the query's words, counted by rarity, that both hold."""
 
 _CHANGES: Final = pattern_table("changes")
@@ -367,7 +367,7 @@ def _unchanging_words() -> frozenset[str]:
 
 
 def _may_overtake(later: BestMessage | None, older: BestMessage | None) -> bool:
-    if later is None or older is None or min(older.coverage, later.coverage) < HELD:
+    if later is None or older is None or min(older.coverage, later.coverage) < SHARED_COVERAGE:
         return False
     return later.place > older.place and (later.speaker, later.role) == (older.speaker, older.role)
 

@@ -1,4 +1,4 @@
-"""Meanings of the signals of a hit, in a sentence each, for people who look at why a memory was recalled."""
+"""One-sentence meanings of a hit's signals, for people who check why a memory was recalled."""
 
 from collections.abc import Mapping
 from typing import Final

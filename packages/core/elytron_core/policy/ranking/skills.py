@@ -1,7 +1,7 @@
-"""Scoring of runtime skills against a query, by the same means as facts and with points of its own.
+"""Scoring of runtime skills against a query, by the same means as facts but with separate points.
 
-The best place of a term counts, not every place: a procedure's words repeat its title. Without a match nothing is
-returned; disabled, forgotten and retired skills never are.
+Only the best occurrence of a term counts, because a procedure's words repeat its title. Without a match nothing is
+returned. Disabled, forgotten and retired skills are never returned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

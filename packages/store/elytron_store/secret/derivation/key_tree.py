@@ -1,4 +1,4 @@
-"""Child keys of a seed: private derivation of BIP-32, entropy of BIP-85."""
+"""Child keys of a seed: BIP-32 private derivation, BIP-85 entropy."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""A user's key: 32 bytes of 12 words or of a passphrase."""
+"""A user's key: 32 bytes derived from 12 words or a passphrase."""
 
 import hashlib
 import os
