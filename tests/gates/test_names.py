@@ -30,6 +30,7 @@ ONE_WORD = {
     "Record": "a plane's item",
     "Request": "the base of every request",
     "Reranker": "a port of hosts",
+    "Route": "a row of what a server serves",
     "Scope": "whose memory a request means",
     "Skill": "a plane's item",
     "Store": "the port of engines",

@@ -84,10 +84,10 @@ def store_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
             _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
         )
 
-    named, octets = ("space", "key"), "application/octet-stream"
+    query, octets = ("space", "key"), "application/octet-stream"
     blobs = (
-        Route("PUT", BLOBS, put_blob, "store_write_blob", "Replace a blob.", octets, BlobAnswer, query=named),
-        Route("GET", BLOBS, get_blob, "store_read_blob", "Read a blob.", None, FRAMES, query=named),
+        Route("PUT", BLOBS, put_blob, "store_write_blob", "Replace a blob.", octets, BlobAnswer, query=query),
+        Route("GET", BLOBS, get_blob, "store_read_blob", "Read a blob.", None, FRAMES, query=query),
     )
     return (
         *build_surfaces(_CALLS, answered_by(answer_call), group=_GROUP, transport=_TRANSPORT),

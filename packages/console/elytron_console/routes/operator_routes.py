@@ -4,7 +4,7 @@ from typing import Final
 
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessListRequest
 from elytron_adapter.surface import Route, SurfaceAccess
-from elytron_console import limits, spending
+from elytron_console import limits, spending_reports
 from elytron_console.devices import (
     DeviceChange,
     DeviceDraft,
@@ -33,11 +33,11 @@ from elytron_core.model import Value
 
 
 async def _show_spending(call: ConsoleCall) -> Value:
-    return await spending.space_spending(call.console.context, call.console.entrance.figures, call.space())
+    return await spending_reports.space_spending(call.console.context, call.console.entrance.figures, call.space())
 
 
 async def _list_spending(call: ConsoleCall) -> Value:
-    return await spending.store_spending(call.console.context)
+    return await spending_reports.store_spending(call.console.context)
 
 
 async def _show_overview(call: ConsoleCall) -> Value:
@@ -113,10 +113,10 @@ _OPERATOR: Final = SurfaceAccess.OPERATOR
 _DEVICE: Final = f"{ROOT}/devices/{{id}}"
 OPERATOR_ROUTES: Final[tuple[ConsoleRoute, ...]] = (
     Route("GET", f"{ROOT}/spending", _show_spending, "console_spending",
-          "Report maintenance's model usage by day, and its budget.", None, spending.SpendingReport,
+          "Report maintenance's model usage by day, and its budget.", None, spending_reports.SpendingReport,
           query=("space",)),
     Route("GET", f"{ROOT}/spending/spaces", _list_spending, "console_spending_by_space",
-          "List the spaces with the highest model usage.", None, spending.StoreSpending, _OPERATOR),
+          "List the spaces with the highest model usage.", None, spending_reports.StoreSpending, _OPERATOR),
     Route("GET", f"{ROOT}/overview", _show_overview, "console_overview", "Report the server's metrics.", None,
           OverviewReport, _OPERATOR, query=("space",)),
     Route("GET", f"{ROOT}/transports", _list_transports, "console_transports", "List the transports.", None,

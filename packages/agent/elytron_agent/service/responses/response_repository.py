@@ -6,7 +6,7 @@ If that thread has moved on, it starts a branch: a new thread whose window begin
 
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
@@ -15,7 +15,6 @@ from elytron_agent.loop.removal import SharedMemory, ThreadRemoval, delete_agent
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import RunJournal, RunRecord, run_of_documents
 from elytron_agent.runs.thread_notes import AGENTS, MARK, named_run, run_place
-from elytron_agent.service.chat_turn import TurnLines
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.responses.response_items import listed_items, output_items, response_of_item
 from elytron_agent.service.responses.response_wire import (
@@ -43,6 +42,9 @@ from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
 from elytron_turn.context import ThreadHead, WindowTurn
+
+if TYPE_CHECKING:
+    from elytron_agent.service.chat_turn import TurnLines
 
 ItemT = TypeVar("ItemT")
 _REQUEST: Final = f"{MARK}response"
@@ -305,7 +307,7 @@ _CHUNK: Final = 20
 class ConversationRepository:
     """The conversations of one user. The thread of an agent is none of them."""
 
-    def __init__(self, user: UserAgents, lines: TurnLines, /) -> None:
+    def __init__(self, user: UserAgents, lines: "TurnLines", /) -> None:
         self._user = user
         self._lines = lines
         self._responses = ResponseRepository(user)
@@ -430,14 +432,14 @@ def input_page(response: KnownResponse, /, *, limit: int, after: str | None, ord
     """Return a page of the items that a response answers. Raises NotFound for an `after` that is none of them."""
     items = listed_items(response.document.id, response.document.items)
     items = items[::-1] if order is ItemOrder.DESCENDING else items
-    return item_page(_behind(items, after, [str(item["id"]) for item in items], what="item"), limit)
+    return item_page(_items_after(items, after, [str(item["id"]) for item in items], what="item"), limit)
 
 
 def conversation_page(
     conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
 ) -> ConversationList:
     """Return a page of conversations. Raises NotFound for an `after` that is none of them."""
-    rest = _behind(conversations, after, [each.id for each in conversations], what="conversation")
+    rest = _items_after(conversations, after, [each.id for each in conversations], what="conversation")
     page = rest[:limit]
     return ConversationList(
         data=tuple(page),
@@ -447,7 +449,7 @@ def conversation_page(
     )
 
 
-def _behind(items: Sequence[ItemT], after: str | None, names: Sequence[str], *, what: str) -> Sequence[ItemT]:
+def _items_after(items: Sequence[ItemT], after: str | None, names: Sequence[str], *, what: str) -> Sequence[ItemT]:
     if after is None:
         return items
     if after not in names:
