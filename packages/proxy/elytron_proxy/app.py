@@ -36,8 +36,8 @@ from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, folded_path, route_of
-from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall, RefusedCall
-from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, unpack_body
+from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall
+from elytron_proxy.wire.upstream import RefusedCall, UpstreamClients, unpack_body
 
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
@@ -239,7 +239,7 @@ class ProxyApp:
                     upstream, "GET", call.path, query="", headers=call.headers, space=call.space, body=None
                 )
             # A server that is down does not hide the models of the others.
-            except UnansweredCall:
+            except RefusedCall:
                 continue
             listing = fields_of(await read_beginning(response, limit=limits.LISTED_BYTES)) or {}
             for item in items_of(listing, where):

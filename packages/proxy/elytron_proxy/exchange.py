@@ -28,7 +28,7 @@ from elytron_proxy.dialects.openai import unseal_request
 from elytron_proxy.dialects.request_turn import continued_by, draft_of, end_of
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
-from elytron_proxy.response_store import ContinuedRequest, NotContinued, ResponseStore
+from elytron_proxy.response_store import ContinuedRequest, ResponseStore
 from elytron_proxy.settings import BlockPlacement, MemoryUse, ProxySettings
 from elytron_proxy.wire.relay import (
     AnswerCopy,
@@ -37,12 +37,11 @@ from elytron_proxy.wire.relay import (
     AskedCall,
     KeyMask,
     PeekedAnswer,
-    RefusedCall,
     Send,
     StreamRelay,
     WholeCopy,
 )
-from elytron_proxy.wire.upstream import UNDECODED, UpstreamClients, chunks_of, is_readable
+from elytron_proxy.wire.upstream import UNDECODED, RefusedCall, UpstreamClients, chunks_of, is_readable
 from elytron_turn.memory import NO_DEADLINE, TurnMemory
 
 if TYPE_CHECKING:
@@ -284,8 +283,6 @@ class ProxyExchange:
             return body
         try:
             self._continuation = await self._parts.responses.continued(self._timed, body)
-        except NotContinued as error:
-            raise RefusedCall(error.refusal) from None
         except MemoryDown as error:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)

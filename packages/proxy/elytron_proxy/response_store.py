@@ -16,7 +16,8 @@ from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.dialects.dialect import Body, items_of
 from elytron_proxy.memory import NAMESPACE, ProxyMemory
-from elytron_proxy.wire.relay import AskedCall, RefusedCall
+from elytron_proxy.wire.relay import AskedCall
+from elytron_proxy.wire.upstream import RefusedCall
 
 _RESPONSES: Final = (NAMESPACE, "responses")
 """Conversations of responses; their text is stored so that an erasure of a message takes it along."""
@@ -32,14 +33,6 @@ _TOO_LONG: Final = CallRefusal(
 _STATELESS: Final = CallRefusal(
     400, "stateful_responses_rejected", "responses are not stored here: send the earlier messages as `input`"
 )
-
-
-class NotContinued(Exception):
-    """A request cannot continue what it names."""
-
-    def __init__(self, refusal: CallRefusal, /) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class ResponseStore:
     async def continued(self, caller: ProxyCaller, body: Body, /) -> ContinuedRequest:
         """Return the request as one that a model server without a memory can answer.
 
-        Raises NotContinued, MemoryDown.
+        Raises RefusedCall, MemoryDown.
         """
         conversation = text_field(body, "conversation") or text_field(inner_object(body, "conversation"), "id")
         previous = text_field(body, "previous_response_id")
@@ -100,10 +93,10 @@ class ResponseStore:
             return ContinuedRequest(body)
         if not self._is_open:
             if conversation or previous:
-                raise NotContinued(_STATELESS)
+                raise RefusedCall(_STATELESS)
             return ContinuedRequest(body)
         if conversation and previous:
-            raise NotContinued(_BOTH)
+            raise RefusedCall(_BOTH)
         if conversation:
             previous = await self._last(caller, conversation)
         before, owner = await self._before(caller, previous) if previous else ([], None)
@@ -194,11 +187,11 @@ class ResponseStore:
         while previous:
             stored = await self.find(caller, previous)
             if stored is None:
-                raise NotContinued(_MISSING)
+                raise RefusedCall(_MISSING)
             items = stored.replayed_items
             size += len(json_text(items))
             if len(item_lists) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
-                raise NotContinued(_TOO_LONG)
+                raise RefusedCall(_TOO_LONG)
             item_lists.append(items)
             conversation = conversation or stored.conversation
             previous = stored.previous

@@ -6,7 +6,6 @@ from elytron_models.dialect import Fields, object_list, text_field
 from elytron_models.dialects.messages import MessagesAnswer
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
-    AnswerWitness,
     Body,
     CallPrompt,
     CallRefusal,
@@ -80,11 +79,6 @@ def refusal_body(refusal: CallRefusal, /) -> Fields:
     return {"type": "error", "error": {"type": kind, "message": refusal.message}}
 
 
-def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
-    """Return the event that ends a stream which broke off: the vendor's client raises it."""
-    return named_event(refusal_body(refusal))
-
-
 MESSAGES = PromptDialect(
     name="messages",
     read=read_prompt,
@@ -92,5 +86,5 @@ MESSAGES = PromptDialect(
     answer=lambda: MessagesAnswer(""),
     streamed=stream_whole,
     refused=refusal_body,
-    cut=cut_event,
+    cut=lambda refusal, _: named_event(refusal_body(refusal)),
 )

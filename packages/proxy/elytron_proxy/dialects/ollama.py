@@ -8,7 +8,6 @@ from elytron_models.dialect import Fields, json_text, object_list, text_field
 from elytron_models.dialects.ollama import OllamaAnswer
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
-    AnswerWitness,
     Body,
     CallPrompt,
     CallRefusal,
@@ -56,11 +55,6 @@ def refusal_body(refusal: CallRefusal, /) -> Fields:
     return {"error": refusal.message}
 
 
-def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
-    """Return the line that ends a stream which broke off: the vendor's client raises it."""
-    return stream_whole(refusal_body(refusal))
-
-
 OLLAMA = PromptDialect(
     name="ollama",
     read=read_prompt,
@@ -68,7 +62,7 @@ OLLAMA = PromptDialect(
     answer=lambda: OllamaAnswer(""),
     streamed=stream_whole,
     refused=refusal_body,
-    cut=cut_event,
+    cut=lambda refusal, _: stream_whole(refusal_body(refusal)),
     has_lines=True,
 )
 COMPLETION = replace(OLLAMA, read=read_completion, place=place_in_completion)

@@ -69,11 +69,6 @@ def _refusal_body(refusal: CallRefusal, /) -> Fields:
     return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
 
 
-def _cut_chat(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
-    """Return the event that ends a stream which broke off: the vendor's client raises it."""
-    return encode_events(_refusal_body(refusal))
-
-
 CHAT = PromptDialect(
     name="chat",
     read=_read_chat,
@@ -81,7 +76,7 @@ CHAT = PromptDialect(
     answer=ChatAnswer,
     streamed=_stream_chat,
     refused=_refusal_body,
-    cut=_cut_chat,
+    cut=lambda refusal, _: encode_events(_refusal_body(refusal)),
 )
 
 

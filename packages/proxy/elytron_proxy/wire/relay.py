@@ -21,7 +21,7 @@ from elytron_proxy import limits
 from elytron_proxy.dialects import AnswerWitness, CallRefusal, PromptDialect
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.wire import upstream as names
-from elytron_proxy.wire.upstream import Pairs, UnansweredCall, UpstreamClients, chunks_of
+from elytron_proxy.wire.upstream import Pairs, RefusedCall, UpstreamClients, chunks_of
 
 if TYPE_CHECKING:
     import httpx
@@ -271,14 +271,6 @@ class WholeCopy:
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class RefusedCall(Exception):
-    """A call is refused before anything went upstream."""
-
-    def __init__(self, refusal: CallRefusal, /) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
 @dataclass(frozen=True, slots=True)
 class AskedCall:
     """A request as it came in. `path` is the model API's own."""
@@ -357,9 +349,9 @@ class AnswerPassage:
                 space=call.space,
                 body=call.body if call.body or call.method not in {"GET", "HEAD"} else None,
             )
-        except UnansweredCall as error:
+        except RefusedCall:
             self._figures.count(ProxyFigure.UNREACHABLE)
-            raise RefusedCall(error.refusal) from None
+            raise
 
     async def begin(self, response: "httpx.Response", headers: AnswerHeaders, /, *, without: str = "") -> None:
         """Send the head of the answer, without the header of that name."""

@@ -166,8 +166,8 @@ UNDECODED: Final = CallRefusal(502, "upstream_encoded", "the model server's pack
 _STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered with an invalid HTTP status")
 
 
-class UnansweredCall(Exception):
-    """No answer came from a model server."""
+class RefusedCall(Exception):
+    """A call is refused before anything was sent to its client."""
 
     def __init__(self, refusal: CallRefusal, /) -> None:
         super().__init__(refusal.message)
@@ -207,7 +207,7 @@ class UpstreamClients:
         space: str,
         body: bytes | None,
     ) -> "httpx.Response":
-        """Return the answer, whose body is not read yet and which the caller closes. Raises UnansweredCall.
+        """Return the answer, whose body is not read yet and which the caller closes. Raises RefusedCall.
 
         What fails before a byte of an answer came is sent again; what was waited for too long is not.
         """
@@ -226,10 +226,10 @@ class UpstreamClients:
                 )
                 break
             except httpx.TimeoutException:
-                raise UnansweredCall(_TIMEOUT) from None
+                raise RefusedCall(_TIMEOUT) from None
             except (httpx.TransportError, httpx.InvalidURL):
                 if attempt >= limits.ATTEMPTS:
-                    raise UnansweredCall(_UNREACHABLE) from None
+                    raise RefusedCall(_UNREACHABLE) from None
             await self._pause(limits.RETRY_PAUSE_S)
         refusal = None
         if response.status_code not in _STATUSES:
@@ -239,7 +239,7 @@ class UpstreamClients:
             refusal = _ENCODED
         if refusal is not None:
             await response.aclose()
-            raise UnansweredCall(refusal)
+            raise RefusedCall(refusal)
         return response
 
     async def close(self) -> None:

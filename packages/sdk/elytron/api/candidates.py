@@ -91,8 +91,7 @@ class CandidatesFace(CallFace):
         >>> print(memory.get_fact(tea).fact.state)
         active
         """
-        request = facts.FactDetailRequest(id=fact, include_private=include_private)
-        return await self.operate(request)
+        return await self.operate(facts.FactDetailRequest(id=fact, include_private=include_private))
 
     @takes_request(facts.ProfileRequest)
     async def profile(
@@ -167,8 +166,7 @@ class CandidatesFace(CallFace):
         'its topic is suppressed: allow it with set_learning first'
         """
         word = calls.word_member(LearningAction, action, field="action")
-        request = facts.LearningRequest(action=word, topic=topic, reason=reason)
-        return await self.operate(request)
+        return await self.operate(facts.LearningRequest(action=word, topic=topic, reason=reason))
 
     async def merge_facts(self, request: facts.MemoryMergeRequest | None = None, /) -> facts.MemoryMergeReport:
         """Fold facts that say nearly the same; `undo` brings them back.

@@ -29,8 +29,7 @@ class PlatformFace(CallFace):
         >>> [space.space for space in memory.spaces().spaces]
         ['ada', 'noor']
         """
-        request = inspection.MemorySpacesRequest(limit=limit, cursor=cursor)
-        return await self.operate(request)
+        return await self.operate(inspection.MemorySpacesRequest(limit=limit, cursor=cursor))
 
     @takes_request(inspection.MemoryInspectionRequest)
     async def inspect(

@@ -62,8 +62,7 @@ class SkillsFace(CallFace):
         >>> memory.list_runtime_skills().disabled
         1
         """
-        request = skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled)
-        return await self.operate(request)
+        return await self.operate(skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled))
 
     async def delete_runtime_skill(
         self, skill: str | skills.RuntimeSkillDeleteRequest, /
