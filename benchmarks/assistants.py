@@ -9,6 +9,7 @@ process serves them where the system has one. The table has
 
 - leaks: blocks with a word of another repository;
 - program words: blocks with what a program, not the person, wrote in the place of a user;
+- prompts that are stored, in the words of the person;
 - unrelated prompts with a block: those that nothing said before helps with;
 - evidence: statements whose words were shown in the session until the answer to the prompt that needs them, against the
   same blocks without the precision gate and of the same size, which this process builds from the same store; once more
@@ -50,17 +51,22 @@ from benchmarks.assistant_sessions import (
     SessionScript,
     describe_script,
     has_words,
+    plain_text,
     read_script,
 )
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import PERSON_SPACE, project_memory
+from elytron_assistants.registry import PERSON_SPACE, ProjectMemory, project_memory
 from elytron_assistants.tiers import TieredMemory
+from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.recall import RecallGate
+from elytron_core.contracts.recall import RecallFilters, RecallGate, RecallPlane
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import Scope
 
 CLI: Final = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 BLOCK_CHARS: Final = 800
+LISTED: Final = 100
+"""More prompts than a repository has."""
 HOOK_WAIT_S, END_WAIT_S, LATE_S = 60, 15, 2.0
 FIRST_DAY: Final = timedelta(days=60)
 """So long ago the first session took place; one day lies between two of a repository."""
@@ -101,6 +107,7 @@ class ReplayCounts:
     program_words: list[str] = field(default_factory=list[str])
     problems: list[str] = field(default_factory=list[str])
     missed: list[str] = field(default_factory=list[str])
+    unstored: list[str] = field(default_factory=list[str])
     false_alarms: list[str] = field(default_factory=list[str])
     runs: dict[str, list[HookRun]] = field(default_factory=lambda: {name: [] for name in EVENTS})
 
@@ -183,6 +190,7 @@ class SessionReplay:
         try:
             for session in self._script.sessions:
                 await self._replay_session(session)
+            await self._count_stored()
         finally:
             if self._memory is not None:
                 await self._memory.close()
@@ -248,13 +256,28 @@ class SessionReplay:
             if not is_gated:
                 counts.missed.append(f"{turn.prompt} [{fact}]{' (ungated: shown)' if is_ungated else ''}")
 
+    async def _count_stored(self) -> None:
+        """Count which prompts are stored, in the words of the person, in the memory of their repository."""
+        for name in self._script.repositories:
+            sessions = [session for session in self._script.sessions if session.repository == name]
+            scope = Scope(space=(await self._place_of(self._workspace.session_folder(sessions[0]))).spaces[0])
+            filters = RecallFilters(planes=(RecallPlane.TRANSCRIPT,), roles=(EvidenceRole.USER,))
+            listed = await self._opened().operate(MemoryListRequest(scope=scope, filters=filters, limit=LISTED))
+            texts = {plain_text(hit.text) for hit in listed.items}
+            self.counts.unstored += (
+                f"{name} ({session.host}): {turn.prompt}"
+                for session in sessions
+                for turn in session.turns
+                if plain_text(turn.prompt) not in texts
+            )
+
     async def _ungated_block(self, session: HostSession, turn: ScriptedTurn) -> str:
         """Return the block of the hook's size that the store gives without the gate."""
         if not self._workspace.store.exists():
             return ""
         if self._memory is None:
             self._memory = await elytron.open(self._workspace.store)
-        place = await project_memory(self._memory, session.folder, person=PERSON_SPACE, cwd=session.folder)
+        place = await self._place_of(session.folder)
         tiers = TieredMemory(self._memory, self._memory.operate, place)
         request = MemoryProjectionRequest(
             scope=Scope(space=PERSON_SPACE, channel="replay", conversation=session.id),
@@ -267,6 +290,14 @@ class SessionReplay:
         )
         report = await tiers.operate(request)
         return report.system_memory_block if report.selected_ids else ""
+
+    def _opened(self) -> MemoryRuntime:
+        if self._memory is None:
+            raise RuntimeError("no hook has made the store")
+        return self._memory
+
+    async def _place_of(self, folder: Path) -> ProjectMemory:
+        return await project_memory(self._opened(), folder, person=PERSON_SPACE, cwd=folder)
 
 
 def adopt_processes() -> None:
@@ -313,6 +344,7 @@ def table_rows(counts: ReplayCounts, left: Sequence[int], /) -> Iterator[tuple[s
     related = counts.prompts - counts.unrelated - counts.statements
     yield "leaks across repositories", f"{len(counts.leaks)}"
     yield "program words in blocks", f"{len(counts.program_words)}"
+    yield "prompts stored", _share(counts.prompts - len(counts.unstored), counts.prompts)
     yield "unrelated prompts with a block", _share(unrelated, counts.unrelated)
     yield "statements with a block", _share(counts.shown["statement"], counts.statements)
     yield "prompts that need evidence, with a block", _share(counts.shown["needing"], related)
@@ -382,7 +414,11 @@ def main() -> int:
     for name, value in table_rows(counts, left):
         print(f"{name:<48}{value}")
     failures = {"leak": counts.leaks, "program word": counts.program_words, "failed hook": counts.problems}
-    details = {"missing evidence": counts.missed, "unrelated": counts.false_alarms} if options.show else {}
+    details = (
+        {"not stored": counts.unstored, "missing evidence": counts.missed, "unrelated": counts.false_alarms}
+        if options.show
+        else {}
+    )
     for name, texts in (failures | details).items():
         for text, number in Counter(texts).items():
             print(f"{name}{f' ({number} times)' if number > 1 else ''}: {text}")
