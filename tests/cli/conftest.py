@@ -64,13 +64,13 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def elytron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def elytron(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     for name in [name for name in os.environ if name.startswith("ELYTRON_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("ELYTRON_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ELYTRON_STORE", "m.db")
+    monkeypatch.setenv("ELYTRON_STATE_DIR", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("COLUMNS", "100")
     return CommandLine(tmp_path)
 

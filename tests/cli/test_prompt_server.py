@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -10,14 +11,18 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.cli.conftest import CommandLine
+from tests.command_processes import RUN
 
+from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_cli import main
-from elytron_cli.agents import hooks, prompt_client
-from elytron_cli.agents.hooks import PromptServer, start_resident
+from elytron_cli.agents import prompt_client, resident
+from elytron_cli.agents.resident import HookPlace, HookServer, start_resident
 from elytron_cli.config import resolve_settings
 from elytron_cli.session import open_session
 
@@ -50,12 +55,13 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Return what asks the resident process as a hook does: what it prints; None if the command has to answer."""
 
     def asked(prompt: str = "What is the code of the boiler?", *, event: bytes = b"") -> bytes | None:
-        sent = event or json.dumps({"session_id": "s", "cwd": "/boiler", "prompt": prompt}).encode()
+        # A session is not shown a line twice.
+        sent = event or json.dumps({"session_id": uuid4().hex, "cwd": "/boiler", "prompt": prompt}).encode()
         shown = StandardStream()
         monkeypatch.setattr(sys, "stdin", StandardStream(sent))
         monkeypatch.setattr(sys, "stdout", shown)
-        is_answered = prompt_client.print_resident_answer(RECALL)
-        return shown.buffer.getvalue() if is_answered else None
+        code = prompt_client.print_resident_answer(RECALL)
+        return shown.buffer.getvalue() if code is not None else None
 
     return asked
 
@@ -71,7 +77,8 @@ async def residing(folder: Path) -> AsyncGenerator[asyncio.Task[None]]:
     """Serve the store m.db of `folder` until the end of the block."""
     settings = resolve_settings({"store": "m.db"}, environment={}, folder=folder)
     async with open_session(settings) as session:
-        server = PromptServer(session, settings.space.value, settings.store.value, max_chars=4_000)
+        place = HookPlace(settings, settings.space.value)
+        server = HookServer(session.runtime, place, ActivityFolder(folder.parent / "records"))
         address = prompt_client.resident_address(RECALL)
         assert address is not None
         ready = asyncio.Event()
@@ -97,10 +104,21 @@ async def test_it_answers_with_what_others_stored_since(boiler: CommandLine, ask
 
 
 @pytest.mark.parametrize("event", [b"{", b'{"session_id": ""}', b"[" * 100_000], ids=["cut", "no session", "deep"])
-async def test_what_it_cannot_read_is_left_to_the_command(boiler: CommandLine, ask: Ask, event: bytes) -> None:
+async def test_an_event_that_it_cannot_read_is_answered_by_one_line(
+    boiler: CommandLine, ask: Ask, event: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with residing(boiler.folder):
-        assert await asyncio.to_thread(lambda: ask(event=event)) is None
-        assert sys.stdin.buffer.read() == event
+        assert await asyncio.to_thread(lambda: ask(event=event)) == b""
+    assert capsys.readouterr().err.startswith("elytron: ")
+
+
+async def test_a_call_that_it_cannot_read_is_left_to_the_command(boiler: CommandLine, ask: Ask) -> None:
+    arguments = [*RECALL, "--host", "abacus"]
+    async with residing(boiler.folder):
+        assert await asyncio.to_thread(ask) is not None
+        sys.stdin = StandardStream(b"{}")  # pyright: ignore[reportAttributeAccessIssue]
+        assert await asyncio.to_thread(prompt_client.print_resident_answer, arguments) is None
+        assert sys.stdin.buffer.read() == b"{}"
 
 
 async def test_a_prompt_without_words_is_answered_by_nothing(boiler: CommandLine, ask: Ask) -> None:
@@ -121,7 +139,7 @@ async def test_a_second_one_does_not_take_its_place(
 async def test_it_ends_when_its_store_is_another_one(
     boiler: CommandLine, ask: Ask, runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "CHECK_S", 0.001)
+    monkeypatch.setattr(resident, "CHECK_S", 0.001)
     async with residing(boiler.folder) as serving:
         (boiler.folder / "m.db").rename(boiler.folder / "former.db")
         await serving
@@ -130,8 +148,8 @@ async def test_it_ends_when_its_store_is_another_one(
 
 
 async def test_it_ends_when_no_prompt_comes(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "CHECK_S", 0.001)
-    monkeypatch.setattr(hooks, "IDLE_S", 0.002)
+    monkeypatch.setattr(resident, "CHECK_S", 0.001)
+    monkeypatch.setattr(resident, "IDLE_S", 0.002)
     async with residing(boiler.folder) as serving:
         await serving
 
@@ -151,14 +169,15 @@ def test_a_socket_that_nothing_answers_at_is_taken_over(boiler: CommandLine, ask
 
 
 def test_the_command_prints_its_answer_or_answers_itself(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([True, False])
+    answers = iter([0, None])
 
-    def print_answer(_: list[str]) -> bool:
+    def print_answer(_: list[str]) -> int | None:
         return next(answers)
 
     monkeypatch.setattr(prompt_client, "print_resident_answer", print_answer)
     monkeypatch.setattr(sys, "argv", ["elytron", *RECALL])
-    main.run_command_line()
+    with pytest.raises(SystemExit, match="0"):
+        main.run_command_line()
     monkeypatch.setattr(sys, "argv", ["elytron", "hooks", "recall", "--resident", "--max-chars", "a"])
     with pytest.raises(SystemExit):
         main.run_command_line()
@@ -168,8 +187,9 @@ def test_the_command_prints_its_answer_or_answers_itself(boiler: CommandLine, mo
 def test_a_command_that_answers_by_itself_starts_one(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
 
-    def start(command: list[str], **_: Any) -> None:
+    def start(command: list[str], **_: Any) -> SimpleNamespace:
         started.append(command)
+        return SimpleNamespace(stdin=None)
 
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(sys, "argv", ["elytron", *RECALL])
@@ -188,23 +208,31 @@ def test_a_folder_that_others_may_enter_holds_no_socket(runtime_folder: Path, el
     assert prompt_client.resident_address(RECALL) is not None
     runtime_folder.chmod(0o755)
     assert prompt_client.resident_address(RECALL) is None
-    assert "needs local sockets" in elytron("hooks", "resident", expect=1).stderr
-    assert not prompt_client.print_resident_answer(RECALL)
+    assert "needs local sockets" in elytron("hooks", "resident", expect=2).stderr
+    assert prompt_client.print_resident_answer(RECALL) is None
     start_resident(RECALL)
 
 
-def test_other_arguments_settings_and_folders_have_other_processes(
+def test_other_memories_have_other_processes_and_other_events_have_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {prompt_client.resident_address(RECALL)}
-    assert found == {prompt_client.resident_address(["hooks", "resident"])}
-    found.add(prompt_client.resident_address(["hooks", "recall", "--space", "b"]))
-    monkeypatch.setenv("ELYTRON_SPACE", "b")
-    found.add(prompt_client.resident_address(RECALL))
+    monkeypatch.delenv("ELYTRON_STORE", raising=False)
+    addresses = {prompt_client.resident_address(RECALL)}
+    assert addresses == {
+        prompt_client.resident_address(["hooks", "resident"]),
+        prompt_client.resident_address(["hooks", "keep", "--host", "codex", "--resident"]),
+        prompt_client.resident_address(["hooks", "recall", "--host=codex", "--max-chars", "500", "--resident"]),
+    }
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ELYTRON_SPACE", "c")
-    found.add(prompt_client.resident_address(RECALL))
-    assert len(found) == 4
+    assert prompt_client.resident_address(RECALL) in addresses
+    addresses.add(prompt_client.resident_address(["hooks", "recall", "--space", "b"]))
+    monkeypatch.setenv("ELYTRON_SPACE", "b")
+    addresses.add(prompt_client.resident_address(RECALL))
+    monkeypatch.setenv("ELYTRON_STORE", "memory.db")
+    addresses.add(prompt_client.resident_address(RECALL))
+    monkeypatch.chdir(tmp_path.parent)
+    addresses.add(prompt_client.resident_address(RECALL))
+    assert len(addresses) == 5
 
 
 async def test_a_long_runtime_folder_gives_way_to_a_short_one(
@@ -224,3 +252,48 @@ async def test_a_long_runtime_folder_gives_way_to_a_short_one(
 def test_without_local_sockets_the_command_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     assert prompt_client.resident_address(RECALL) is None
+
+
+PROMPTS, CRASHES = 500, 20
+
+
+def start_process(boiler: CommandLine) -> "subprocess.Popen[str]":
+    """Start a resident process as a hook does, and return when it answers or has ended."""
+    command = [sys.executable, "-c", RUN, "hooks", "resident"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=boiler.folder)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def store_holders(store: Path) -> list[int]:
+    """Return the processes that have the store's file open, apart from this one."""
+    holders: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            paths = {os.readlink(link) for link in (folder / "fd").iterdir()}
+        except OSError:
+            continue
+        if str(store) in paths and int(folder.name) != os.getpid():
+            holders.append(int(folder.name))
+    return holders
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the processes in /proc")
+def test_prompts_and_crashes_leave_one_process_and_in_the_end_none(boiler: CommandLine, ask: Ask) -> None:
+    store = boiler.folder / "m.db"
+    process = start_process(boiler)
+    assert all(ask("Thank you, that is all.") == b"" for _ in range(PROMPTS))
+    assert store_holders(store) == [process.pid]
+    for _ in range(CRASHES):
+        process.kill()
+        process.wait()
+        assert ask() is None
+        process = start_process(boiler)
+        assert b"4417" in (ask() or b"")
+    rivals = [start_process(boiler) for _ in range(3)]
+    assert [rival.wait() for rival in rivals] == [0, 0, 0]
+    assert store_holders(store) == [process.pid]
+    store.rename(boiler.folder / "former.db")
+    assert process.wait() == 0
+    assert store_holders(store) == store_holders(boiler.folder / "former.db") == []

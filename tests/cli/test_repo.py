@@ -5,13 +5,15 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.assistants.test_repository import commit, git, repository
 from tests.cli.conftest import CommandLine
 
+from elytron_assistants.hooks.events import HookHost, HookKind, read_event
 from elytron_assistants.repository import repository_of, space_name
-from elytron_cli.agents.hooks import HookPlace, read_event
+from elytron_cli.agents.resident import server_space
 
 FORMATTER = "In this repo we always use ruff, never black."
 PROMPT = "Which formatter do we use here?"
@@ -35,7 +37,8 @@ class Sessions:
 
     def block(self, folder: Path, prompt: str = PROMPT, *options: str) -> str:
         """Return the block at a prompt, empty if there is none."""
-        told = self._hook("recall", folder, *options, session="another", prompt=prompt)
+        # A session is not shown a line twice.
+        told = self._hook("recall", folder, *(options or ("--max-chars", "4000")), session=uuid4().hex, prompt=prompt)
         return json.loads(told)["hookSpecificOutput"]["additionalContext"] if told else ""
 
     def place(self, folder: Path) -> dict[str, Any]:
@@ -72,7 +75,7 @@ def test_a_block_has_the_lines_of_both_tiers_and_none_of_another_project(
     sessions.keep(shop, f"{FORMATTER} I am allergic to walnuts.")
     sessions.keep(bank, "The deploy key is rotated monthly; the host is db7.internal.", "I prefer tabs over spaces.")
     block = sessions.block(shop, "Which formatter do we use, tabs or spaces?")
-    assert f"user] {FORMATTER} I am allergic to walnuts." in block
+    assert f"user (minutes ago, may be unfinished)] {FORMATTER} I am allergic to walnuts." in block
     assert "- [project " in block
     (person,) = [line for line in block.splitlines() if line.startswith("- [person ")]
     assert person.endswith("I prefer tabs over spaces.")
@@ -325,9 +328,9 @@ def test_the_list_of_spaces_names_their_projects(sessions: Sessions, shop: Path)
 
 
 def test_on_a_server_the_key_of_the_folder_names_the_space(shop: Path) -> None:
-    event = read_event(json.dumps({"session_id": "s", "cwd": str(shop)}).encode())
-    assert HookPlace("person", per_repository=True).server_space(event) == repository_of(shop).space  # pyright: ignore[reportOptionalMemberAccess]
-    assert HookPlace("team").server_space(event) == "team"
+    event = read_event(HookHost.CLAUDE_CODE, HookKind.KEEP, json.dumps({"session_id": "s", "cwd": str(shop)}).encode())
+    assert server_space(event, "person", {}, per_repository=True) == repository_of(shop).space  # pyright: ignore[reportOptionalMemberAccess]
+    assert server_space(event, "team", {}, per_repository=False) == "team"
 
 
 def test_a_label_of_two_projects_is_refused_and_an_unknown_one_too(sessions: Sessions, tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_agent import Agent, AgentSettings, BeforeTurn, TurnHooks
-from elytron_cli.agents.hooks import HookEvent, prompt_context
+from elytron_assistants.hooks.blocks import recalled_block, start_block
+from elytron_core.clock import SystemClock
 from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import DATA_POLICY
 from elytron_core.ports.chat import InputMessage, TextPart
 from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings
-from elytron_turn.memory import TurnMemory
+from elytron_turn.memory import TurnBudget, TurnMemory, TurnMessages
 
 Entry = Callable[[MemoryRuntime, str], Awaitable[str]]
 
@@ -54,11 +55,12 @@ async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
 
 
 async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
-    event = HookEvent(session_id="s", prompt=prompt)
-    output = await prompt_context(TurnMemory(memory.operate, memory.scope), event, max_chars=6_000)
-    assert output is not None
-    block: str = json.loads(output)["hookSpecificOutput"]["additionalContext"]
-    return block
+    assert memory.scope is not None
+    start = await start_block(memory.operate, memory.scope)
+    messages, budget = TurnMessages(current=prompt), TurnBudget(6_000, answers_only=True)
+    hook_memory = TurnMemory(memory.operate, memory.scope)
+    block = await recalled_block(hook_memory, messages, budget, shown=(), now=SystemClock().now())
+    return "\n".join(filter(None, (start.text, block.text)))
 
 
 ENTRIES: dict[str, Entry] = {

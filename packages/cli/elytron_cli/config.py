@@ -94,6 +94,7 @@ OPTIONS = (
 """Settings that an option, the environment or the file gives."""
 SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret", "space_secret")
 """Settings that the environment alone gives."""
+SECRET_VARIABLES = frozenset(f"ELYTRON_{name.upper()}" for name in SECRETS)
 
 OTHER_VARIABLES = {
     "ELYTRON_URL": "address of the server for client commands (--url)",

@@ -20,11 +20,17 @@ def run_command_line() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
-    if "--resident" in sys.argv and "recall" in sys.argv:
+    if sys.argv[1:3] == ["hooks", "status"]:
+        from elytron_cli.agents.status_line import print_status_line
+
+        print_status_line(sys.argv[3:])
+        return
+    if "--resident" in sys.argv and "hooks" in sys.argv:
         from elytron_cli.agents.prompt_client import print_resident_answer
 
-        if print_resident_answer(sys.argv[1:]):
-            return
+        code = print_resident_answer(sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
     from elytron_cli.app import elytron_group
 
     elytron_group()

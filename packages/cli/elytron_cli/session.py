@@ -29,7 +29,7 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     SourceKind,
 )
-from elytron_cli.config import FILE, FoundSetting, RunSettings, default_store, resolve_settings
+from elytron_cli.config import FILE, SECRET_VARIABLES, FoundSetting, RunSettings, default_store, resolve_settings
 from elytron_cli.input.options import as_json, global_options
 from elytron_cli.input.values import valid_value
 from elytron_cli.terminal.help_page import PER_REPOSITORY
@@ -274,10 +274,14 @@ def run_settings(place: Path | None = None) -> RunSettings:
 def stated_settings(*, with_file: bool = True) -> RunSettings:
     """Return the settings of this run as they are stated: no store is opened to find the space of a repository.
 
-    Without the file, what a repository carries decides nothing.
+    Without the file, what a repository carries decides nothing. Nor does then the environment of a command that names
+    its store, secrets apart: assistants pass on variables that a repository's settings set.
     """
     options = global_options(click.get_current_context())
-    return resolve_settings(options, environment=os.environ, folder=Path.cwd() if with_file else None)
+    environment = dict(os.environ)
+    if not with_file and "store" in options:
+        environment = {name: value for name, value in environment.items() if name in SECRET_VARIABLES}
+    return resolve_settings(options, environment=environment, folder=Path.cwd() if with_file else None)
 
 
 def person_space(settings: RunSettings, /) -> str:

@@ -94,6 +94,8 @@ class TurnMessages(Value):
     """The ids under which memory holds messages that are shown."""
     texts: frozenset[str] = frozenset()
     """Texts of messages that are shown, in the form of `similarity.plain_text`."""
+    has_conversation: bool = False
+    """True if the model is shown all of the scope's own conversation."""
 
     @property
     def query(self) -> str:
@@ -118,6 +120,8 @@ class TurnBudget:
     the block's standing parts; None: they are in the block."""
     wait_s: float | None = None
     """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
+    answers_only: bool = False
+    """True for a block of what was recalled for the query, without what stands in every block."""
 
 
 class RecalledMemory(Value):
@@ -189,7 +193,7 @@ class TurnMemory:
     async def before(self, messages: TurnMessages, budget: TurnBudget, /) -> TurnContext:
         """Return what memory adds to a turn, within the budget. A memory that fails or is late adds nothing."""
         if budget.memories is None:
-            return await self._block(messages.query, budget)
+            return await self._block(messages, budget)
         standing = await self._standing(messages, budget)
         # A message that is no more than its wish is not shown twice.
         texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
@@ -231,10 +235,15 @@ class TurnMemory:
             # A copy, since calls that end take themselves out.
             await asyncio.wait(set(self._late))
 
-    async def _block(self, query: str, budget: TurnBudget) -> TurnContext:
+    async def _block(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
+        update = {
+            "answers_only": budget.answers_only,
+            "without_conversation": messages.has_conversation,
+            "shown_ids": tuple(sorted(messages.ids))[: limits.RECALL_MAX],
+        }
         try:
-            request = self._projection(query, budget.max_chars)
+            request = self._projection(messages.query, budget.max_chars).model_copy(update=update)
             report = await deadline.bound(lambda: self._operate(request))
         except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)

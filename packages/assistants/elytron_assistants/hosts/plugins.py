@@ -17,9 +17,9 @@ from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
     SERVER_NAME,
     WIRED_HOSTS,
-    HookVerb,
     HostName,
-    command_line,
+    host_events,
+    timeout_s,
 )
 from elytron_core.strict_json import Json
 
@@ -129,10 +129,10 @@ def _hooks_of(host: HostName) -> dict[str, Json]:
     wiring = WIRED_HOSTS[host]
     assert wiring.item is not None
 
-    def line_of(verb: HookVerb) -> str:
-        return command_line(_CHOICE.hook_words(host, verb), _CHOICE.platform)
-
-    hooks: Json = {each.event: [wiring.item(line_of(each.verb), each.timeout_s)] for each in wiring.events}
+    hooks: Json = {
+        event: [wiring.item(_CHOICE.hook_line(host, kind), timeout_s(kind))]
+        for kind, event in host_events(host).items()
+    }
     return {"version": 1, "hooks": hooks} if wiring.is_versioned else {"hooks": hooks}
 
 

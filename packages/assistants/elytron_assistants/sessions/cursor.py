@@ -33,7 +33,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     file = place if place.is_file() else place / "globalStorage" / "state.vscdb"
     if file.is_file():
         yield from _composer_sources(file, tally, stack)
-    for source in session_files.file_sources(_HOST, place, tally, _read_as_whole, lambda _: None):
+    for source in session_files.file_sources(_HOST, place, tally, read_transcript, lambda _: None):
         if _TRANSCRIPTS in source.path.parts:
             yield source
 
@@ -104,7 +104,9 @@ def _read_composer(
     return log.session(composer, _HOST, folder, title=head.text("name") or None)
 
 
-def _read_as_whole(path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /) -> AssistantSession | None:
+def read_transcript(
+    path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /
+) -> AssistantSession | None:
     """Return a transcript of the command line; its lines have no ids, and its file's time is the only one."""
     log, repeats, paths = SessionLog(tally), Counter[str](), list[str]()
     with session_files.open_regular(path) as file:
@@ -126,8 +128,9 @@ def _read_as_whole(path: Path, _: session_files.SessionPosition | None, tally: R
                             paths.append(arguments.text(*PATH_KEYS, "working_directory", "cwd"))
                 case role:
                     tally.note_unknown(_HOST, role or line.text("type"), silent=_SILENT)
-    project = path.parts[path.parts.index(_TRANSCRIPTS) - 1]
-    return log.session(path.stem, _HOST, _named_folder(project, paths))
+    is_in_project = _TRANSCRIPTS in path.parts
+    folder = _named_folder(path.parts[path.parts.index(_TRANSCRIPTS) - 1], paths) if is_in_project else None
+    return log.session(path.stem, _HOST, folder)
 
 
 def _named_folder(project: str, paths: list[str]) -> str | None:

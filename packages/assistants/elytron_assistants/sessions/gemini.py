@@ -51,6 +51,13 @@ def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> Assista
     return replace(session, parent=path.parent.name) if is_subagent else session
 
 
+def read_transcript(
+    path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /
+) -> AssistantSession | None:
+    """Return the chat in a file that a hook names, which names its folder too."""
+    return read_session(path, None, tally)
+
+
 def _read_as_whole(
     folders: Mapping[str, str], path: Path, _: session_files.SessionPosition | None, tally: ReadTally
 ) -> AssistantSession | None:

@@ -40,6 +40,7 @@ from elytron_core.contracts.control import MemoryForgetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
+from elytron_core.planes.records import Record
 from elytron_core.planes.transcript import TURN_NAMES, TurnName, TurnOrigin
 from elytron_core.policy.imports import ERASED
 from elytron_core.ports.store import DocumentRef
@@ -124,6 +125,8 @@ class SessionImport:
     person: str
     places: AssistantPlaces
     choice: ImportChoice = field(default_factory=ImportChoice)
+    place: ProjectMemory | None = None
+    """The memory of all sessions; without it, that of each one's folder."""
     tally: ReadTally = field(default_factory=ReadTally)
     counts: Counter[str] = field(default_factory=Counter[str])
     scrubbed: Counter[str] = field(default_factory=Counter[str])
@@ -161,6 +164,17 @@ class SessionImport:
             await self._import_notes()
         await self._store_positions()
         return self._report(len(sources))
+
+    async def import_one(self, source: SessionSource, /) -> SessionImportReport:
+        """Import what is new in one session, and return what was done."""
+        key = position_key(source)
+        record = await records_of(self.memory, scope=Scope(space=self.person)).get(NAMESPACE, key)
+        # For a new session all are read, since it may be a fork of any.
+        is_new = record is None
+        self.positions = await read_positions(self.memory, self.person) if is_new else _positions_in([record])
+        await self._import_source(source)
+        await self._store_positions()
+        return self._report(1)
 
     def _show_progress(
         self, progress: Progress | None, bytes_read: int, bytes_before: int, size: int, total: int
@@ -232,6 +246,8 @@ class SessionImport:
 
     async def _memory_of(self, folder: str) -> ProjectMemory:
         """Return the memory of a session's folder; one that is gone, and was in no repository, has its own."""
+        if self.place is not None:
+            return self.place
         if folder not in self._memories:
             place = await project_memory(self.memory, Path(folder), person=self.person)
             is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
@@ -428,8 +444,12 @@ def is_unchanged(source: SessionSource, position: SessionPosition, /) -> bool:
 
 async def read_positions(memory: MemoryRuntime, person: str, /) -> dict[str, SessionPosition]:
     """Return how far each source was read; a record that cannot be understood counts as none."""
+    return _positions_in([record async for record in records_of(memory, scope=Scope(space=person)).below(NAMESPACE)])
+
+
+def _positions_in(records: Iterable[Record]) -> dict[str, SessionPosition]:
     positions: dict[str, SessionPosition] = {}
-    async for record in records_of(memory, scope=Scope(space=person)).below(NAMESPACE):
+    for record in records:
         try:
             positions[record.key] = SessionPosition.model_validate(record.value)
         except ValidationError:

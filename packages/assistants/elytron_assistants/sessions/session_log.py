@@ -25,6 +25,7 @@ class AssistantHost(StrEnum):
     GEMINI = "gemini"
     OPENCODE = "opencode"
     CURSOR = "cursor"
+    COPILOT = "copilot"
     MEMORY_FILES = "memory-files"
     """Memory files of all of them."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.sessions import claude_code, codex, cursor, gemini, opencode
-from elytron_assistants.sessions.session_files import SessionSource
+from elytron_assistants.sessions import claude_code, codex, copilot, cursor, gemini, opencode
+from elytron_assistants.sessions.session_files import ReadFile, SessionSource
 from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
 
 FindSessions = Callable[[Path, ReadTally, ExitStack], Iterator[SessionSource]]
@@ -17,8 +17,17 @@ READERS: Final[Mapping[AssistantHost, FindSessions]] = {
     AssistantHost.GEMINI: gemini.find_sessions,
     AssistantHost.OPENCODE: opencode.find_sessions,
     AssistantHost.CURSOR: cursor.find_sessions,
+    AssistantHost.COPILOT: copilot.find_sessions,
 }
 """The reader of each assistant."""
+TRANSCRIPTS: Final[Mapping[AssistantHost, ReadFile]] = {
+    AssistantHost.CLAUDE_CODE: claude_code.read_session,
+    AssistantHost.CODEX: codex.read_session,
+    AssistantHost.GEMINI: gemini.read_transcript,
+    AssistantHost.CURSOR: cursor.read_transcript,
+    AssistantHost.COPILOT: copilot.read_session,
+}
+"""The reader of one session's file, where each session has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
             AssistantHost.CODEX: (codex_home / "sessions", codex_home / "archived_sessions"),
             AssistantHost.GEMINI: (gemini_home / "tmp",),
             AssistantHost.OPENCODE: (Path(database).expanduser(),) if database else tuple(dict.fromkeys(data)),
+            AssistantHost.COPILOT: (home / ".copilot" / "session-state",),
             AssistantHost.CURSOR: (editor, moved("CURSOR_CONFIG_DIR", home / ".cursor") / "projects"),
         },
         memory_homes=(claude, codex_home, gemini_home),

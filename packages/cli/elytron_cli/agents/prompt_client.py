@@ -1,81 +1,135 @@
-"""Asks the resident process of a hook for its answer. Loaded before all else at a prompt, with few modules."""
+"""Asks the resident process of hooks for its answer. Loaded before all else at an event, with few modules."""
 
 import hashlib
 import io
+import json
 import os
+import re
 import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 RESIDENT = "--resident"
-_VERBS = frozenset(("recall", "resident", RESIDENT))
-WAIT_S = 10.0
-"""Claude Code gives a hook at a prompt 15 seconds."""
+EVENTS = ("start", "recall", "compact", "keep", "end")
+WAIT_S = 2.0
+"""A host is answered within this time, with nothing if there is no answer yet."""
 READ_BYTES = 32 * 1024 * 1024
 ADDRESS_BYTES = 103
 """Longest path of a local socket that every system takes: 108 bytes on Linux, 104 on macOS, with their end."""
 _ANSWERED = b"\x06"
 """First byte of an answer; without it, the command works by itself."""
+_OWN_OPTIONS = ("--host", "--max-chars", "--max-len")
+"""Options of one event; all others say which memory it is."""
+_PASSED = re.compile(r"[A-Z_]+_(?:PROJECT_DIR|CONFIG_DIR|HOME|DB)\Z")
+"""Variables by which hosts name the folders of a session and of their files."""
+_ABSOLUTE = re.compile(r"(?:[a-z+]+:)?(?:/|[A-Za-z]:[/\\])")
 
 
-def print_resident_answer(arguments: Sequence[str], /) -> bool:
-    """Print what the resident process of these arguments answers; return whether it did.
+def print_resident_answer(arguments: Sequence[str], /) -> int | None:
+    """Print what the resident process of these arguments answers; return the exit code.
 
-    If not, the command has to answer by itself: what was read of standard input is put back.
+    Without an answer, None: the command has to work by itself, and what was read of standard input is put back.
     """
     address = resident_address(arguments)
     if address is None or not address.exists():
-        return False
+        return None
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(WAIT_S)
         try:
             caller.connect(str(address))
         except OSError:
-            return False
+            return None
         event = sys.stdin.buffer.read(READ_BYTES)
-        answer = _answer_to(caller, event)
+        is_end = event_words(arguments)["event"] == "end"
+        answer = _answer_to(caller, _call_header(arguments) + event, is_awaited=not is_end)
     if not answer.startswith(_ANSWERED):
         sys.stdin = io.TextIOWrapper(io.BytesIO(event), encoding="utf-8")
-        return False
-    sys.stdout.buffer.write(answer[len(_ANSWERED) :])
+        return None
+    text, error, code = json.loads(answer[len(_ANSWERED) :])
+    sys.stdout.buffer.write(f"{text}\n".encode() if text else b"")
     sys.stdout.flush()
-    return True
+    if error:
+        print(error, file=sys.stderr)
+    return int(code)
 
 
-def _answer_to(caller: socket.socket, event: bytes) -> bytes:
+def _answer_to(caller: socket.socket, call: bytes, *, is_awaited: bool) -> bytes:
+    """Return the answer to a call: an empty one if it is late or not awaited, since the process goes on with it."""
     try:
-        caller.sendall(event)
+        caller.sendall(call)
         caller.shutdown(socket.SHUT_WR)
         parts = iter(lambda: caller.recv(65_536), b"")
-        return b"".join(parts)
+        return b"".join(parts) if is_awaited else answer_bytes("", "", 0)
+    except TimeoutError:
+        return answer_bytes("", "", 0)
     except OSError:
         return b""
 
 
-def answer_bytes(text: str | None, /) -> bytes:
-    """Return what the resident process sends for a block, or for none."""
-    return _ANSWERED + (f"{text}\n".encode() if text is not None else b"")
+def answer_bytes(text: str, error: str, code: int, /) -> bytes:
+    """Return what the resident process sends of what a hook prints."""
+    return _ANSWERED + json.dumps([text, error, code]).encode()
+
+
+def _call_header(arguments: Sequence[str]) -> bytes:
+    environment = {name: value for name, value in os.environ.items() if _PASSED.match(name)}
+    return json.dumps([event_words(arguments), environment, time.process_time()]).encode() + b"\n"
+
+
+def read_call(data: bytes, /) -> tuple[dict[str, str], dict[str, str], float, bytes]:
+    """Return the words of an event, variables and CPU time of its caller, and its data. Raises ValueError."""
+    header, _, event = data.partition(b"\n")
+    words, environment, cpu_s = json.loads(header)
+    return words, environment, float(cpu_s), event
+
+
+def event_words(arguments: Sequence[str], /) -> dict[str, str]:
+    """Return the event and its own options, with the names `event`, `host` and `max_chars`."""
+    words = {name: value for name, value in _split_arguments(arguments) if name is not None}
+    return {"event": "", "host": "", "max_chars": ""} | words
+
+
+def memory_arguments(arguments: Sequence[str], /) -> list[str]:
+    """Return the words of a command line that say which memory it is."""
+    return [word for name, word in _split_arguments(arguments) if name is None]
+
+
+def _split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield each word with the name that it has of an event, None for those that say which memory it is."""
+    has_event = False
+    words = iter(arguments)
+    for word in words:
+        option, sign, value = word.partition("=")
+        if option in _OWN_OPTIONS:
+            yield "host" if option == "--host" else "max_chars", value if sign else next(words, "")
+        elif not has_event and word in (*EVENTS, "resident"):
+            has_event = True
+            yield "event", word
+        elif word not in {"hooks", RESIDENT}:
+            yield None, word
 
 
 def resident_address(arguments: Sequence[str], /) -> Path | None:
-    """Return the socket's file for a command with these arguments, in this folder, under these settings and this build.
+    """Return the socket's file for the memory that these arguments and settings name, and for this build.
 
     None if this system has no such sockets, or no folder for them that is this user's own and has a short path.
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
-    # The second are of a session's start folder, which decides about the space.
-    variables = (name for name in os.environ if name.startswith("ELYTRON_") or name.endswith("_PROJECT_DIR"))
-    settings = sorted(f"{name}={os.environ[name]}" for name in variables)
+    settings = {name: value for name, value in os.environ.items() if name.startswith("ELYTRON_")}
+    words = memory_arguments(arguments)
     parts = (
-        *(item for item in arguments if item not in _VERBS),
+        *words,
         "",
-        *settings,
+        *(f"{name}={settings[name]}" for name in sorted(settings)),
         "",
-        str(Path.cwd()),
+        str(Path.cwd()) if _has_relative_path(words, settings) else "",
         str(Path(__file__).stat().st_mtime_ns),
     )
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
@@ -85,6 +139,14 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     short = (folder for folder in folders if len(os.fsencode(folder / digest)) <= ADDRESS_BYTES)
     folder = next(short, None)
     return folder / digest if folder is not None and _is_own_folder(folder) else None
+
+
+def _has_relative_path(words: Sequence[str], settings: dict[str, Any]) -> bool:
+    """Return whether the folder that a hook runs in decides which store or key it opens."""
+    line = " ".join(words).replace("=", " ").split()
+    named = [value for option, value in pairwise(line) if option in {"--store", "--key-file"}]
+    named += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
+    return any(_ABSOLUTE.match(value.replace("://", ":")) is None for value in named)
 
 
 def _is_own_folder(folder: Path) -> bool:

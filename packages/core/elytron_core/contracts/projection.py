@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.recall import RecallFilters, RecallGate, RecallGateReport
+from elytron_core.contracts.recall import MemoryId, RecallFilters, RecallGate, RecallGateReport
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
@@ -52,6 +52,12 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
     line_label: Name | None = None
     """A word before each memory, for a block beside those of other spaces."""
+    answers_only: bool = False
+    """True to show only what was recalled for the query: no standing facts, wishes, skills or state of work."""
+    without_conversation: bool = False
+    """True to recall nothing of the scope's own conversation, which the model sees anyway."""
+    shown_ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.RECALL_MAX)] = ()
+    """Memories that the model was shown already: none of them is recalled again."""
 
 
 class SectionName(StrEnum):

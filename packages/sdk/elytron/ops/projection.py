@@ -29,7 +29,7 @@ from elytron_core.contracts.projection import (
     PrivateGate,
     SectionName,
 )
-from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPlane
+from elytron_core.contracts.recall import NothingReason, RecallHit, RecallOutcome, RecallPlane
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import VouchedMaker
@@ -88,7 +88,9 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
     within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
     reader = await open_reader(ctx, scope.space)
-    standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
+    standing = StandingItems()
+    if reader is not None and not request.answers_only:
+        standing = await standing_items(reader, scope, request, key)
     max_len, by_bound = _length_bound(ctx, request)
     count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)
@@ -220,17 +222,24 @@ async def _gather_recalled(
     room: int,
 ) -> GatheredHits:
     """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
-    return await gather_hits(
+    gathered = await gather_hits(
         ctx,
         reader,
         scope,
         request.query,
         request.filters,
-        limit=min(count + request.recent_messages_limit, limits.RECALL_MAX),
-        room=room,
+        limit=min(count + request.recent_messages_limit + len(request.shown_ids), limits.RECALL_MAX),
+        room=room + len(request.shown_ids) * SHORT_CHARS,
         gate=request.recall_gate,
         private=tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (),
     )
+    return gathered._replace(hits=tuple(hit for hit in gathered.hits if not _is_shown(hit, scope, request)))
+
+
+def _is_shown(hit: RecallHit, scope: Scope, request: MemoryProjectionRequest) -> bool:
+    """Return whether the model has a memory already."""
+    is_own = request.without_conversation and scope.conversation is not None and hit.conversation == scope.conversation
+    return is_own or hit.id in request.shown_ids
 
 
 def _fitting_count(max_len: int) -> int:

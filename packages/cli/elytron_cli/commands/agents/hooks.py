@@ -2,50 +2,41 @@
 
 import asyncio
 import os
+import shlex
 import sys
-from collections.abc import Callable, Coroutine
-from functools import wraps
+import time
+from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-import elytron
+from elytron_assistants.hooks.activity import ActivityFolder
+from elytron_assistants.hooks.blocks import CONTEXT_CHARS
+from elytron_assistants.hooks.events import HookHost, HookKind
+from elytron_assistants.hooks.runner import ALONE_S, HookCall
 from elytron_assistants.hosts.host_table import KEY
-from elytron_cli.agents.hooks import (
-    CONTEXT_CHARS,
-    HookEvent,
-    HookPlace,
-    PromptServer,
-    last_turns,
-    prompt_context,
-    read_event,
-    require_transcript,
-    scope_of,
-    start_resident,
-    typed_text,
-)
 from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
+from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
+from elytron_cli.agents.status_line import print_status_line
 from elytron_cli.app import FAILURE
 from elytron_cli.commands.agents.install import claude_code
-from elytron_cli.config import RunSettings
+from elytron_cli.config import program_path, state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, person_space, run_output, stated_settings
-from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, StoreUnavailable
-from elytron_core.planes.transcript import TurnOrigin
 from elytron_store import WhenMissing
-from elytron_turn.memory import TurnMemory
-
-ResultT = TypeVar("ResultT")
 
 _RESIDENT = click.option(
     "--resident",
     is_flag=True,
-    help="Keep a process with the open memory running between prompts, to answer in about 0.1 s.",
+    help="Keep a process with the open memory running between events, to answer in about 0.1 s.",
 )
+_HOST = click.option(
+    "--host", type=OneOf(HookHost), default=HookHost.CLAUDE_CODE, help="Assistant that calls the hook."
+)
+_FOLDER = click.argument("folder", type=click.Path(path_type=Path), default=".")
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
 
@@ -58,69 +49,112 @@ def hooks_group() -> None:
 hooks_group.add_command(claude_code)
 
 
-def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
-    """Have what goes wrong end with code 1, which an agent shows and goes on; its code 2 would stop the prompt."""
+def _event_command(kind: HookKind, text: str) -> None:
+    """Add the command of an event, with the help `text`."""
 
-    @wraps(body)
-    def guarded(**arguments: Any) -> int | None:
+    @hooks_group.command(kind.value, help=text)
+    @_HOST
+    @size_option(CONTEXT_CHARS, "Size of the block at a prompt, in characters.")
+    @_RESIDENT
+    @_URL
+    @common_options
+    def event_command(*, host: HookHost, max_chars: int, resident: bool, url: str | None) -> int:
         try:
-            body(**arguments)
-        except OperationRefused as error:
-            run_output().error(error.rejected)
+            return _answer_event(kind, host, max_chars=max_chars, resident=resident, url=url)
         except ElytronError as error:
+            # Code 2 would stop the prompt.
             print(f"elytron: {error.message}", file=sys.stderr)
-        else:
-            return None
-        return FAILURE
-
-    return guarded
+            return FAILURE
 
 
-@hooks_group.command("recall")
-@size_option(CONTEXT_CHARS, "Size of the block, in characters.")
-@_RESIDENT
-@_URL
-@common_options
-@_harmless_errors
-def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
-    """Read a prompt event from standard input and print the relevant memories."""
+for _kind, _text in {
+    HookKind.START: "Print how things stand in the repository, for a session that starts.",
+    HookKind.RECALL: "Read a prompt event from standard input and print the relevant memories.",
+    HookKind.COMPACT: "Store what a session has said before its context is compacted.",
+    HookKind.KEEP: "Store the finished turns of the session that an event names; repeats store nothing.",
+    HookKind.END: "Store the rest of a session that ends, in a process of its own.",
+}.items():
+    _event_command(_kind, _text)
+
+
+def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: bool, url: str | None) -> int:
+    """Do what the event demands, print the answer, and return the exit code."""
     _require_local(url, resident=resident)
-    event = _hook_event()
-    if resident:
+    place = _hook_place(url)
+    data = sys.stdin.buffer.read(limits.JSON_BYTES + 1)
+    if kind is HookKind.END:
+        # Hosts end this process soon.
+        words = [HookKind.KEEP.value if word == HookKind.END.value else word for word in sys.argv[1:]]
+        start_detached([word for word in words if word != RESIDENT], data=data)
+        return 0
+    call = HookCall(kind, host, data, os.environ, cpu_s=time.process_time, max_chars=max_chars, wait_s=ALONE_S)
+    output = asyncio.run(run_alone(call, place, _records()))
+    if output.text:
+        print(output.text, flush=True)
+    if output.error:
+        print(output.error, file=sys.stderr)
+    if resident and place.has_store:
+        # Not before, for both would load the search at once.
         start_resident(sys.argv[1:])
-    if not typed_text(event.prompt):
-        return
-
-    async def recall(memory: TurnMemory) -> str | None:
-        return await prompt_context(memory, event, max_chars=max_chars)
-
-    context = _with_memory(recall, event, url=url, when_missing=WhenMissing.PRETEND)
-    if context is not None:
-        print(context)
+    return output.code
 
 
 @hooks_group.command("resident")
-@size_option(CONTEXT_CHARS, "Size of the block, in characters.")
 @common_options
-@_harmless_errors
-def resident_command(*, max_chars: int) -> None:
-    """Keep the memory open and answer the prompts of `hooks recall --resident` with the same options.
+def resident_command() -> int:
+    """Hold the memory open and answer the events of hooks with `--resident` and the same options.
 
-    That command starts it automatically. It ends half an hour after the last prompt, or when the store is replaced.
+    Such a hook starts it automatically. It ends half an hour after the last event, or when the store is replaced.
     """
     address = resident_address(sys.argv[1:])
     if address is None:
         raise InvalidInput(field="hooks resident", problem="needs local sockets, which are not available here")
-    settings, place = _hook_place()
+    place = _hook_place(None)
 
     async def stay() -> None:
-        async with open_session(settings, when_missing=WhenMissing.REFUSE) as session:
-            server = PromptServer(
-                session, place.space, settings.store.value, max_chars=max_chars, per_repository=place.per_repository
-            )
+        async with open_session(place.settings, when_missing=WhenMissing.REFUSE) as session:
+            server = HookServer(session.runtime, place, _records())
             await server.serve(address, ready=lambda: print(f"listening on {address}", flush=True))
 
     asyncio.run(stay())
+    return 0
+
+
+@hooks_group.command("pause")
+@_FOLDER
+@common_options
+def pause_command(*, folder: Path) -> None:
+    """Pause the hooks in the repository of a folder [this one]: they recall and store nothing there."""
+    print(f"hooks are paused in {_records().pause(folder, is_paused=True)}")
+
+
+@hooks_group.command("resume")
+@_FOLDER
+@common_options
+def resume_command(*, folder: Path) -> None:
+    """Resume the hooks in the repository of a folder [this one]."""
+    print(f"hooks are active in {_records().pause(folder, is_paused=False)}")
+
+
+@hooks_group.command("status")
+@_HOST
+@click.option("--wrap", metavar="COMMAND", help="Status line command whose output comes first.")
+@common_options
+def status_command(*, host: HookHost, wrap: str | None) -> None:
+    """Print a status line for the session that standard input names: what was recalled and stored."""
+    print_status_line([f"--host={host}", *([f"--wrap={wrap}"] if wrap is not None else [])])
+
+
+@hooks_group.command("command")
+@common_options
+def slash_command() -> None:
+    """Print the file of the command `/elytron` for Claude Code, which shows, corrects, forgets and pauses."""
+    text = resources.files("elytron_assistants.hooks").joinpath("elytron_command.md").read_text("utf-8")
+    print(text.replace("{program}", shlex.quote(program_path(sys.argv[0]))), end="")
+
+
+def _records() -> ActivityFolder:
+    return ActivityFolder(state_folder(os.environ) / "assistants")
 
 
 def _require_local(url: str | None, *, resident: bool) -> None:
@@ -128,58 +162,12 @@ def _require_local(url: str | None, *, resident: bool) -> None:
         raise InvalidInput(field=RESIDENT, problem="cannot be used with --url: it is for a store on this machine")
 
 
-@hooks_group.command("keep")
-@_URL
-@common_options
-@_harmless_errors
-def keep_command(*, url: str | None) -> None:
-    """Store the finished turn that a stop event on standard input names; repeats store nothing.
-
-    Only the user's own text and the reply are stored, not what the program adds to messages.
-    """
-    event = _hook_event()
-    if turns := last_turns(event):
-
-        async def store(memory: TurnMemory) -> None:
-            # As an import of the session: a turn that comes again is no conflict, and an erased one stays gone.
-            await memory.after(turns, origin=TurnOrigin.IMPORTED)
-
-        _with_memory(store, event, url=url, when_missing=WhenMissing.MAKE)
-    require_transcript(event)
-
-
-def _hook_event() -> HookEvent:
-    return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
-
-
-def _hook_place() -> tuple[RunSettings, HookPlace]:
-    """Return the settings of a hook and where its memory is. A file that the repository carries decides nothing."""
+def _hook_place(url: str | None) -> HookPlace:
+    """Return where the memory of a hook is. A file that the repository carries decides nothing."""
     settings = stated_settings(with_file=False)
-    if settings.is_per_repository:
-        return settings, HookPlace(person_space(settings), per_repository=True)
-    return settings, HookPlace(settings.space.value)
-
-
-def _with_memory(
-    work: Callable[[TurnMemory], Coroutine[Any, Any, ResultT]],
-    event: HookEvent,
-    /,
-    *,
-    url: str | None,
-    when_missing: WhenMissing,
-) -> ResultT:
-    """Return what `work` returns with the memory of an event's folder, on this machine or at `url`."""
-    settings, place = _hook_place()
-
-    async def performed() -> ResultT:
-        if url is not None:
-            async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
-                return await work(TurnMemory(memory.operate, scope_of(event, place.server_space(event))))
-        async with open_session(settings, when_missing=when_missing) as session:
-            operate = await place.operate_of(session, event)
-            return await work(TurnMemory(operate, scope_of(event, place.space)))
-
-    return asyncio.run(performed())
+    is_split = settings.is_per_repository
+    space = person_space(settings) if is_split else settings.space.value
+    return HookPlace(settings, space, per_repository=is_split, url=url, key=os.environ.get(KEY))
 
 
 @click.group("rules", cls=PageGroup)

@@ -1,0 +1,150 @@
+"""What hooks show a model: at a prompt what answers it, at the start of a session how things stand."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Final
+
+from elytron_assistants.hooks.activity import digest_of
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.control import ListOrder, MemoryListRequest
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
+from elytron_core.evidence import EvidenceRole, TrustLevel
+from elytron_core.policy.projection import fence
+from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
+from elytron_core.policy.projection.sections import RecentMessage, clip_text
+from elytron_core.scope import Scope
+from elytron_core.text.similarity import normalise_text, words_of
+from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
+
+CONTEXT_CHARS: Final = 800
+"""Default size of the block at a prompt, in characters."""
+START_CHARS: Final = 1_500
+"""Size of the block at the start of a session."""
+STANDING_PERCENT: Final = 60
+"""Share of facts and wishes in the block at the start."""
+_LISTED: Final = 4
+_ITEM_CHARS: Final = 240
+_MARK_BYTES: Final = 12
+_RECENT_MS: Final = 10 * 60 * 1000
+_UNFINISHED: Final = " (minutes ago, may be unfinished)"
+_LABEL: Final = re.compile(r"^- \[[^\]\n]*\] ")
+_LINE_TIME: Final = re.compile(r"^- \[(?:[a-z ]+ )?(\d{4}-\d\d-\d\d \d\d:\d\d)")
+_USED_WORDS: Final = 2
+_USED_PERCENT: Final = 40
+_WORDS_COMPARED: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBlock:
+    """A block for the model, the memories in it, and digests of its lines."""
+
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+async def recalled_block(
+    memory: TurnMemory, messages: TurnMessages, budget: TurnBudget, /, *, shown: Collection[str], now: Instant
+) -> ShownBlock:
+    """Return what answers a prompt and has no line that was `shown`; an empty block if nothing does.
+
+    Lines of the last minutes are marked, because another session may still be at work on what they say. Raises
+    ElytronError if the memory fails or is late.
+    """
+    context = await memory.before(messages, budget)
+    if context.failure is not None:
+        raise context.failure
+    text = _without_lines(_with_marks(context.block, budget.max_chars, now), shown)
+    return ShownBlock(text, context.cites if text else (), line_digests(text))
+
+
+async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int = START_CHARS) -> ShownBlock:
+    """Return how things stand: wishes and facts, open work, decisions, and what was requested last."""
+    request = MemoryProjectionRequest(
+        scope=scope, query="", max_chars=max_chars * STANDING_PERCENT // 100, recent_messages_limit=0, recall_limit=0
+    )
+    standing = await operate(request)
+    block = standing.system_memory_block if standing.selected_ids else ""
+    hits = [
+        hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
+    ]
+    unsaid = {hit.id: hit for hit in hits if hit.id not in standing.selected_ids}
+    latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
+    rule = f"{POLICY}\n" if block else ""
+    room = max_chars - len(block) + len(rule) - 1
+    beside = build_projection(ProjectionInputs(max_chars=room, recent=tuple(latest)), mark=token_hex(_MARK_BYTES))
+    text = "\n".join(filter(None, (block, beside.block.replace(rule, "", 1) if rule else beside.block)))
+    ids = (*standing.selected_ids, *(memory for part in beside.sections for memory in part.included))
+    return ShownBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text))
+
+
+_START_LISTS: Final = (
+    (RecallFilters(planes=(RecallPlane.EXECUTION, RecallPlane.CONTINUITY)), "open work"),
+    (RecallFilters(planes=(RecallPlane.TRANSCRIPT,), roles=(EvidenceRole.TOOL,)), "noted"),
+    (RecallFilters(planes=(RecallPlane.TRANSCRIPT,), roles=(EvidenceRole.USER,)), "user"),
+)
+"""What is listed at a start, and the word before it: decisions and fixed commands were stored as a tool's words."""
+
+
+async def _listed_messages(
+    operate: OperateCall, scope: Scope, filters: RecallFilters, speaker: str
+) -> list[RecentMessage]:
+    request = MemoryListRequest(scope=scope, filters=filters, limit=_LISTED, order=ListOrder.LATEST)
+    listed = await operate(request)
+    return [_short_message(hit, speaker) for hit in listed.items if hit.trust is not TrustLevel.OUTSIDE]
+
+
+def _short_message(hit: RecallHit, speaker: str) -> RecentMessage:
+    text = clip_text(hit.text, _ITEM_CHARS) if len(hit.text) > _ITEM_CHARS else hit.text
+    return RecentMessage(id=hit.id, role=hit.role or EvidenceRole.SYSTEM, text=text, speaker=speaker, at=hit.at)
+
+
+def is_used(hit: str, reply: str, prompt: str, /) -> bool:
+    """Return whether a reply has words of a hit that the prompt did not have."""
+    terms = set(_terms_of(hit)) - set(_terms_of(prompt))
+    common = terms & set(words_of(normalise_text(reply), limit=len(reply)))
+    return len(common) >= min(_USED_WORDS, len(terms) or 1) and 100 * len(common) >= _USED_PERCENT * len(terms)
+
+
+def line_digests(block: str, /) -> tuple[str, ...]:
+    """Return a digest of each memory's line in a block, which does not depend on its label."""
+    return tuple(_line_digest(line) for line in block.split("\n") if line.startswith("- "))
+
+
+def _terms_of(text: str) -> tuple[str, ...]:
+    return words_of(normalise_text(text), limit=_WORDS_COMPARED)
+
+
+def _line_digest(line: str) -> str:
+    return digest_of(_LABEL.sub("", line).casefold())
+
+
+def _without_lines(block: str, shown: Collection[str]) -> str:
+    """Return a block without lines of these digests, and without fences that are left empty; empty if all are."""
+    if not shown:
+        return block
+    text = fence.FENCED.sub(lambda match: _filtered_fence(match[1], match[2].split("\n"), shown), block)
+    return re.sub(r"\n{2,}", "\n", text).strip() if line_digests(text) else ""
+
+
+def _filtered_fence(mark: str, lines: Iterable[str], shown: Collection[str]) -> str:
+    visible = [line for line in lines if not line.startswith("- ") or _line_digest(line) not in shown]
+    has_memory = any(line.startswith("- ") for line in visible)
+    return fence.fence_text("\n".join(visible), mark) if has_memory else ""
+
+
+def _with_marks(block: str, max_chars: int, now: Instant) -> str:
+    """Return a block in which lines of the last minutes say so, as long as there is room for that."""
+    lines = block.split("\n")
+    earliest = as_datetime(Instant(now - _RECENT_MS)).strftime("%Y-%m-%d %H:%M")
+    spare = max_chars - len(block)
+    for place, line in enumerate(lines):
+        time = _LINE_TIME.match(line)
+        if time is not None and time[1] >= earliest and spare >= len(_UNFINISHED):
+            head, _, text = line.partition("] ")
+            lines[place] = f"{head}{_UNFINISHED}] {text}"
+            spare -= len(_UNFINISHED)
+    return "\n".join(lines)

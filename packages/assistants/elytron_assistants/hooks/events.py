@@ -1,0 +1,258 @@
+"""What each assistant writes to a hook and expects as its answer: one row a host, one reader, one writer."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from elytron.importers.message_shape import optional_title
+from elytron_assistants.foreign_json import parse_object
+from elytron_assistants.hooks.activity import digest_of
+from elytron_assistants.repository import session_folder
+from elytron_assistants.sessions.session_log import AssistantHost
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
+from elytron_core.text.program_parts import typed_text
+
+
+class HookHost(StrEnum):
+    """An assistant that calls hooks."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    CURSOR = "cursor"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+    COPILOT = "copilot"
+    VSCODE = "vscode"
+
+
+class HookKind(StrEnum):
+    """What happens in a session: it starts, the person sends a prompt, it is compacted, the model stops, it ends."""
+
+    START = "start"
+    RECALL = "recall"
+    COMPACT = "compact"
+    KEEP = "keep"
+    END = "end"
+
+
+class AnswerShape(StrEnum):
+    """Where the context stands in an answer."""
+
+    NESTED = "nested"
+    """`hookSpecificOutput.additionalContext`, with the event's name."""
+    SNAKE = "snake"
+    """`additional_context`, with `continue` at a prompt."""
+    CAMEL = "camel"
+    """`additionalContext`, or the prompt itself where the event has it in the form that is sent."""
+
+
+class EventFields(NamedTuple):
+    """The names of an event's fields; of several names, the first one that has a text counts."""
+
+    session: tuple[str, ...] = ("session_id",)
+    cwd: tuple[str, ...] = ("cwd",)
+    roots: str = "workspace_roots"
+    prompt: tuple[str, ...] = ("prompt",)
+    transcript: tuple[str, ...] = ("transcript_path",)
+    reply: tuple[str, ...] = ("last_assistant_message",)
+    source: tuple[str, ...] = ("source", "trigger", "reason")
+    parent: tuple[str, ...] = ("agent_id",)
+    """Set in an event of a subagent."""
+
+
+_USUAL_FIELDS: Final = EventFields()
+
+
+@dataclass(frozen=True, slots=True)
+class HostContract:
+    """A host's events and answers. `names` are its own names of the events that it has."""
+
+    sessions: AssistantHost
+    """Whose reader understands its transcripts."""
+    names: Mapping[HookKind, str]
+    max_chars: int
+    """The most characters that reach the model unchanged."""
+    shape: AnswerShape = AnswerShape.NESTED
+    has_messages: bool = True
+    """True if `systemMessage` of an answer is shown to the person."""
+    fields: EventFields = _USUAL_FIELDS
+
+
+_CLAUDE_NAMES: Final = {
+    HookKind.START: "SessionStart",
+    HookKind.RECALL: "UserPromptSubmit",
+    HookKind.COMPACT: "PreCompact",
+    HookKind.KEEP: "Stop",
+}
+_CAMEL_FIELDS: Final = EventFields(
+    session=("sessionId", "session_id"),
+    transcript=("transcript_path", "transcriptPath"),
+    reply=("last_assistant_message", "finalMessage"),
+    parent=("agent_id", "agentId"),
+)
+HOSTS: Final[Mapping[HookHost, HostContract]] = {
+    HookHost.CLAUDE_CODE: HostContract(
+        AssistantHost.CLAUDE_CODE, {**_CLAUDE_NAMES, HookKind.END: "SessionEnd"}, max_chars=9_500
+    ),
+    HookHost.CODEX: HostContract(AssistantHost.CODEX, _CLAUDE_NAMES, max_chars=9_500),
+    HookHost.CURSOR: HostContract(
+        AssistantHost.CURSOR,
+        {
+            HookKind.START: "sessionStart",
+            HookKind.RECALL: "beforeSubmitPrompt",
+            HookKind.COMPACT: "preCompact",
+            HookKind.KEEP: "stop",
+            HookKind.END: "sessionEnd",
+        },
+        max_chars=4_000,
+        shape=AnswerShape.SNAKE,
+        has_messages=False,
+        fields=EventFields(session=("conversation_id", "session_id")),
+    ),
+    HookHost.GEMINI: HostContract(
+        AssistantHost.GEMINI,
+        {
+            HookKind.START: "SessionStart",
+            HookKind.RECALL: "BeforeAgent",
+            HookKind.COMPACT: "PreCompress",
+            HookKind.KEEP: "AfterAgent",
+            HookKind.END: "SessionEnd",
+        },
+        max_chars=4_000,
+        fields=EventFields(reply=("prompt_response",)),
+    ),
+    HookHost.OPENCODE: HostContract(
+        AssistantHost.OPENCODE,
+        {
+            HookKind.START: "experimental.chat.system.transform",
+            HookKind.RECALL: "experimental.chat.messages.transform",
+            HookKind.COMPACT: "experimental.session.compacting",
+            HookKind.KEEP: "session.idle",
+            HookKind.END: "session.deleted",
+        },
+        max_chars=4_000,
+        shape=AnswerShape.CAMEL,
+        has_messages=False,
+        fields=EventFields(
+            session=("session_id", "sessionID"),
+            cwd=("cwd", "worktree", "directory"),
+            parent=("parent_id", "parentID"),
+        ),
+    ),
+    HookHost.COPILOT: HostContract(
+        AssistantHost.COPILOT,
+        {
+            HookKind.START: "sessionStart",
+            HookKind.RECALL: "userPromptTransformed",
+            HookKind.KEEP: "agentStop",
+            HookKind.END: "sessionEnd",
+        },
+        max_chars=4_000,
+        shape=AnswerShape.CAMEL,
+        has_messages=False,
+        fields=_CAMEL_FIELDS,
+    ),
+    HookHost.VSCODE: HostContract(AssistantHost.COPILOT, _CLAUDE_NAMES, max_chars=4_000, fields=_CAMEL_FIELDS),
+}
+"""The contract of each host: Claude Code 2.1, Codex 0.163, Cursor 2026.07, Gemini CLI 0.x, OpenCode 1.18, Copilot CLI
+1.0, VS Code 1.110."""
+_PROGRAM_SOURCES: Final = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
+"""Sources of a prompt that no person sent."""
+_NEW_CONTEXTS: Final = frozenset({"clear", "compact"})
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """An event of a session, whichever host it is from."""
+
+    host: HookHost
+    session: str
+    cwd: str = ""
+    roots: tuple[str, ...] = ()
+    transcript: Path | None = None
+    prompt: str | None = None
+    sent_prompt: str = ""
+    """The prompt in the form that is sent to the model, where the host gives that."""
+    reply: str = ""
+    source: str = ""
+    is_subagent: bool = False
+
+    @property
+    def contract(self) -> HostContract:
+        """Return the contract of its host."""
+        return HOSTS[self.host]
+
+    @property
+    def query(self) -> str:
+        """Return what the person typed of the prompt; empty if a program wrote all of it."""
+        return typed_text(self.prompt or "") if self.source not in _PROGRAM_SOURCES else ""
+
+    @property
+    def begins_context(self) -> bool:
+        """Return whether the model has nothing of what it was shown before."""
+        return self.source in _NEW_CONTEXTS
+
+    def folder(self, environment: Mapping[str, str], /) -> Path | None:
+        """Return the folder that the session started in."""
+        return session_folder(self.cwd or next(iter(self.roots), ""), roots=self.roots, environment=environment)
+
+
+def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
+    """Return the event that a host wrote; unknown fields do not count. Raises InvalidInput for missing ones."""
+    value = parse_object(data) if len(data) <= limits.JSON_BYTES else None
+    if value is None:
+        raise InvalidInput(field="standard input", problem="is not a JSON object")
+    if value.text("cursor_version"):
+        host = HookHost.CURSOR  # which runs Claude Code's hooks as well
+    fields = HOSTS[host].fields
+    session = value.text(*fields.session)
+    if not session:
+        raise InvalidInput(field=fields.session[0], problem="is missing")
+    if kind is HookKind.RECALL and not any(isinstance(value.get(name), str) for name in fields.prompt):
+        raise InvalidInput(field=fields.prompt[0], problem="is missing")
+    return HookEvent(
+        host=host,
+        session=session if optional_title(session) == session else digest_of(session),
+        cwd=value.text(*fields.cwd),
+        roots=tuple(value.texts(fields.roots)),
+        transcript=_path_of(value.text(*fields.transcript)),
+        prompt=value.text(*fields.prompt),
+        sent_prompt=value.text("transformedPrompt"),
+        reply=value.text(*fields.reply),
+        source=value.text(*fields.source),
+        is_subagent=bool(value.text(*fields.parent)),
+    )
+
+
+def event_answer(event: HookEvent, kind: HookKind, text: str | None, /, *, message: str = "") -> str:
+    """Return what a hook prints: `text` for the model, `message` for the person where the host shows one.
+
+    It is empty if there is nothing to say.
+    """
+    contract = event.contract
+    parts: dict[str, object] = {"continue": True} if _needs_continue(contract, kind) else {}
+    if text:
+        match contract.shape:
+            case AnswerShape.NESTED:
+                parts["hookSpecificOutput"] = {"hookEventName": contract.names[kind], "additionalContext": text}
+            case AnswerShape.SNAKE:
+                parts["additional_context"] = text
+            case AnswerShape.CAMEL if event.sent_prompt:
+                parts["modifiedTransformedPrompt"] = f"{event.sent_prompt}\n\n{text}"
+            case AnswerShape.CAMEL:
+                parts["additionalContext"] = text
+    if message and contract.has_messages:
+        parts["systemMessage"] = message
+    return json.dumps(parts, ensure_ascii=False) if parts else ""
+
+
+def _needs_continue(contract: HostContract, kind: HookKind) -> bool:
+    return contract.shape is AnswerShape.SNAKE and kind is HookKind.RECALL
+
+
+def _path_of(text: str) -> Path | None:
+    return Path(text) if text and "\0" not in text else None

@@ -1,0 +1,242 @@
+"""What a hook does at an event, whoever opened the memory: a process of its own, or a resident one for many events."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from elytron.runtime import MemoryRuntime
+from elytron_assistants.hooks.activity import PAUSED, ActivityCounts, ActivityFolder, SessionActivity, digest_of
+from elytron_assistants.hooks.blocks import CONTEXT_CHARS, ShownBlock, is_used, recalled_block, start_block
+from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event_answer, read_event
+from elytron_assistants.hooks.storing import StoredTurns, send_session, store_session
+from elytron_assistants.registry import ProjectMemory
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.errors import ElytronError, InvalidInput, Unreachable
+from elytron_core.scope import Scope
+from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
+
+ANSWER_S: Final = 1.8
+"""Seconds after which a prompt or a start goes on without a resident process; hosts are answered within two."""
+ALONE_S: Final = 10.0
+"""The same for a process of its own, which loads the search first; hosts wait for 15 seconds."""
+_LATE: Final = "memory did not answer within {wait_s:g} s: the session continues without it"
+_BEFORE_MODEL: Final = frozenset({HookKind.START, HookKind.RECALL})
+_PENDING: Final = 20
+"""Memories of a prompt whose use in the reply is looked for."""
+
+
+class HookOutput(NamedTuple):
+    """What a hook's process prints, and its exit code, which is never the one that stops a prompt."""
+
+    text: str = ""
+    error: str = ""
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """An event as a hook is called with it. `environment` has the variables of the caller, `cpu_s` its CPU time."""
+
+    kind: HookKind
+    host: HookHost
+    data: bytes
+    environment: Mapping[str, str]
+    cpu_s: Callable[[], float]
+    max_chars: int = CONTEXT_CHARS
+    wait_s: float = ANSWER_S
+
+
+@dataclass(frozen=True, slots=True)
+class HookMemory:
+    """The memory of an event's folder. On a server there are neither a runtime nor tiers."""
+
+    operate: OperateCall
+    scope: Scope
+    store: str
+    """Digest of the address of the store or server."""
+    runtime: MemoryRuntime | None = None
+    place: ProjectMemory | None = None
+
+
+class OpenMemory(Protocol):
+    """Opens the memory of an event's folder; one that is missing is made only to store in it."""
+
+    def __call__(self, event: HookEvent, /, *, is_stored: bool) -> AbstractAsyncContextManager[HookMemory]: ...
+
+
+class HookResult(NamedTuple):
+    """What an event led to: the block for the model, and how that changes the record of the session."""
+
+    block: ShownBlock
+    change: Callable[[SessionActivity], SessionActivity]
+
+
+async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFolder, now: Instant, /) -> HookOutput:
+    """Do what a hook does at an event, and return what it prints. It raises nothing that a memory may raise."""
+    try:
+        event = read_event(call.host, call.kind, call.data)
+    except InvalidInput as error:
+        return HookOutput(error=f"elytron: {error.message}")
+    has_work = call.kind is not HookKind.RECALL or bool(event.query)
+    if event.is_subagent or not has_work:
+        return HookOutput()
+    record = _HookRecord(call, event, records, now)
+    if records.is_paused(event.folder(call.environment)):
+        record.note_once(PAUSED)
+        return HookOutput()
+    is_stored = call.kind not in _BEFORE_MODEL
+    try:
+        async with (
+            asyncio.timeout(None if is_stored else call.wait_s),
+            open_memory(event, is_stored=is_stored) as memory,
+        ):
+            block = await _HookWork(call, event, memory, record).perform()
+    except (ElytronError, TimeoutError) as error:
+        failure = error if isinstance(error, ElytronError) else Unreachable(_LATE.format(wait_s=call.wait_s))
+        return _failed(record, failure.message)
+    return HookOutput(event_answer(event, call.kind, block.text))
+
+
+@dataclass(frozen=True, slots=True)
+class _HookRecord:
+    """The record of the session that an event is of."""
+
+    call: HookCall
+    event: HookEvent
+    records: ActivityFolder
+    now: Instant
+
+    def read(self) -> SessionActivity:
+        return self.records.read(self.event.host, self.event.session)
+
+    def note(self, change: Callable[[SessionActivity], SessionActivity]) -> None:
+        """Change the record; one that cannot be written takes nothing from the answer."""
+
+        def counted(before: SessionActivity) -> SessionActivity:
+            after = change(before)
+            counts = after.counts + ActivityCounts(cpu_ms=round(self.call.cpu_s() * 1000))
+            return after.model_copy(update={"counts": counts})
+
+        with suppress(ElytronError, OSError):
+            self.records.change(self.event.host, self.event.session, counted, at=self.now)
+
+    def note_once(self, notice: str) -> bool:
+        """Note a failure or a pause; return whether it is another one than before."""
+        if self.read().notice == notice:
+            return False
+        self.note(lambda before: before.model_copy(update={"notice": notice}))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _HookWork:
+    """What is done at an event with the memory of its folder."""
+
+    call: HookCall
+    event: HookEvent
+    memory: HookMemory
+    record: _HookRecord
+
+    async def perform(self) -> ShownBlock:
+        """Do it, note it in the record of the session, and return the block for the model."""
+        before = self.record.read()
+        match self.call.kind:
+            case HookKind.START:
+                result = await self._answer_start(before)
+            case HookKind.RECALL:
+                result = await self._answer_prompt(before)
+            case HookKind.COMPACT | HookKind.KEEP | HookKind.END:
+                result = await self._store_turns(before)
+        self.record.note(lambda record: self._placed(result.change(record)))
+        return result.block
+
+    async def _answer_prompt(self, before: SessionActivity) -> HookResult:
+        messages = TurnMessages(
+            current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
+        )
+        # Without a block at the start, the first prompt shows what stands in the repository as well.
+        has_standing = bool(before.digest or before.shown)
+        budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
+        memory = TurnMemory(self.memory.operate, self.memory.scope)
+        block = await recalled_block(memory, messages, budget, shown=before.shown, now=self.record.now)
+
+        def change(record: SessionActivity) -> SessionActivity:
+            counts = ActivityCounts(
+                prompts=1,
+                recalled=int(bool(block.text)),
+                added_chars=len(block.text),
+                shown_hits=len(block.ids),
+                prompt_cpu_ms=round(self.call.cpu_s() * 1000),
+            )
+            update = {"counts": record.counts + counts, "pending": block.ids[:_PENDING]}
+            return record.with_shown(block.ids, block.lines).model_copy(update=update)
+
+        return HookResult(block, change)
+
+    async def _answer_start(self, before: SessionActivity) -> HookResult:
+        block, event = await start_block(self.memory.operate, self.memory.scope), self.event
+        digest = digest_of("\n".join(block.lines)) if block.lines else ""
+        if not event.begins_context and digest == before.digest:
+            return HookResult(ShownBlock(), _keep_record)
+
+        def change(record: SessionActivity) -> SessionActivity:
+            if event.begins_context:
+                record = record.with_new_context(is_compacted=event.source == "compact")
+            counts = record.counts + ActivityCounts(added_chars=len(block.text))
+            return record.with_shown(block.ids, block.lines).model_copy(update={"digest": digest, "counts": counts})
+
+        return HookResult(block, change)
+
+    async def _store_turns(self, before: SessionActivity) -> HookResult:
+        memory, environment = self.memory, self.call.environment
+        if memory.runtime is not None and memory.place is not None:
+            stored = await store_session(memory.runtime, memory.place, self.event, environment=environment)
+        else:
+            server = TurnMemory(memory.operate, memory.scope)
+            stored = await send_session(server, self.event, environment=environment)
+        used_hits = await _count_used(memory, before.pending, stored) if stored.reply else 0
+
+        def change(record: SessionActivity) -> SessionActivity:
+            counts = record.counts + ActivityCounts(stored_turns=stored.count, used_hits=used_hits)
+            if self.call.kind is HookKind.COMPACT:
+                record = record.with_new_context(is_compacted=True)
+            return record.model_copy(update={"counts": counts, "pending": () if stored.reply else record.pending})
+
+        return HookResult(ShownBlock(), change)
+
+    def _placed(self, record: SessionActivity) -> SessionActivity:
+        """Return the record with the place of the memory, and without a failure that is over."""
+        place, store = self.memory.place, self.memory.store
+        repository, label = (place.spaces[0], place.label) if place is not None else (self.memory.scope.space, "")
+        return record.model_copy(update={"store": store, "repository": repository, "label": label, "notice": ""})
+
+
+def _keep_record(record: SessionActivity) -> SessionActivity:
+    return record
+
+
+async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:
+    """Return how many of the memories that were shown have words in the reply."""
+    spaces = memory.place.spaces if memory.place is not None else (memory.scope.space,)
+    operate = memory.runtime.operate if memory.runtime is not None else memory.operate
+    count = 0
+    for name in pending:
+        for space in spaces:
+            with suppress(ElytronError):  # in another tier, or erased since
+                scope = memory.scope.model_copy(update={"space": space})
+                hit = await operate(MemoryGetRequest(scope=scope, id=name))
+                count += is_used(hit.text, stored.reply, stored.prompt)
+                break
+    return count
+
+
+def _failed(record: _HookRecord, message: str) -> HookOutput:
+    """Return the output of a hook whose memory failed: it says so once, where the person looks."""
+    event = record.event
+    if not record.note_once(digest_of(message)):
+        return HookOutput()
+    text = event_answer(event, record.call.kind, None, message=f"Elytron: {message}")
+    return HookOutput(text, f"elytron: {message}", 0 if event.contract.has_messages else 1)

@@ -1,0 +1,129 @@
+"""What hooks store: all that a session's transcript has and memory has not, as an import of the session would."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from elytron.runtime import MemoryRuntime
+from elytron_assistants.hooks.events import HookEvent
+from elytron_assistants.registry import ProjectMemory
+from elytron_assistants.sessions import claude_code
+from elytron_assistants.sessions.session_files import SessionPosition, SessionSource
+from elytron_assistants.sessions.session_import import SessionImport
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
+from elytron_assistants.sessions.session_places import TRANSCRIPTS, find_sources, places_of
+from elytron_assistants.sessions.session_turns import draft_batches, session_drafts
+from elytron_core.contracts.transcript import WriteOutcome
+from elytron_core.errors import InvalidInput
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.transcript import TurnOrigin
+from elytron_turn.memory import TurnMemory
+
+_TAIL_ENTRIES: Final = 40
+"""Entries at the end of a session that are sent to a server, which knows by their ids what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurns:
+    """How many turns were stored, and the session's last prompt and reply."""
+
+    count: int = 0
+    prompt: str = ""
+    reply: str = ""
+
+
+async def store_session(
+    memory: MemoryRuntime, place: ProjectMemory, event: HookEvent, /, *, environment: Mapping[str, str]
+) -> StoredTurns:
+    """Store what is new in an event's session in the memory of its folder. Raises InvalidInput for no transcript."""
+    sessions: list[AssistantSession] = []
+    with ExitStack() as stack:
+        source = await asyncio.to_thread(_session_source, event, environment, stack)
+        importer = SessionImport(memory, place.person, places_of(environment, Path.home()), place=place)
+        report = await importer.import_one(replace(source, read=partial(_read_noted, source, event, sessions)))
+    if report.skipped.get(SkipCause.UNREADABLE):
+        raise _transcript_error()
+    return StoredTurns(report.stored, *(_last_words(sessions[-1]) if sessions else ("", "")))
+
+
+async def send_session(memory: TurnMemory, event: HookEvent, /, *, environment: Mapping[str, str]) -> StoredTurns:
+    """Send a server the end of an event's session. Raises InvalidInput for no transcript."""
+    try:
+        session = await asyncio.to_thread(_session_end, event, environment)
+    except (OSError, ValueError):
+        raise _transcript_error() from None
+    if session is None or session.parent is not None or not session.entries:
+        return StoredTurns()
+    session = replace(session, entries=session.entries[-_TAIL_ENTRIES:])
+    count = 0
+    for batch in draft_batches(session_drafts(session)):
+        # As an import of the session: a turn that comes again is no conflict, and an erased one stays gone.
+        report = await memory.after(batch, origin=TurnOrigin.IMPORTED)
+        count += report.count(WriteOutcome.STORED)
+    return StoredTurns(count, *_last_words(session))
+
+
+def _session_source(event: HookEvent, environment: Mapping[str, str], stack: ExitStack) -> SessionSource:
+    """Return the session of an event as an import reads it. Raises InvalidInput if it is not on disk."""
+    host, path = event.contract.sessions, event.transcript
+    if path is not None and host in TRANSCRIPTS and path.is_file():
+        status = path.stat()
+        return SessionSource(host, path, status.st_size, status.st_mtime_ns, partial(TRANSCRIPTS[host], path))
+    # A host may name none, or one that was moved.
+    places = places_of(environment, Path.home()).sessions.get(host, ())
+    for source in find_sources(host, places, ReadTally(), stack):
+        if event.session in {source.key, source.path.stem, source.path.parent.name}:
+            return source
+    raise _transcript_error()
+
+
+def _read_noted(
+    source: SessionSource,
+    event: HookEvent,
+    sessions: list[AssistantSession],
+    position: SessionPosition | None,
+    tally: ReadTally,
+) -> AssistantSession | None:
+    """Read a session and add it to `sessions`, with the reply of the event and in the event's folder."""
+    session = source.read(position, tally)
+    if session is None:
+        return None
+    # Of Codex, the id of an event may be that of several threads.
+    name = session.id if session.host is AssistantHost.CODEX else event.session
+    folder = session.folder or event.cwd or os.fspath(Path.home())
+    sessions.append(replace(_with_reply(session, event.reply), id=name, folder=folder))
+    return sessions[-1]
+
+
+def _with_reply(session: AssistantSession, reply: str) -> AssistantSession:
+    """Return a session whose last turn has this reply, which the file may not have yet."""
+    if not reply.strip():
+        return session
+    prompts = (place for place, entry in enumerate(session.entries) if entry.role is EvidenceRole.USER)
+    start = max(prompts, default=len(session.entries))
+    return replace(session, entries=(*session.entries[:start], *session.with_reply(reply).entries))
+
+
+def _session_end(event: HookEvent, environment: Mapping[str, str]) -> AssistantSession | None:
+    if event.contract.sessions is AssistantHost.CLAUDE_CODE and event.transcript is not None:
+        session = claude_code.read_end(event.transcript, event.session)
+    else:
+        with ExitStack() as stack:
+            session = _session_source(event, environment, stack).read(None, ReadTally())
+    return replace(_with_reply(session, event.reply), folder=event.cwd or None) if session is not None else None
+
+
+def _last_words(session: AssistantSession) -> tuple[str, str]:
+    def texts(role: EvidenceRole) -> Iterator[str]:
+        return (entry.text for entry in reversed(session.entries) if entry.role is role)
+
+    return next(texts(EvidenceRole.USER), ""), next(texts(EvidenceRole.ASSISTANT), "")
+
+
+def _transcript_error() -> InvalidInput:
+    return InvalidInput(field="transcript_path", problem="names no transcript that can be read; nothing was stored")

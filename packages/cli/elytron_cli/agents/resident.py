@@ -1,0 +1,253 @@
+"""The memory of a hook's event, opened for one process or held by a resident one that answers the events of a user."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+import elytron
+from elytron.runtime import MemoryRuntime
+from elytron_assistants.hooks.activity import ActivityFolder, store_digest
+from elytron_assistants.hooks.blocks import CONTEXT_CHARS
+from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind
+from elytron_assistants.hooks.runner import HookCall, HookMemory, HookOutput, run_hook
+from elytron_assistants.registry import ProjectMemory, project_memory
+from elytron_assistants.repository import repository_of
+from elytron_assistants.tiers import TieredMemory
+from elytron_cli.agents.prompt_client import READ_BYTES, answer_bytes, memory_arguments, read_call, resident_address
+from elytron_cli.config import RunSettings
+from elytron_cli.session import open_session
+from elytron_core import limits
+from elytron_core.clock import SystemClock
+from elytron_core.scope import Scope
+from elytron_store import WhenMissing, parse_url
+from elytron_store.file.disk import try_lock
+from elytron_store.private_files import private_opener
+
+IDLE_S = 30 * 60
+"""A resident process ends this long after the last event."""
+CHECK_S = 1
+"""Seconds between two looks whether it is still wanted, and whether the store is still the one that it opened."""
+_RUN: Final = "from elytron_cli.main import run_command_line; run_command_line()"
+
+
+@dataclass(frozen=True, slots=True)
+class HookPlace:
+    """Where sessions have their memory: in `space`, or with `per_repository` in each repository's and the person's."""
+
+    settings: RunSettings
+    space: str
+    per_repository: bool = False
+    url: str | None = None
+    key: str | None = field(default=None, repr=False)
+
+    @asynccontextmanager
+    async def open_memory(
+        self, environment: Mapping[str, str], event: HookEvent, /, *, is_stored: bool
+    ) -> AsyncGenerator[HookMemory]:
+        """Open the memory of an event's folder; a store that is missing is made only to store in it."""
+        if self.url is not None:
+            async with elytron.connect(self.url, api_key=self.key) as memory:
+                space = server_space(event, self.space, environment, per_repository=self.per_repository)
+                yield HookMemory(memory.operate, _scope_of(event, space, environment), store_digest(self.url))
+            return
+        when_missing = WhenMissing.MAKE if is_stored else WhenMissing.PRETEND
+        async with open_session(self.settings, when_missing=when_missing, loads_search=not is_stored) as session:
+            yield await self.memory_of(session.runtime, environment, event)
+
+    @property
+    def has_store(self) -> bool:
+        """Return whether there is a store that a resident process could hold."""
+        path = parse_url(self.settings.store.value).path
+        return path is None or path.exists()
+
+    async def memory_of(
+        self, runtime: MemoryRuntime, environment: Mapping[str, str], event: HookEvent, /
+    ) -> HookMemory:
+        """Return the memory of an event's folder in an open store."""
+        store = store_digest(self.settings.store.value)
+        if not self.per_repository:
+            place, operate = ProjectMemory(person=self.space), runtime.operate
+        else:
+            folder, cwd = event.folder(environment), Path(event.cwd) if event.cwd else None
+            place = await project_memory(runtime, folder, person=self.space, cwd=cwd)
+            operate = TieredMemory(runtime, runtime.operate, place).operate
+        return HookMemory(operate, _scope_of(event, place.spaces[0], environment), store, runtime, place)
+
+
+def server_space(event: HookEvent, space: str, environment: Mapping[str, str], /, *, per_repository: bool) -> str:
+    """Return the space on a server, which the registry of projects is not read from."""
+    folder = event.folder(environment) if per_repository else None
+    repository = repository_of(folder) if folder is not None else None
+    return repository.space if repository is not None else space
+
+
+def _scope_of(event: HookEvent, space: str, environment: Mapping[str, str]) -> Scope:
+    """Return where a session's turns are stored: its own conversation, in the project that it works on."""
+    folder = event.folder(environment)
+    project = folder.name[: limits.NAME_CHARS].strip() if folder is not None else None
+    channel = event.contract.sessions.value
+    return Scope(space=space, channel=channel, conversation=event.session, project=project or None)
+
+
+class HookServer:
+    """Does what hooks do, on one socket with one open store."""
+
+    def __init__(self, runtime: MemoryRuntime, place: HookPlace, records: ActivityFolder, /) -> None:
+        self._runtime = runtime
+        self._place = place
+        self._records = records
+        self._store = place.settings.store.value
+        self._opened = store_identity(self._store)
+        self._program = file_identity(Path(__file__))
+        self._called_at = 0.0
+
+    async def serve(self, address: Path, /, *, ready: Callable[[], None]) -> None:
+        """Answer at `address` until no event comes for `IDLE_S`, or the store's or the program's file is another one.
+
+        `ready` is called as soon as events are answered. Nothing is done if another process answers there.
+        """
+        with _only_process(address) as is_only:
+            if not is_only:
+                return
+            # Left over by a process that was killed, for the lock was free.
+            _remove_socket(address, file_identity(address))
+            self._called_at = asyncio.get_running_loop().time()
+            server = await asyncio.start_unix_server(self._answer, address, limit=READ_BYTES)
+            own = file_identity(address)
+            ready()
+            try:
+                while self._is_wanted() and file_identity(address) == own:
+                    await _next_check()
+            finally:
+                server.close()
+                _remove_socket(address, own)
+
+    def _is_wanted(self) -> bool:
+        idle = asyncio.get_running_loop().time() - self._called_at
+        is_same_program = file_identity(Path(__file__)) == self._program
+        return idle < IDLE_S and is_same_program and store_identity(self._store) == self._opened
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send the answer; nothing to a call that cannot be read, so that the command meets that by itself."""
+        try:
+            self._called_at = asyncio.get_running_loop().time()
+            data = await reader.read(-1)
+            if data and store_identity(self._store) == self._opened:
+                output = await self.answer(data)
+                writer.write(answer_bytes(*output))
+                await writer.drain()
+        except (ValueError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    async def answer(self, data: bytes, /) -> HookOutput:
+        """Return what the hook prints for a call. Raises ValueError for one that cannot be read."""
+        words, environment, caller_cpu_s, event = read_call(data)
+        started_s = time.process_time()
+        call = HookCall(
+            HookKind(words["event"]),
+            HookHost(words["host"] or HookHost.CLAUDE_CODE),
+            event,
+            environment,
+            cpu_s=lambda: caller_cpu_s + time.process_time() - started_s,
+            max_chars=int(words["max_chars"] or CONTEXT_CHARS),
+        )
+
+        @asynccontextmanager
+        async def open_memory(event: HookEvent, /, *, is_stored: bool) -> AsyncGenerator[HookMemory]:  # noqa: ARG001
+            yield await self._place.memory_of(self._runtime, environment, event)
+
+        return await run_hook(call, open_memory, self._records, SystemClock().now())
+
+
+async def run_alone(call: HookCall, place: HookPlace, records: ActivityFolder, /) -> HookOutput:
+    """Do what a hook does in a process of its own."""
+    return await run_hook(call, partial(place.open_memory, call.environment), records, SystemClock().now())
+
+
+@contextmanager
+def _only_process(address: Path) -> Generator[bool]:
+    """Hold the lock of an address for the block, if it is free; yield whether it was. It ends with its process."""
+    path = address.with_suffix(".lock")
+    with FileIO(path, "w+", opener=private_opener) as file:
+        status = os.fstat(file.fileno())
+        # One that ended in between may have removed the file that was opened here.
+        is_only = try_lock(file) and file_identity(path) == (status.st_dev, status.st_ino)
+        try:
+            yield is_only
+        finally:
+            if is_only:
+                path.unlink(missing_ok=True)
+
+
+def store_identity(store: str, /) -> tuple[int, int] | None:
+    """Return the identity of a store's file or folder, which another one there does not have; None without one."""
+    path = parse_url(store).path
+    return file_identity(path) if path is not None else None
+
+
+def file_identity(path: Path, /) -> tuple[int, int] | None:
+    """Return the identity of a file, which another one at its path does not have; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _remove_socket(address: Path, own: tuple[int, int] | None) -> None:
+    """Remove the socket's file, if it is still the one that is meant."""
+    if own is not None and file_identity(address) == own:
+        address.unlink(missing_ok=True)
+
+
+async def _next_check() -> None:
+    await asyncio.sleep(CHECK_S)
+
+
+def start_resident(arguments: Sequence[str], /) -> None:
+    """Start a process that answers the next events of commands with these arguments, if none is there.
+
+    It outlives this one, says nothing, and ends by itself.
+    """
+    address = resident_address(arguments)
+    if address is None or _is_answered(address):
+        return
+    start_detached(["hooks", "resident", *memory_arguments(arguments)])
+
+
+def start_detached(arguments: Sequence[str], /, *, data: bytes = b"") -> None:
+    """Start this program with these arguments and `data` on its standard input; it outlives this process."""
+    process = subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-c", _RUN, *arguments],
+        stdin=subprocess.PIPE if data else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=dict(os.environ),
+    )
+    if process.stdin is not None:
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(data)
+
+
+def _is_answered(address: Path) -> bool:
+    """Return whether a process answers at `address`; the file that a killed one left behind is no process."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(1.0)
+        try:
+            caller.connect(str(address))
+        except OSError:
+            return False
+    return True
