@@ -291,7 +291,7 @@ def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
     machine.elytron("install", "--yes", "--only", "cursor")
     checks = machine.elytron.json("doctor")["assistants"]
     assert {(each["host"], each["part"]) for each in checks} == {("cursor", part) for part in ("file", "hook", "tools")}
-    assert [each["problem"] for each in checks if each["part"] != "hook"] == ["", "", ""]
+    assert {each["problem"] for each in checks} == {""}
     assert not (machine.elytron.folder / "m.db").exists()
     (machine.home / ".cursor" / "mcp.json").unlink()
     shown = " ".join(machine.elytron("doctor", "--no-json").stdout.split())

@@ -60,6 +60,10 @@ def file_rows(wiring: HostWiring) -> list[tuple[str, str]]:
         rows = [(wiring.hooks_user, "the MCP server `elytron` and the hooks")]
     if wiring.skills:
         rows.append((f"{wiring.skills}/{SKILL}/SKILL.md", "a skill that explains the tools to the model"))
+    if wiring.commands:
+        rows.append(
+            (f"{wiring.commands}/elytron.md", "the command `/elytron`, which shows, corrects, forgets and pauses")
+        )
     return [(f"`{place.format_map(FOLDERS)}`", content) for place, content in rows]
 
 
@@ -93,7 +97,8 @@ With `--project`, these in the current folder: {project}.
 What you typed and the replies are stored in the memory of the repository. Tool output, reminders and other text that
 programs write are not, and secrets are redacted.
 
-`elytron doctor` runs the hooks and tools and stores nothing. `elytron uninstall --only {host.value}` removes them.
+`elytron hooks pause` stops both in the repository of the current folder. `elytron doctor` tries the hooks and tools and
+stores nothing. `elytron uninstall --only {host.value}` removes them.
 
 Tested with settings in the published format of {VERSIONS[host]},
 but not inside the program, and on Linux only: the paths for macOS and Windows are checked without running there.

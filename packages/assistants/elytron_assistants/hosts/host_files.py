@@ -140,6 +140,11 @@ def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
     if wiring.skills and choice.has_tools and choice.project is None:
         folder = Path(wiring.skills.format_map(choice.folders))
         yield FileGoal(host, folder / SKILL / "SKILL.md", text=packaged_text("skill.md"))
+    if wiring.commands and choice.project is None:
+        folder = Path(wiring.commands.format_map(choice.folders))
+        yield FileGoal(
+            host, folder / "elytron.md", text=slash_command_text(command_line([choice.program], choice.platform))
+        )
 
 
 def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
@@ -164,9 +169,14 @@ def module_text(host: HostName, choice: WiringChoice, /) -> str:
     return packaged_text("opencode.js").replace("__COMMANDS__", json.dumps(commands, indent=2, ensure_ascii=False))
 
 
-def packaged_text(name: str, /) -> str:
-    """Return a text that stands beside this module."""
-    return files("elytron_assistants.hosts").joinpath(name).read_text("utf-8")
+def slash_command_text(program: str, /) -> str:
+    """Return the file of the command `/elytron`, which shows, corrects, forgets and pauses."""
+    return packaged_text("elytron_command.md", package="elytron_assistants.hooks").replace("{program}", program)
+
+
+def packaged_text(name: str, /, *, package: str = "elytron_assistants.hosts") -> str:
+    """Return a text that stands among the modules of a package."""
+    return files(package).joinpath(name).read_text("utf-8")
 
 
 def _tools_goal(host: HostName, choice: WiringChoice) -> FileGoal | None:

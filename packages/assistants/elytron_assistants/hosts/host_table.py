@@ -84,6 +84,8 @@ class HostWiring:
     """True if a file of hooks begins with `"version": 1`."""
     skills: str = ""
     """Folder of the user's skills."""
+    commands: str = ""
+    """Folder of the user's slash commands."""
     has_status_line: bool = False
     todo: str = ""
     """What the user still has to do in the host."""
@@ -189,7 +191,8 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
             lambda url: {"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}")},
         ),
         HostWiring(
-            programs=("claude",), folder="{claude}", skills="{claude}/skills", has_status_line=True,
+            programs=("claude",), folder="{claude}", has_status_line=True,
+            skills="{claude}/skills", commands="{claude}/commands",
             tools_user=("{claude_root}/.claude.json",), tools_project=(".mcp.json",),
             hooks_user="{claude}/settings.json", hooks_project=".claude/settings.local.json", item=_group_item,
             todo="open a new session",

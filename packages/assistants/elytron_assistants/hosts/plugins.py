@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.hosts.host_files import SKILL, WiringChoice, module_text, packaged_text
+from elytron_assistants.hosts.host_files import SKILL, WiringChoice, module_text, packaged_text, slash_command_text
 from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
     SERVER_NAME,
@@ -47,6 +47,7 @@ def plugin_files(release: str, /) -> dict[str, str]:
     for host in (*WIRED_HOSTS, "agent-plugin"):
         if host not in {HostName.COPILOT, HostName.VSCODE}:
             files[f"{host}/skills/{SKILL}/SKILL.md"] = packaged_text("skill.md")
+    files["claude-code/commands/elytron.md"] = slash_command_text(_CHOICE.program)
     files["opencode/elytron.js"] = module_text(HostName.OPENCODE, _CHOICE)
     return dict(sorted(files.items()))
 

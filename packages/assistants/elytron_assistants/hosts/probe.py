@@ -113,8 +113,8 @@ def _server_words(settings: Json) -> tuple[str, ...] | None:
 
 
 def _hook_problem(words: tuple[str, ...]) -> str:
-    """Return what happens at an event that says nothing."""
-    return _run_problem(words, b"{}")[0]
+    """Return what happens at an event that says nothing. No resident process is left behind."""
+    return _run_problem(tuple(word for word in words if word != "--resident"), b"{}")[0]
 
 
 def _server_problem(words: tuple[str, ...]) -> str:
