@@ -69,7 +69,6 @@ def elytron(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("ELYTRON_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ELYTRON_STORE", "m.db")
     monkeypatch.setenv("ELYTRON_STATE_DIR", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("COLUMNS", "100")

@@ -10,17 +10,26 @@ from pathlib import Path
 import pytest
 from tests.gates.tree import ROOT
 
+from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_files import SKILL
-from elytron_assistants.hosts.host_table import HOST_TABLE, WIRED_HOSTS, HookVerb, HostName, HostWiring, host_folders
+from elytron_assistants.hosts.host_table import (
+    HOST_TABLE,
+    WIRED_HOSTS,
+    HostName,
+    HostWiring,
+    host_events,
+    host_folders,
+    timeout_s,
+)
 
 FOLDER = ROOT / "docs" / "how-to" / "assistants"
 FOLDERS = host_folders({}, Path("~"), "linux")
 EFFECTS = {
-    HookVerb.START: "adds a short digest of the repository's memory",
-    HookVerb.RECALL: "adds memories that fit the prompt, or nothing",
-    HookVerb.COMPACT: "stores what the session has said so far",
-    HookVerb.KEEP: "stores the turn",
-    HookVerb.END: "stores the rest of the session",
+    HookKind.START: "adds a short digest of the repository's memory",
+    HookKind.RECALL: "adds memories that fit the prompt, or nothing",
+    HookKind.COMPACT: "stores what the session has said so far",
+    HookKind.KEEP: "stores the turn",
+    HookKind.END: "stores the rest of the session",
 }
 VERSIONS = {
     HostName.CLAUDE_CODE: "Claude Code 2.1.332",
@@ -34,11 +43,11 @@ VERSIONS = {
 NOTES = {
     HostName.CLAUDE_CODE: "A status line of your own stays: it is run first, and the one of Elytron is appended.",
     HostName.CODEX: "`codex exec` may run no hooks, and Codex has no event for the end of a session.",
-    HostName.COPILOT: "Copilot CLI reads MCP servers only from the user's settings, so a project gets the hooks.",
-    HostName.CURSOR: "Cursor also runs the hooks of Claude Code; a memory is still shown once. With `-p`, it runs few hooks.",
+    HostName.COPILOT: "MCP servers are only read from the user's settings, so a project gets the hooks.",
+    HostName.CURSOR: "Cursor also runs the hooks of Claude Code; a memory is still shown once. `-p` runs few hooks.",
     HostName.GEMINI: "Timeouts in its settings are in milliseconds.",
-    HostName.OPENCODE: "The module starts the program, waits two seconds at most, and leaves out sessions of subagents.",
-    HostName.VSCODE: "VS Code also reads the hooks of Copilot CLI and Claude Code. An organization may have disabled hooks.",
+    HostName.OPENCODE: "The module waits two seconds at most, and leaves out sessions of subagents.",
+    HostName.VSCODE: "VS Code also reads hooks of Copilot CLI and Claude Code. An organization may disable hooks.",
 }
 
 
@@ -51,6 +60,10 @@ def file_rows(wiring: HostWiring) -> list[tuple[str, str]]:
         rows = [(wiring.hooks_user, "the MCP server `elytron` and the hooks")]
     if wiring.skills:
         rows.append((f"{wiring.skills}/{SKILL}/SKILL.md", "a skill that explains the tools to the model"))
+    if wiring.commands:
+        rows.append(
+            (f"{wiring.commands}/elytron.md", "the command `/elytron`, which shows, corrects, forgets and pauses")
+        )
     return [(f"`{place.format_map(FOLDERS)}`", content) for place, content in rows]
 
 
@@ -58,7 +71,9 @@ def host_page(host: HostName) -> str:
     """Return the page of a host."""
     row, wiring = HOST_TABLE[host], WIRED_HOSTS[host]
     files = "\n".join(f"| {place} | {content} |" for place, content in file_rows(wiring))
-    events = "\n".join(f"| `{each.event}` | {EFFECTS[each.verb]} | {each.timeout_s} s |" for each in wiring.events)
+    events = "\n".join(
+        f"| `{event}` | {EFFECTS[kind]} | {timeout_s(kind)} s |" for kind, event in host_events(host).items()
+    )
     project = ", ".join(f"`{place}`" for place in dict.fromkeys((*wiring.tools_project[:1], wiring.hooks_project)))
     return f"""# {row.title}
 
@@ -82,7 +97,8 @@ With `--project`, these in the current folder: {project}.
 What you typed and the replies are stored in the memory of the repository. Tool output, reminders and other text that
 programs write are not, and secrets are redacted.
 
-`elytron doctor` runs the hooks and tools and stores nothing. `elytron uninstall --only {host.value}` removes them.
+`elytron hooks pause` stops both in the repository of the current folder. `elytron doctor` tries the hooks and tools and
+stores nothing. `elytron uninstall --only {host.value}` removes them.
 
 Tested with settings in the published format of {VERSIONS[host]},
 but not inside the program, and on Linux only: the paths for macOS and Windows are checked without running there.

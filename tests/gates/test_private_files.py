@@ -7,7 +7,6 @@ from tests.gates.tree import files, nodes, shown
 
 MAKERS = ("packages/store", "packages/sdk", "packages/adapter", "packages/gateway", "packages/agent", "packages/cli")
 OF_PEOPLE = {
-    "packages/cli/elytron_cli/agents/hooks.py",
     "packages/cli/elytron_cli/commands/agents/hooks.py",
     "packages/cli/elytron_cli/help_pages.py",
     "packages/sdk/elytron/embedding/installation.py",

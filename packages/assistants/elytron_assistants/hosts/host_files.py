@@ -12,15 +12,17 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
     SERVER_NAME,
     WIRED_HOSTS,
-    HookVerb,
     HostName,
     HostWiring,
     SettingsStyle,
     command_line,
+    host_events,
+    timeout_s,
 )
 from elytron_assistants.hosts.jsonc_text import read_text
 from elytron_assistants.hosts.settings_text import (
@@ -56,11 +58,15 @@ class WiringChoice:
     project: Path | None = None
     """Folder that is wired alone; None: all of the user's."""
 
-    def hook_words(self, host: HostName, verb: HookVerb, /) -> list[str]:
+    def hook_words(self, host: HostName, kind: HookKind, /) -> list[str]:
         """Return the command of a host's event."""
         of_host = [] if host is HostName.CLAUDE_CODE else ["--host", host.value]
         resident = ["--resident"] if self.is_resident else []
-        return [self.program, "hooks", verb.value, *of_host, *resident, *self.options]
+        return [self.program, "hooks", kind.value, *of_host, *resident, *self.options]
+
+    def hook_line(self, host: HostName, kind: HookKind, /) -> str:
+        """Return the same as a line for the shells of the platform."""
+        return command_line(self.hook_words(host, kind), self.platform)
 
     def place(self, user: str, project: str, /) -> Path:
         """Return the file of a user or of the project."""
@@ -134,6 +140,11 @@ def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
     if wiring.skills and choice.has_tools and choice.project is None:
         folder = Path(wiring.skills.format_map(choice.folders))
         yield FileGoal(host, folder / SKILL / "SKILL.md", text=packaged_text("skill.md"))
+    if wiring.commands and choice.project is None:
+        folder = Path(wiring.commands.format_map(choice.folders))
+        yield FileGoal(
+            host, folder / "elytron.md", text=slash_command_text(command_line([choice.program], choice.platform))
+        )
 
 
 def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
@@ -143,12 +154,8 @@ def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
     if wiring.item is None:
         return FileGoal(host, path, text=module_text(host, choice))
     entries = [
-        SettingsEntry(
-            ("hooks", each.event),
-            wiring.item(command_line(choice.hook_words(host, each.verb), choice.platform), each.timeout_s),
-            is_item=True,
-        )
-        for each in wiring.events
+        SettingsEntry(("hooks", event), wiring.item(choice.hook_line(host, kind), timeout_s(kind)), is_item=True)
+        for kind, event in host_events(host).items()
     ]
     if wiring.has_status_line and choice.project is None and choice.platform != "win32":
         command = command_line([choice.program, "hooks", "status"], choice.platform)
@@ -158,14 +165,18 @@ def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
 
 def module_text(host: HostName, choice: WiringChoice, /) -> str:
     """Return the JavaScript module of a host whose hooks are one."""
-    verbs = [each.verb for each in WIRED_HOSTS[host].events]
-    commands = {verb.value: choice.hook_words(host, verb) for verb in verbs}
+    commands = {kind.value: choice.hook_words(host, kind) for kind in host_events(host)}
     return packaged_text("opencode.js").replace("__COMMANDS__", json.dumps(commands, indent=2, ensure_ascii=False))
 
 
-def packaged_text(name: str, /) -> str:
-    """Return a text that stands beside this module."""
-    return files("elytron_assistants.hosts").joinpath(name).read_text("utf-8")
+def slash_command_text(program: str, /) -> str:
+    """Return the file of the command `/elytron`, which shows, corrects, forgets and pauses."""
+    return packaged_text("elytron_command.md", package="elytron_assistants.hooks").replace("{program}", program)
+
+
+def packaged_text(name: str, /, *, package: str = "elytron_assistants.hosts") -> str:
+    """Return a text that stands among the modules of a package."""
+    return files(package).joinpath(name).read_text("utf-8")
 
 
 def _tools_goal(host: HostName, choice: WiringChoice) -> FileGoal | None:

@@ -1,4 +1,4 @@
-"""The table of hosts: where each keeps its settings, the form of its entries, and which of its events are wired.
+"""The table of hosts: where each keeps its settings, the form of its entries, and what runs on its events.
 
 `elytron install`, `uninstall`, `doctor`, `mcp config` and the plugin folder are made from these rows.
 """
@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from elytron_assistants.hooks.events import HOSTS, HookHost, HookKind
 from elytron_core.strict_json import Json
 
 KEY: Final = "ELYTRON_API_KEY"
@@ -34,16 +35,6 @@ class HostName(StrEnum):
     VSCODE = "vscode"
     WINDSURF = "windsurf"
     ZED = "zed"
-
-
-class HookVerb(StrEnum):
-    """A command of `elytron hooks`, for one kind of event."""
-
-    START = "start"
-    RECALL = "recall"
-    COMPACT = "compact"
-    KEEP = "keep"
-    END = "end"
 
 
 class SettingsStyle(StrEnum):
@@ -71,15 +62,6 @@ class ToolsForm:
     remote_note: str = f"set {KEY} in the host's environment"
 
 
-@dataclass(frozen=True, slots=True)
-class WiredEvent:
-    """An event of a host, the command that it runs, and how long the host waits for it."""
-
-    event: str
-    verb: HookVerb
-    timeout_s: int
-
-
 HookItem = Callable[[str, int], dict[str, Json]]
 """Return the item of an event's list for a command line and its timeout in seconds."""
 
@@ -96,13 +78,14 @@ class HostWiring:
     tools_project: tuple[str, ...]
     hooks_user: str
     hooks_project: str
-    events: tuple[WiredEvent, ...]
     item: HookItem | None = None
     """None for a host whose hooks are a JavaScript module."""
     is_versioned: bool = False
     """True if a file of hooks begins with `"version": 1`."""
     skills: str = ""
     """Folder of the user's skills."""
+    commands: str = ""
+    """Folder of the user's slash commands."""
     has_status_line: bool = False
     todo: str = ""
     """What the user still has to do in the host."""
@@ -197,50 +180,35 @@ _ASKED_KEY: Json = {
     "password": True,
 }
 _UNREAD_VARIABLE: Final = f"replace the placeholder with the value of {KEY}: the host does not read variables there"
-_CLAUDE_EVENTS: Final = (
-    WiredEvent("SessionStart", HookVerb.START, 15),
-    WiredEvent("UserPromptSubmit", HookVerb.RECALL, 15),
-    WiredEvent("PreCompact", HookVerb.COMPACT, 60),
-    WiredEvent("Stop", HookVerb.KEEP, 60),
-)
-_RESTART: Final = "restart {title} or open a new session"
+_RESTART: Final = "restart it or open a new session"
 
+# fmt: off
 HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
     HostName.CLAUDE_CODE: HostRow(
         "Claude Code",
         ToolsForm(
-            ".mcp.json",
-            _split_command,
+            ".mcp.json", _split_command,
             lambda url: {"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}")},
         ),
         HostWiring(
-            programs=("claude",),
-            folder="{claude}",
-            tools_user=("{claude_root}/.claude.json",),
-            tools_project=(".mcp.json",),
-            hooks_user="{claude}/settings.json",
-            hooks_project=".claude/settings.local.json",
-            events=(*_CLAUDE_EVENTS, WiredEvent("SessionEnd", HookVerb.END, 15)),
-            item=_group_item,
-            skills="{claude}/skills",
-            has_status_line=True,
+            programs=("claude",), folder="{claude}", has_status_line=True,
+            skills="{claude}/skills", commands="{claude}/commands",
+            tools_user=("{claude_root}/.claude.json",), tools_project=(".mcp.json",),
+            hooks_user="{claude}/settings.json", hooks_project=".claude/settings.local.json", item=_group_item,
             todo="open a new session",
         ),
     ),
     HostName.CLAUDE_DESKTOP: HostRow(
         "Claude Desktop",
         ToolsForm(
-            "claude_desktop_config.json",
-            _split_command,
-            None,
+            "claude_desktop_config.json", _split_command, None,
             note="add this to the existing settings (Settings, Developer, Edit Config) and restart the program",
         ),
     ),
     HostName.CLINE: HostRow(
         "Cline",
         ToolsForm(
-            "cline_mcp_settings.json",
-            _split_command,
+            "cline_mcp_settings.json", _split_command,
             lambda url: {"type": "streamableHttp", "url": url, "headers": _bearer_header(f"<{KEY}>")},
             remote_note=_UNREAD_VARIABLE,
         ),
@@ -248,171 +216,98 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
     HostName.CODEX: HostRow(
         "Codex CLI",
         ToolsForm(
-            "~/.codex/config.toml",
-            _split_command,
-            lambda url: {"url": url, "bearer_token_env_var": KEY},
-            path=("mcp_servers",),
-            style=SettingsStyle.TOML,
+            "~/.codex/config.toml", _split_command, lambda url: {"url": url, "bearer_token_env_var": KEY},
+            path=("mcp_servers",), style=SettingsStyle.TOML,
         ),
         HostWiring(
-            programs=("codex",),
-            folder="{codex}",
-            tools_user=("{codex}/config.toml",),
-            tools_project=(".codex/config.toml",),
-            hooks_user="{codex}/hooks.json",
-            hooks_project=".codex/hooks.json",
-            events=_CLAUDE_EVENTS,
-            item=_group_item,
-            skills="{codex}/skills",
+            programs=("codex",), folder="{codex}", skills="{codex}/skills",
+            tools_user=("{codex}/config.toml",), tools_project=(".codex/config.toml",),
+            hooks_user="{codex}/hooks.json", hooks_project=".codex/hooks.json", item=_group_item,
             todo="run `/hooks` in Codex and trust the new hooks: until then Codex skips them without a message",
         ),
     ),
     HostName.CONTINUE: HostRow(
         "Continue",
         ToolsForm(
-            ".continue/mcpServers/elytron.yaml",
-            _split_command,
+            ".continue/mcpServers/elytron.yaml", _split_command,
             lambda url: {
-                "type": "streamable-http",
-                "url": url,
+                "type": "streamable-http", "url": url,
                 "requestOptions": {"headers": _bearer_header(f"${{{{ secrets.{KEY} }}}}")},
             },
-            style=SettingsStyle.YAML,
-            note="this is the whole file",
-            remote_note=f"store the key as the secret {KEY}",
+            style=SettingsStyle.YAML, note="this is the whole file", remote_note=f"store the key as the secret {KEY}",
         ),
     ),
     HostName.COPILOT: HostRow(
         "Copilot CLI",
         ToolsForm(
-            "~/.copilot/mcp-config.json",
-            lambda command: _split_command(command, type="local", tools=["*"]),
+            "~/.copilot/mcp-config.json", lambda command: _split_command(command, type="local", tools=["*"]),
             lambda url: {"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}"), "tools": ["*"]},
         ),
         HostWiring(
-            programs=("copilot",),
-            folder="{copilot}",
-            tools_user=("{copilot}/mcp-config.json",),
-            tools_project=(),
-            hooks_user="{copilot}/hooks/elytron.json",
-            hooks_project=".github/hooks/elytron.json",
-            events=(
-                WiredEvent("sessionStart", HookVerb.START, 15),
-                WiredEvent("userPromptTransformed", HookVerb.RECALL, 15),
-                WiredEvent("agentStop", HookVerb.KEEP, 60),
-                WiredEvent("sessionEnd", HookVerb.END, 15),
-            ),
-            item=_shells_item,
-            is_versioned=True,
-            skills="{copilot}/skills",
-            todo=_RESTART.format(title="Copilot CLI"),
+            programs=("copilot",), folder="{copilot}", skills="{copilot}/skills",
+            tools_user=("{copilot}/mcp-config.json",), tools_project=(),
+            hooks_user="{copilot}/hooks/elytron.json", hooks_project=".github/hooks/elytron.json",
+            item=_shells_item, is_versioned=True, todo=_RESTART,
         ),
     ),
     HostName.CURSOR: HostRow(
         "Cursor",
         ToolsForm(
-            "~/.cursor/mcp.json",
-            _split_command,
+            "~/.cursor/mcp.json", _split_command,
             lambda url: {"url": url, "headers": _bearer_header(f"${{env:{KEY}}}")},
         ),
         HostWiring(
-            programs=("cursor", "cursor-agent"),
-            folder="{cursor}",
-            tools_user=("{cursor}/mcp.json",),
-            tools_project=(".cursor/mcp.json",),
-            hooks_user="{cursor}/hooks.json",
-            hooks_project=".cursor/hooks.json",
-            events=(
-                WiredEvent("sessionStart", HookVerb.START, 10),
-                WiredEvent("beforeSubmitPrompt", HookVerb.RECALL, 10),
-                WiredEvent("preCompact", HookVerb.COMPACT, 60),
-                WiredEvent("stop", HookVerb.KEEP, 60),
-                WiredEvent("sessionEnd", HookVerb.END, 15),
-            ),
-            item=_flat_item,
-            is_versioned=True,
+            programs=("cursor", "cursor-agent"), folder="{cursor}",
+            tools_user=("{cursor}/mcp.json",), tools_project=(".cursor/mcp.json",),
+            hooks_user="{cursor}/hooks.json", hooks_project=".cursor/hooks.json",
+            item=_flat_item, is_versioned=True,
             todo="enable the server `elytron` in Settings, MCP, and restart Cursor",
         ),
     ),
     HostName.GEMINI: HostRow(
         "Gemini CLI",
         ToolsForm(
-            "~/.gemini/settings.json",
-            _split_command,
+            "~/.gemini/settings.json", _split_command,
             lambda url: {"httpUrl": url, "headers": _bearer_header(f"${{{KEY}}}")},
         ),
         HostWiring(
-            programs=("gemini",),
-            folder="{gemini}",
-            tools_user=("{gemini}/settings.json",),
-            tools_project=(".gemini/settings.json",),
-            hooks_user="{gemini}/settings.json",
-            hooks_project=".gemini/settings.json",
-            events=(
-                WiredEvent("SessionStart", HookVerb.START, 15),
-                WiredEvent("BeforeAgent", HookVerb.RECALL, 15),
-                WiredEvent("PreCompress", HookVerb.COMPACT, 60),
-                WiredEvent("AfterAgent", HookVerb.KEEP, 60),
-                WiredEvent("SessionEnd", HookVerb.END, 15),
-            ),
-            item=_gemini_item,
-            skills="{gemini}/skills",
-            todo=_RESTART.format(title="Gemini CLI"),
+            programs=("gemini",), folder="{gemini}", skills="{gemini}/skills",
+            tools_user=("{gemini}/settings.json",), tools_project=(".gemini/settings.json",),
+            hooks_user="{gemini}/settings.json", hooks_project=".gemini/settings.json", item=_gemini_item,
+            todo=_RESTART,
         ),
     ),
     HostName.OPENCODE: HostRow(
         "OpenCode",
         ToolsForm(
-            "opencode.json",
-            lambda command: {"type": "local", "command": list(command), "enabled": True},
+            "opencode.json", lambda command: {"type": "local", "command": list(command), "enabled": True},
             # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
             lambda url: {
-                "type": "remote",
-                "url": url,
-                "oauth": False,
-                "headers": _bearer_header(f"{{env:{KEY}}}"),
+                "type": "remote", "url": url, "oauth": False, "headers": _bearer_header(f"{{env:{KEY}}}"),
                 "enabled": True,
             },
-            path=("mcp",),
-            note="add this to the existing settings; OpenCode 1 and 2 read it",
+            path=("mcp",), note="add this to the existing settings; OpenCode 1 and 2 read it",
         ),
         HostWiring(
-            programs=("opencode",),
-            folder="{opencode}",
+            programs=("opencode",), folder="{opencode}", skills="{opencode}/skills",
             tools_user=("{opencode}/opencode.json", "{opencode}/opencode.jsonc"),
             tools_project=("opencode.json", "opencode.jsonc"),
-            hooks_user="{opencode}/plugins/elytron.js",
-            hooks_project=".opencode/plugins/elytron.js",
-            events=(
-                WiredEvent("experimental.chat.system.transform", HookVerb.START, 2),
-                WiredEvent("chat.message", HookVerb.RECALL, 2),
-                WiredEvent("experimental.session.compacting", HookVerb.COMPACT, 2),
-                WiredEvent("session.idle", HookVerb.KEEP, 2),
-                WiredEvent("session.deleted", HookVerb.END, 2),
-            ),
-            skills="{opencode}/skills",
-            todo=_RESTART.format(title="OpenCode"),
+            hooks_user="{opencode}/plugins/elytron.js", hooks_project=".opencode/plugins/elytron.js",
+            todo=_RESTART,
         ),
     ),
     HostName.VSCODE: HostRow(
         "VS Code Copilot",
         ToolsForm(
-            ".vscode/mcp.json",
-            lambda command: _split_command(command, type="stdio"),
+            ".vscode/mcp.json", lambda command: _split_command(command, type="stdio"),
             lambda url: {"type": "http", "url": url, "headers": _bearer_header("${input:elytron-key}")},
-            path=("servers",),
-            prompt=_ASKED_KEY,
-            remote_note="the host asks for the key once and stores it",
+            path=("servers",), prompt=_ASKED_KEY, remote_note="the host asks for the key once and stores it",
         ),
         HostWiring(
-            programs=("code",),
-            folder="{vscode}",
-            tools_user=("{vscode}/mcp.json",),
-            tools_project=(".vscode/mcp.json",),
+            programs=("code",), folder="{vscode}",
+            tools_user=("{vscode}/mcp.json",), tools_project=(".vscode/mcp.json",),
             # VS Code reads every file of this folder, which is that of Copilot CLI.
-            hooks_user="{copilot}/hooks/elytron-vscode.json",
-            hooks_project=".github/hooks/elytron-vscode.json",
-            events=_CLAUDE_EVENTS,
+            hooks_user="{copilot}/hooks/elytron-vscode.json", hooks_project=".github/hooks/elytron-vscode.json",
             item=_typed_item,
             todo="reload the window and start the server `elytron` when VS Code asks whether to trust it",
         ),
@@ -420,26 +315,35 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
     HostName.WINDSURF: HostRow(
         "Windsurf",
         ToolsForm(
-            "~/.codeium/windsurf/mcp_config.json",
-            _split_command,
+            "~/.codeium/windsurf/mcp_config.json", _split_command,
             lambda url: {"serverUrl": url, "headers": _bearer_header(f"${{env:{KEY}}}")},
         ),
     ),
     HostName.ZED: HostRow(
         "Zed",
         ToolsForm(
-            "~/.config/zed/settings.json",
-            lambda command: _split_command(command, source="custom"),
+            "~/.config/zed/settings.json", lambda command: _split_command(command, source="custom"),
             lambda url: {"url": url, "headers": _bearer_header(f"<{KEY}>")},
-            path=("context_servers",),
-            remote_note=_UNREAD_VARIABLE,
+            path=("context_servers",), remote_note=_UNREAD_VARIABLE,
         ),
     ),
 }
+# fmt: on
 WIRED_HOSTS: Final[Mapping[HostName, HostWiring]] = {
     name: row.wiring for name, row in HOST_TABLE.items() if row.wiring is not None
 }
 """The hosts that `elytron install` knows."""
+_STORING: Final = frozenset({HookKind.COMPACT, HookKind.KEEP})
+
+
+def timeout_s(kind: HookKind, /) -> int:
+    """Return how long hosts are told to wait for a hook."""
+    return 60 if kind in _STORING else 10
+
+
+def host_events(host: HostName, /) -> Mapping[HookKind, str]:
+    """Return the events of a host that `elytron install` knows, by the command of `elytron hooks` that each runs."""
+    return HOSTS[HookHost(host.value)].names
 
 
 def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:

@@ -12,14 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.hosts.host_files import SKILL, WiringChoice, module_text, packaged_text
+from elytron_assistants.hosts.host_files import SKILL, WiringChoice, module_text, packaged_text, slash_command_text
 from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
     SERVER_NAME,
     WIRED_HOSTS,
-    HookVerb,
     HostName,
-    command_line,
+    host_events,
+    timeout_s,
 )
 from elytron_core.strict_json import Json
 
@@ -47,6 +47,7 @@ def plugin_files(release: str, /) -> dict[str, str]:
     for host in (*WIRED_HOSTS, "agent-plugin"):
         if host not in {HostName.COPILOT, HostName.VSCODE}:
             files[f"{host}/skills/{SKILL}/SKILL.md"] = packaged_text("skill.md")
+    files["claude-code/commands/elytron.md"] = slash_command_text(_CHOICE.program)
     files["opencode/elytron.js"] = module_text(HostName.OPENCODE, _CHOICE)
     return dict(sorted(files.items()))
 
@@ -129,10 +130,10 @@ def _hooks_of(host: HostName) -> dict[str, Json]:
     wiring = WIRED_HOSTS[host]
     assert wiring.item is not None
 
-    def line_of(verb: HookVerb) -> str:
-        return command_line(_CHOICE.hook_words(host, verb), _CHOICE.platform)
-
-    hooks: Json = {each.event: [wiring.item(line_of(each.verb), each.timeout_s)] for each in wiring.events}
+    hooks: Json = {
+        event: [wiring.item(_CHOICE.hook_line(host, kind), timeout_s(kind))]
+        for kind, event in host_events(host).items()
+    }
     return {"version": 1, "hooks": hooks} if wiring.is_versioned else {"hooks": hooks}
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_files import FileRecord, WiringRecord, is_unchanged, read_settings
-from elytron_assistants.hosts.host_table import SERVER_NAME, HookVerb, HostName
+from elytron_assistants.hosts.host_table import SERVER_NAME, HostName
 from elytron_assistants.hosts.jsonc_text import read_text
 from elytron_assistants.hosts.settings_text import own_commands, read_table
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
 
-_WAIT_S: Final = 30
+_WAIT_S: Final = 90
 _CONNECT_S: Final = 5
 _COMMANDS: Final = "const COMMANDS = "
 _INITIALIZE: Final = {
@@ -87,10 +88,10 @@ def _settings_of(text: str, path: Path) -> Json:
 
 def _recall_words(settings: Json) -> tuple[str, ...] | None:
     """Return the command of a prompt's hook."""
-    words = settings.get(HookVerb.RECALL) if isinstance(settings, dict) else None
+    words = settings.get(HookKind.RECALL) if isinstance(settings, dict) else None
     if isinstance(words, list):
         return tuple(map(str, words))
-    line = next((line for line in own_commands(settings) if f" hooks {HookVerb.RECALL}" in line), None)
+    line = next((line for line in own_commands(settings) if f" hooks {HookKind.RECALL}" in line), None)
     return tuple(shlex.split(line)) if line is not None else None
 
 
@@ -112,8 +113,8 @@ def _server_words(settings: Json) -> tuple[str, ...] | None:
 
 
 def _hook_problem(words: tuple[str, ...]) -> str:
-    """Return what happens at an event that says nothing."""
-    return _run_problem(words, b"{}")[0]
+    """Return what happens at an event that says nothing. No resident process is left behind."""
+    return _run_problem(tuple(word for word in words if word != "--resident"), b"{}")[0]
 
 
 def _server_problem(words: tuple[str, ...]) -> str:

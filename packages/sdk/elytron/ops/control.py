@@ -61,7 +61,13 @@ from elytron_core.model import Value, invalid_input
 from elytron_core.planes import transcript
 from elytron_core.planes.facts import Fact, FactState, close_fact, is_taken, reopen_fact, topic_key
 from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
-from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, CLOSED_REASONS, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
+from elytron_core.policy.admission.facts import (
+    CANNOT_BE_HIDDEN,
+    CLOSED_REASONS,
+    NOT_FORGOTTEN,
+    SLOT_TAKEN,
+    require_fields,
+)
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 

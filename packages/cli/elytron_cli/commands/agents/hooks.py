@@ -5,7 +5,6 @@ import os
 import shlex
 import sys
 import time
-from importlib import resources
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
 from elytron_assistants.hooks.events import HookHost, HookKind
 from elytron_assistants.hooks.runner import ALONE_S, HookCall
+from elytron_assistants.hosts.host_files import slash_command_text
 from elytron_assistants.hosts.host_table import KEY
 from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
@@ -149,8 +149,7 @@ def status_command(*, host: HookHost, wrap: str | None) -> None:
 @common_options
 def slash_command() -> None:
     """Print the file of the command `/elytron` for Claude Code, which shows, corrects, forgets and pauses."""
-    text = resources.files("elytron_assistants.hooks").joinpath("elytron_command.md").read_text("utf-8")
-    print(text.replace("{program}", shlex.quote(program_path(sys.argv[0]))), end="")
+    print(slash_command_text(shlex.quote(program_path(sys.argv[0]))), end="")
 
 
 def _activity_folder() -> ActivityFolder:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_files import (
     FilePlan,
     WiringChoice,
@@ -24,9 +25,7 @@ from elytron_assistants.hosts.host_files import (
 from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
     WIRED_HOSTS,
-    HookVerb,
     HostName,
-    command_line,
     host_folders,
 )
 from elytron_assistants.hosts.settings_text import SettingsEntry, uses_shared_space
@@ -178,10 +177,7 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
     if plan.error is not None:
         raise plan.error
     write_plan(plan, record, record_file)
-    recall, keep = (
-        command_line(choice.hook_words(HostName.CLAUDE_CODE, verb), choice.platform)
-        for verb in (HookVerb.RECALL, HookVerb.KEEP)
-    )
+    recall, keep = (choice.hook_line(HostName.CLAUDE_CODE, kind) for kind in (HookKind.RECALL, HookKind.KEEP))
     report = HookInstallReport(
         file=str(plan.path),
         recall=recall,
