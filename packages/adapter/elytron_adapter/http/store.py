@@ -108,8 +108,8 @@ def _route_surface(
         except ValidationError:
             raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
-        wall = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
-        return _json_response(await handler(store, wall, call))
+        space_access = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
+        return _json_response(await handler(store, space_access, call))
 
     description = SurfaceDescription(
         f"store_{route.name}",

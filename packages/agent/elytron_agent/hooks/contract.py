@@ -142,7 +142,7 @@ _SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
-class _HeldMemory:
+class _OpenMemory:
     """The memory of a credential, once it is open, and how many turns use it now."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -163,7 +163,7 @@ class CredentialMemories:
         self._clock = clock
         self._ids = ids
         self._secret = ids.secret(_SECRET_BYTES)
-        self._entries: OrderedDict[bytes, _HeldMemory] = OrderedDict()
+        self._entries: OrderedDict[bytes, _OpenMemory] = OrderedDict()
 
     @asynccontextmanager
     async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
@@ -172,7 +172,7 @@ class CredentialMemories:
             problem = "is required to open memory on an MCP file server"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
-        entry = self._entries.setdefault(key, _HeldMemory())
+        entry = self._entries.setdefault(key, _OpenMemory())
         self._entries.move_to_end(key)
         # Counted before it waits, so that no other turn closes the memory meanwhile.
         entry.users += 1
@@ -201,7 +201,7 @@ class CredentialMemories:
             if entry.memory is not None:
                 await entry.memory.close()
 
-    def _is_stale(self, entry: _HeldMemory) -> bool:
+    def _is_stale(self, entry: _OpenMemory) -> bool:
         return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:

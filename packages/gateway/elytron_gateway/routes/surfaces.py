@@ -26,7 +26,7 @@ from elytron_core.model import Value
 from elytron_core.strict_json import Json, parse_json
 from elytron_gateway import wire
 from elytron_gateway.accounts import SignedReport, principal_of
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.routes.forms import (
     CUT,
     CallerClaim,
@@ -137,9 +137,9 @@ def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface
 
     async def add(request: Request) -> Value:
         require_json(request.headers)
-        async with places.of_user(request) as guest:
-            body = await guest.decoded(wire.GatewayAddRequest)
-            return await guest.gateway.add(body, idempotency_key=idempotency_key(request.headers))
+        async with places.of_user(request) as user_call:
+            body = await user_call.decoded(wire.GatewayAddRequest)
+            return await user_call.gateway.add(body, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
@@ -180,27 +180,27 @@ def _resource_routes(places: CallPlaces) -> Iterable[Surface]:
         return await _read_upload(request, places)
 
     async def listed(request: Request) -> Value:
-        async with places.of_user(request, has_body=False) as guest:
-            return await guest.gateway.resources(guest.placed())
+        async with places.of_user(request, has_body=False) as user_call:
+            return await user_call.gateway.resources(user_call.placed())
 
     async def one(request: Request) -> Value:
-        async with places.of_user(request, has_body=False) as guest:
-            return await guest.gateway.resource(guest.placed(), request.path_params["resource_id"])
+        async with places.of_user(request, has_body=False) as user_call:
+            return await user_call.gateway.resource(user_call.placed(), request.path_params["resource_id"])
 
     async def retry(request: Request) -> Value:
         require_json(request.headers)
-        async with places.of_user(request) as guest:
-            placed = await guest.decoded(wire.PlacedRequest)
-            return await guest.gateway.retry_resource(placed, request.path_params["resource_id"])
+        async with places.of_user(request) as user_call:
+            placed = await user_call.decoded(wire.PlacedRequest)
+            return await user_call.gateway.retry_resource(placed, request.path_params["resource_id"])
 
     async def delete(request: Request) -> Value:
         # A client may send its credentials in a body here too, as everywhere else.
         has_body = request.headers.get("content-length", "0") != "0"
         if has_body:
             require_json(request.headers)
-        async with places.of_user(request, has_body=has_body) as guest:
-            placed = await guest.decoded(wire.PlacedRequest) if has_body else guest.placed()
-            return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
+        async with places.of_user(request, has_body=has_body) as user_call:
+            placed = await user_call.decoded(wire.PlacedRequest) if has_body else user_call.placed()
+            return await user_call.gateway.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
     rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
@@ -289,8 +289,8 @@ def _route_surface(
 def _body_handler(call: Call, accepts: type[wire.PlacedRequest], places: CallPlaces) -> Handler:
     async def handler(request: Request) -> Value:
         require_json(request.headers)
-        async with places.of_user(request) as guest:
-            return await call(guest.gateway, await guest.decoded(accepts))
+        async with places.of_user(request) as user_call:
+            return await call(user_call.gateway, await user_call.decoded(accepts))
 
     return handler
 
@@ -305,18 +305,18 @@ def _placed_handler(call: Handler, places: CallPlaces) -> Handler:
 
 async def _read_upload(request: Request, places: CallPlaces) -> Value:
     form_kind(request.headers)
-    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
+    async with places.of_user(request) as user_call, UploadForm(user_call.request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
-        upload = GivenFile(
+        upload = UploadedFile(
             await file.read(),
             file_name=_base_name(file.filename or ""),
             declared=file.content_type or "",
             title=titles["title"][: limits.TOPIC_CHARS],
             description=titles["description"][: limits.FACT_CHARS],
         )
-        return await guest.gateway.upload(guest.signed(wire.PlacedRequest(**fields)), upload)
+        return await user_call.gateway.upload(user_call.signed(wire.PlacedRequest(**fields)), upload)
 
 
 def _base_name(name: str) -> str:
@@ -326,10 +326,12 @@ def _base_name(name: str) -> str:
 
 async def _add_form(request: Request, places: CallPlaces) -> Value:
     form_kind(request.headers)
-    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
+    async with places.of_user(request) as user_call, UploadForm(user_call.request) as form:
         fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        add_request = guest.signed(await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields)))
-        return await guest.gateway.add(
+        add_request = user_call.signed(
+            await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields))
+        )
+        return await user_call.gateway.add(
             add_request, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
         )
 

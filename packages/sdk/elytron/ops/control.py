@@ -9,7 +9,15 @@ from pydantic import ValidationError
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm, cited_hit
-from elytron.documents.planes import LISTED_HOMES, KeptMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
+from elytron.documents.planes import (
+    LISTED_HOMES,
+    StoredMemory,
+    at_of,
+    forgotten_at,
+    hide_value,
+    text_of,
+    touched_planes,
+)
 from elytron.documents.stored_values import (
     ChangeSet,
     StoredSlot,
@@ -230,7 +238,7 @@ def _hide_memory(
 
 def _gone_reason(memory: Memory) -> str:
     """Return why a memory is not forgotten now."""
-    if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
+    if isinstance(memory, StoredMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
     state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
     return CLOSED_REASONS[state]
@@ -304,7 +312,7 @@ def _hidden_value(
                 return None
             because = request.reason or "forgotten"
             return close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             return hide_value(value, now)
         case _:
             assert_never(memory)
@@ -321,7 +329,7 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
             if fact.state is not FactState.FORGOTTEN:
                 return None
             return reopen_fact(fact)
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             return hide_value(value, None)
         case _:
             assert_never(memory)
@@ -421,7 +429,7 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
             items = _of_message(request.id, turn, part)
         case SkillMemory(skill=skill):
             items = _of_skill(request.id, skill)
-        case KeptMemory():
+        case StoredMemory():
             items = _of_kept(request.id, memory, trail)
         case _:
             assert_never(memory)
@@ -540,7 +548,7 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
     return with_trail((), await _memory_trail(ctx, scope, ref), memory=name) if document is None else []
 
 
-def _of_kept(memory_id: str, memory: KeptMemory, trail: AuditTrail | None) -> list[HistoryItem]:
+def _of_kept(memory_id: str, memory: StoredMemory, trail: AuditTrail | None) -> list[HistoryItem]:
     """Return the last words of what is written over; a private document keeps its text to itself."""
     hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN

@@ -47,7 +47,7 @@ class FixedKeyring:
                 await self._inner.commit(batch)
                 return
 
-    async def bury(self, _space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, _space: SpaceId, /) -> SpaceId | None:
         return self._name
 
     async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
@@ -91,7 +91,7 @@ class SecretKeyring:
             session.inner, slot=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
         )
 
-    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, space: SpaceId, /) -> SpaceId | None:
         raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its slot
 
     async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
@@ -99,4 +99,4 @@ class SecretKeyring:
             yield none
 
     async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
-        """Do nothing: see `bury`."""
+        """Do nothing: see `destroy_keys`."""

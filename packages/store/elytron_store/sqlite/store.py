@@ -31,7 +31,7 @@ from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, 
 from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
-from elytron_store.sqlite.setup import WantedStore, check_database, repair_database
+from elytron_store.sqlite.setup import SqliteOptions, check_database, repair_database
 from elytron_store.sqlite.wal_room import WalReserve
 from elytron_store.sqlite.writes import WriteConnection
 
@@ -95,7 +95,9 @@ class SqliteStore(Engine):
         StoreUnavailable.
         """
         driver = library or default_library()
-        options = setup.WantedStore(path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds)
+        options = setup.SqliteOptions(
+            path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds
+        )
         store = await cls.open_unnoted(options, clock=clock)
         try:
             await store.note_opening(options.at)
@@ -105,7 +107,7 @@ class SqliteStore(Engine):
         return store
 
     @classmethod
-    async def open_unnoted(cls, options: WantedStore, /, *, clock: Clock) -> Self:
+    async def open_unnoted(cls, options: SqliteOptions, /, *, clock: Clock) -> Self:
         """Open the store that `options` describes as `open` does, but leave an existing one as it is.
 
         A caller that finds its own store calls `note_opening`.
@@ -134,7 +136,7 @@ class SqliteStore(Engine):
                 await self._remove(writes.purge_remains, self._access)
 
     @classmethod
-    async def _opened(cls, options: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
+    async def _opened(cls, options: SqliteOptions, clock: Clock, way: "_OpeningWay", /) -> Self:
         library, path = options.library, options.path
         opened: list[StoreConnection] = []
         try:
@@ -324,7 +326,7 @@ class _OpeningWay:
     """
 
     connector: Callable[[], Raw]
-    prepare: Callable[[Raw, WantedStore], FileAccess]
+    prepare: Callable[[Raw, SqliteOptions], FileAccess]
     readers: int = _READERS
     refused: StoreReadOnly | None = None
 

@@ -21,7 +21,6 @@ from elytron_agent.service.agent_service import (
 )
 from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
-from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
 from elytron_agent.service.responses.response_items import listed_items
 from elytron_agent.service.responses.response_repository import (
     ConversationRepository,
@@ -29,6 +28,7 @@ from elytron_agent.service.responses.response_repository import (
     ResponseRepository,
     item_page,
 )
+from elytron_agent.service.responses.response_service import OpenResponse, sum_up
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
@@ -63,15 +63,15 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
-    desk, repository = call.service.responses, ResponseRepository(call.user)
+    responses, repository = call.service.responses, ResponseRepository(call.user)
     response = _response_of(call) or repository.new_response()
     stored_response = await _known_of(call, repository, response)
     if stored_response is None:
-        opened = await desk.begin(await desk.plan(call.user, request, response))
+        opened = await responses.begin(await responses.plan(call.user, request, response))
     elif stored_response.document.form != request.form or stored_response.document.asked not in {"", request.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
-        opened = desk.opened(call.user, response)
+        opened = responses.opened(call.user, response)
     if request.stream and opened is not None:
         return AgentStream(opened.feed.read())
 
@@ -87,11 +87,11 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Return a response, or the events of one that this process runs or ran."""
     require_responses(call)
     await call.user.answering()
-    desk, repository = call.service.responses, ResponseRepository(call.user)
+    responses, repository = call.service.responses, ResponseRepository(call.user)
     response = await repository.read(call.part("response_id"))
-    await desk.look(call.user, response)
+    await responses.look(call.user, response)
     if call.flag("stream"):
-        opened = desk.opened(call.user, response.document.id)
+        opened = responses.opened(call.user, response.document.id)
         if opened is None:
             raise InvalidInput(field="stream", problem="has ended or belongs to another node: call without it")
         after = call.request.query_params.get("starting_after", "")
