@@ -22,7 +22,7 @@ import httpx
 import elytron
 from benchmarks.console import chromium
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_console.host import StorageReport
 from elytron_core.clock import FrozenClock, Instant, SystemClock
@@ -233,7 +233,7 @@ async def made_server() -> AsyncGenerator[tuple[str, dict[str, str]]]:
     host = ConsoleHost(store="sqlite:///memory.db", storage=lambda: storage, command=("elytron",), checks=checks,
                        rule_commands=("elytron rules export --format agents-md",))  # fmt: skip
     agent = ServiceSettings(models=(f"chat:small@http://127.0.0.1:{port}/v1",))
-    wanted = WantedSurfaces(console=host, agent=agent)
+    wanted = SurfaceOptions(console=host, agent=agent)
     start = FrozenClock(Instant(SystemClock().now() - 9 * DAY), step_ms=20 * MINUTE)
     clock = MovedClock(start)
     async with elytron.open("memory:", space="ada", clock=clock) as memory:
@@ -241,7 +241,7 @@ async def made_server() -> AsyncGenerator[tuple[str, dict[str, str]]]:
         clock.inner = SystemClock()
         await spend(memory)
         async with (
-            surfaces_beside(memory, wanted) as more,
+            open_surfaces(memory, wanted) as more,
             served_http(memory, ServingSettings(port=0, development=True), further=more.further) as started,
             httpx.AsyncClient(base_url=started.address, trust_env=False, timeout=60) as client,
         ):

@@ -59,7 +59,7 @@ class RawWriter:
     def __init__(self, path: Path, durability: WriteDurability) -> None:
         setup.create_file(path)
         self.raw: Raw = setup.connect_writer(sqlite_library(), path)
-        wanted = setup.WantedStore(path, AT, None, sealed=False, durability=durability, library=sqlite_library())
+        wanted = setup.SqliteOptions(path, AT, None, sealed=False, durability=durability, library=sqlite_library())
         setup.prepare_file(self.raw, wanted)
         self.heads: dict[str, int] = {}
 

@@ -7,7 +7,7 @@ import asyncio
 
 import elytron
 from elytron_agent import AgentMemoryView, BlockTools, CallKey, MemoryFiles, Tool
-from elytron_agent.blocks.shelf import text_of
+from elytron_agent.blocks.block_repository import text_of
 from elytron_agent.tool import Arguments
 
 

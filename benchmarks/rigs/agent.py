@@ -20,7 +20,7 @@ from pathlib import Path
 
 import elytron
 from benchmarks.rigs import tables
-from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, RunEnded, StopReason, Tool
+from elytron_agent import Agent, AgentSettings, BlockRepository, CallKey, RunEnded, StopReason, Tool
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import (
@@ -160,7 +160,7 @@ async def _look(folder: Path, found: Found, where: str) -> None:
         checks = {
             "the run did not end": _is_whole(end) and head.open is None,
             "turns": [turn.host_turn_id for turn in told.slice.turns] == ["run"],
-            "the block": (await BlockShelf(memory).read("human")).value == "Likes the sea.",
+            "the block": (await BlockRepository(memory).read("human")).value == "Likes the sea.",
             "the archive": [hit.text for hit in archived.hits].count("The boat is called Marimba.") == 1,
             "notes": sum(count for line, count in effects.items() if line.startswith("note")) == 2,
         }

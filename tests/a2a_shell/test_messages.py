@@ -19,7 +19,7 @@ import elytron
 from elytron_a2a_shell import MessageName, a2a_app
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.planes.space import PrincipalKind
@@ -32,7 +32,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
-    async with served(WantedSurfaces()) as running:
+    async with served(SurfaceOptions()) as running:
         yield running
 
 
@@ -96,7 +96,7 @@ async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(s
 
 
 async def test_behind_a_proxy_the_card_names_the_address_that_others_reach() -> None:
-    async with served(WantedSurfaces(public_url="https://memory.example/")) as server, httpx.AsyncClient() as stranger:
+    async with served(SurfaceOptions(public_url="https://memory.example/")) as server, httpx.AsyncClient() as stranger:
         card = (await stranger.get(f"{server.url}/.well-known/agent-card.json")).json()
     assert card["supportedInterfaces"][0]["url"] == "https://memory.example/a2a"
 

@@ -24,7 +24,7 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
-from elytron_cli.server.extras import WantedSurfaces, console_host, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, console_host, open_surfaces
 from elytron_console.sessions import ROOT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
@@ -122,13 +122,13 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
             space = None if kind is PrincipalKind.OPERATOR else "ada"
             asked = AccessAddRequest.model_validate({"kind": kind, "space": space, "label": kind.value})
             keys[kind] = (await kept.add(asked)).key
-        wanted = WantedSurfaces(
+        wanted = SurfaceOptions(
             share_store=True,
             llm=ProxySettings(upstreams=upstreams_of(("http://127.0.0.1:9",), environment={})),
             console=console_host(settings, memory),
             agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)),
         )
-        async with surfaces_beside(memory, wanted) as more:
+        async with open_surfaces(memory, wanted) as more:
             entrance = CallerAdmission(
                 OperationDispatcher(memory),
                 authenticator=AnyAuthenticator(kept, *more.authenticators),

@@ -10,7 +10,7 @@ import pytest
 
 import elytron
 from elytron_agent import Agent
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_cli.app import INTERRUPTED, TERMINATED
 from elytron_cli.chat.conversation import ChatConversation, LineInput
 from elytron_cli.chat.screen import ChatScreen
@@ -46,7 +46,7 @@ async def held(model: SignallingModel) -> int | None:
     """Return the exit code of a conversation with `model` in a memory of its own."""
     async with elytron.open("memory:", space="ada") as memory, Agent(memory, model) as agent:
         screen = ChatScreen(is_json=True)
-        return await ChatConversation(agent, BlockShelf(memory), screen, LineInput(history=None)).hold("here")
+        return await ChatConversation(agent, BlockRepository(memory), screen, LineInput(history=None)).hold("here")
 
 
 def kinds(printed: str) -> list[str]:

@@ -17,7 +17,7 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings
 
@@ -86,7 +86,7 @@ def test_the_demonstration_shows_what_the_second_conversation_knows(elytron: Com
 async def test_serve_shows_the_same_below_llm() -> None:
     async with serving(recorded("messages")) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))
-        async with served(WantedSurfaces(llm=llm)) as server, httpx.AsyncClient(timeout=20) as client:
+        async with served(SurfaceOptions(llm=llm)) as server, httpx.AsyncClient(timeout=20) as client:
             key = await server.key(PrincipalKind.USER, "ada")
             url = f"{server.url}/llm{PATHS['messages']}"
             refused = await client.post(url, json=asked("messages", "Hello"))

@@ -85,14 +85,14 @@ async def plant_cut_sealing() -> None:
     """Leave in the store what a process leaves that was killed just now, within the first sealing of the space."""
     clock = SystemClock()
     store = await SqliteStore.open(Path("m.db"), clock=clock)
-    seat = SecretSlot(
+    slot = SecretSlot(
         state=SecretSlotState.MAKING,
         inner=fresh_inner(),
         terms=terms_of_words(),
         made_at=clock.now(),
         until=fresh_until(clock),
     )
-    await store.commit(secret_batch(SpaceId("default"), clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
+    await store.commit(secret_batch(SpaceId("default"), clock, PutChange(SECRET_SLOT, slot.to_bytes(), 0)))
     await store.close()
 
 

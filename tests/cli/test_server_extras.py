@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron.models import ScriptedModel
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message
@@ -35,7 +35,7 @@ async def test_a_profile_says_which_protocols_are_spoken() -> None:
     profile = "linux-device-standalone-memory"
     async with (
         elytron.open("memory:", space="ada", profile=profile) as memory,
-        surfaces_beside(memory, WantedSurfaces()) as more,
+        open_surfaces(memory, SurfaceOptions()) as more,
     ):
         assert "mcp" in more.protocols
         assert "a2a" not in more.protocols
@@ -49,8 +49,8 @@ async def test_the_jobs_that_were_put_off_are_done_where_that_is_wanted() -> Non
         answer = Message(role=EvidenceRole.ASSISTANT, text="Noted.")
         delta = CanonicalTurnDelta(turn_id="t1", input_messages=(said,), assistant_message=answer)
         await memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=delta))
-        async with surfaces_beside(memory, WantedSurfaces()):
+        async with open_surfaces(memory, SurfaceOptions()):
             assert not model.asked.is_set()
-        async with surfaces_beside(memory, WantedSurfaces(work=True)):
+        async with open_surfaces(memory, SurfaceOptions(work=True)):
             await model.asked.wait()
         assert (await memory.list_jobs()).counts == {"pending": 1}

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_core.planes.space import PrincipalKind
 
@@ -100,7 +100,7 @@ def bearer(key: str) -> dict[str, str]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
-    async with served(WantedSurfaces(console=HOST)) as running:
+    async with served(SurfaceOptions(console=HOST)) as running:
         yield running
 
 
@@ -108,7 +108,7 @@ async def server() -> AsyncIterator[Served]:
 async def open_server() -> AsyncIterator[Served]:
     """Serve in development mode, with agents whose model does not answer."""
     agents = ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",))
-    async with served(WantedSurfaces(console=HOST, agent=agents), development=True) as running:
+    async with served(SurfaceOptions(console=HOST, agent=agents), development=True) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from tests.console.conftest import HOST, Watched, bearer, browser_page
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY as BOOK_KEY
 from elytron_core.planes.jobs import SPENDING, ModelUsage, SpendingHistory
@@ -25,8 +25,8 @@ TASK = "Water the <b>ferns</b>."
 REMINDER = {"task": TASK, "rule": {"type": "daily", "time": "09:00"}}
 
 
-def wanted(model: FakeServer) -> WantedSurfaces:
-    return WantedSurfaces(console=HOST, agent=ServiceSettings(models=(f"chat:scripted@{model.url}/v1",)))
+def wanted(model: FakeServer) -> SurfaceOptions:
+    return SurfaceOptions(console=HOST, agent=ServiceSettings(models=(f"chat:scripted@{model.url}/v1",)))
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_a_cron_line_that_is_none_is_refused_in_its_window(agent_page: tup
 
 
 async def test_a_server_without_agents_names_no_page_of_them(browser: Browser) -> None:
-    wanted = WantedSurfaces(console=HOST)
+    wanted = SurfaceOptions(console=HOST)
     async with served(wanted, development=True) as running, browser_page(browser, running.url) as watched:
         await watched.go("agents")
         await watched.page.get_by_text("This server has no agents").wait_for()

@@ -10,7 +10,7 @@ from tests.proxy.proxy_setup import PATHS, asked
 from tests.transports.nodes import skip_over_nodes
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings
@@ -83,7 +83,7 @@ async def test_tokens_of_programs_are_counted_by_space_and_model(browser: Browse
     answers = [Sent((RECORDED["chat"].data,), media_type=EVENTS) for _ in range(2)]
     async with serving(*answers) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))
-        async with served(WantedSurfaces(console=HOST, llm=llm)) as server:
+        async with served(SurfaceOptions(console=HOST, llm=llm)) as server:
             ada, bob = [await server.key(PrincipalKind.USER, space) for space in ("ada", "bob")]
             async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
                 for _ in answers:

@@ -26,7 +26,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
@@ -249,7 +249,7 @@ async def walked_server(*further: Family) -> AsyncGenerator[WalkedServer]:
     async with model_serving() as model:
         model.reply = echo
         agent = ServiceSettings(models=(f"chat:scripted@{model.url}/v1",))
-        wanted = WantedSurfaces(console=HOST, share_store=True, agent=agent)
+        wanted = SurfaceOptions(console=HOST, share_store=True, agent=agent)
         async with (
             served(wanted, embedder=WordEmbedder(), further=further) as server,
             httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client,

@@ -8,7 +8,7 @@ from tests.transports.serving import served
 
 import elytron
 from elytron import MemoryInspectionRequest
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def lose_a_memory(file: Path) -> None:
 
 async def test_the_console_shows_a_loss_until_an_operator_acknowledges_it(tmp_path: Path) -> None:
     await lose_a_memory(tmp_path / "m.db")
-    wanted = WantedSurfaces(console=HOST)
+    wanted = SurfaceOptions(console=HOST)
     async with (
         opened_browser() as browser,
         served(wanted, development=True, store=f"sqlite://{tmp_path}/m.db") as server,

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Route
 from tests.console.conftest import HOST, Watched, browser_page, make_agent
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.contracts.recall import VectorUse
@@ -387,7 +387,7 @@ async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: S
 
 
 async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched) -> None:
-    async with served(WantedSurfaces(console=HOST), development=True) as gone:
+    async with served(SurfaceOptions(console=HOST), development=True) as gone:
         await remember(gone)
         page.url = gone.url
         await page.go("jobs")

@@ -10,7 +10,7 @@ from tests.console.test_pages import remember
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_a_page_says_what_it_said(open_server: Served, page: Watched, name
 async def write_snapshots() -> None:
     """Write every snapshot again."""
     FOLDER.mkdir(exist_ok=True)
-    wanted = WantedSurfaces(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
+    wanted = SurfaceOptions(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
     async with opened_browser() as browser:
         for name, address in PAGES.items():
             async with served(wanted, development=True) as server, browser_page(browser, server.url) as page:

@@ -102,11 +102,11 @@ def test_commands_load_no_more_than_they_need(
 
 _SERVER = """
 import asyncio, sys
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from tests.transports.serving import served
 
 async def serve():
-    async with served(WantedSurfaces()) as server:
+    async with served(SurfaceOptions()) as server:
         print(*server.protocols)
         print(*sys.modules)
 

@@ -9,11 +9,11 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.evidence import TrustLevel
 from elytron_gateway import wire
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway
 from elytron_gateway.upstream.everos import EverOsUpstream
 from elytron_http_shell import create_app
@@ -60,11 +60,11 @@ async def test_a_resource_that_is_not_there_takes_no_messages(gateway: MemoryGat
 
 async def test_what_is_added_to_a_resource_is_found_in_it(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     taken = await gateway.upload(
-        wire.PlacedRequest(**ada), GivenFile(b"Payment is due in thirty days.", file_name="t.txt")
+        wire.PlacedRequest(**ada), UploadedFile(b"Payment is due in thirty days.", file_name="t.txt")
     )
     await gateway.add(add(ada, "The boiler stands in the cellar.", session=taken.session_id))
     assert await texts(gateway, ada, "boiler", scope=["resources"], top_k=1) == ["The boiler stands in the cellar."]
-    failed = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"", file_name="empty.txt"))
+    failed = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"", file_name="empty.txt"))
     with pytest.raises(InvalidInput, match="retry"):
         await gateway.add(add(ada, "Tea.", session=failed.session_id))
 
@@ -110,12 +110,12 @@ async def test_raw_under_an_override_tells_of_the_memory_itself(gateway: MemoryG
 async def test_a_server_takes_the_kinds_and_sizes_of_files_that_its_operator_says(
     memory: elytron.MemoryRuntime, ada: dict[str, str]
 ) -> None:
-    async with surfaces_beside(memory, WantedSurfaces(types=("text/markdown",), upload_bytes=20)) as told:
+    async with open_surfaces(memory, SurfaceOptions(types=("text/markdown",), upload_bytes=20)) as told:
         app = create_app(memory, authenticator=DevelopmentCallers(), further=told.further)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             files = {"a.md": b"# Terms", "b.html": b"<p>Terms</p>", "c.md": b"x" * 21}
             sent = [await client.post("/resources", data=ada, files={"file": item}) for item in files.items()]
     assert [answer.status_code for answer in sent] == [200, 415, 413]
     with pytest.raises(InvalidInput, match="--resource-type"):
-        async with surfaces_beside(memory, WantedSurfaces(types=("image/png",))):
+        async with open_surfaces(memory, SurfaceOptions(types=("image/png",))):
             pass

@@ -16,7 +16,7 @@ from elytron_core.planes import gateway as forms
 from elytron_core.scope import OpaqueId
 from elytron_gateway import wire
 from elytron_gateway.collection import CollectionRepository
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway
 from elytron_gateway.wire import UserRequest
 
@@ -95,7 +95,7 @@ async def test_every_text_that_a_caller_sends_is_admitted(tmp_path: Path) -> Non
         gateway = MemoryGateway(memory)
         who = (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
         await gateway.add(add(who, "The boiler code is 4417."))
-        given = GivenFile(data=b"A page about boilers.", file_name=f"{CANARY}.txt", title=text, description=text)
+        given = UploadedFile(data=b"A page about boilers.", file_name=f"{CANARY}.txt", title=text, description=text)
         resource = await gateway.upload(wire.PlacedRequest(**who), given)
         found = await gateway.search(
             wire.GatewaySearchRequest.model_validate(

@@ -17,7 +17,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ PICTURE = bytes(range(256)) * 1_000
 @pytest.fixture
 async def archive(gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path) -> Path:
     """Give the archive of Ada's space: a resource, a picture, an empty file, and an attachment that is an address."""
-    await gateway.upload(wire.PlacedRequest(**ada), GivenFile(TERMS, file_name="terms.md"))
+    await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(TERMS, file_name="terms.md"))
     items = [
         {"type": "image", "upload_id": "one"},
         {"type": "image", "uri": "https://example.org/x.png"},

@@ -14,7 +14,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway, UpstreamCatchUp
 from elytron_gateway.upstream.everos import EverOsUpstream, RetryPolicy
 
@@ -121,7 +121,7 @@ async def test_an_answer_of_something_else_is_none(gateway: MemoryGateway, ada: 
         assert (await gateway.add(add(ada, "one"))).status == "queued"
         with pytest.raises(Unreachable, match="not answer like an EverOS server"):
             await gateway.search(search)
-    taken = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"thirty days", file_name="t.txt"))
+    taken = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"thirty days", file_name="t.txt"))
     assert (taken.status, (await gateway.health()).backlog) == ("failed", 4)
     server.rubbish = None
     assert (await gateway.retry_resource(wire.PlacedRequest(**ada), taken.resource_id)).status == "extracted"

@@ -11,7 +11,7 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId
@@ -19,7 +19,7 @@ from elytron_core.ports.store import ErasureTarget
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import GatewayOptions, MemoryGateway
 from elytron_gateway.upstream.everos import EverOsUpstream, RetryPolicy
 from elytron_http_shell import create_app
@@ -106,13 +106,13 @@ async def test_edits_stand_over_what_it_finds(gateway: MemoryGateway, ada: dict[
 
 
 async def test_a_resource_is_told_and_found_there(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
-    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"payment in thirty days", file_name="t.txt"))
+    made = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"payment in thirty days", file_name="t.txt"))
     (hit,) = (await gateway.search(asked(ada, "payment", "resources"))).results
     assert (made.status, hit.resource_id) == ("extracted", made.resource_id)
     await gateway.delete_resource(wire.PlacedRequest(**ada), made.resource_id)
     assert (await gateway.search(asked(ada, "payment", "resources"))).results == ()
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
-    failed = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"something else", file_name="t.txt"))
+    failed = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"something else", file_name="t.txt"))
     assert failed.status in {"failed", "extracted"}
 
 
@@ -323,7 +323,9 @@ async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, name: str
 ) -> None:
     data, kind, ending = MEDIA[name]
-    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(data, file_name=name, title="Our boiler at home"))
+    made = await gateway.upload(
+        wire.PlacedRequest(**ada), UploadedFile(data, file_name=name, title="Our boiler at home")
+    )
     assert (made.status, made.chunks) == ("extracted", 1)
     (hit,) = (await gateway.search(asked(ada, "boiler", "resources"))).results
     assert hit.resource_id == made.resource_id
@@ -335,10 +337,10 @@ async def test_a_picture_that_the_upstream_refuses_is_a_failed_resource(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.reads_no_files = 415
-    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
+    made = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
     assert (made.status, server.buffered) == ("failed", [])
     server.reads_no_files = None
-    assert (await gateway.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0]))).status == "extracted"
+    assert (await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0]))).status == "extracted"
 
 
 async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
@@ -348,13 +350,13 @@ async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
     for options in (None, wanted):
         alone = MemoryGateway(memory, options=options)
         with pytest.raises(UnsupportedMedia):
-            await alone.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
+            await alone.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
 
 
 async def test_a_server_takes_the_pictures_that_its_operator_names(
     memory: elytron.MemoryRuntime, ada: dict[str, str], server: EverOs
 ) -> None:
-    async with surfaces_beside(memory, WantedSurfaces(upstream=server.url, types=("image/png",))) as told:
+    async with open_surfaces(memory, SurfaceOptions(upstream=server.url, types=("image/png",))) as told:
         app = create_app(memory, authenticator=DevelopmentCallers(), further=told.further)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             files = {"a.png": MEDIA["boiler.png"][0], "a.jpg": MEDIA["boiler.jpg"][0], "a.txt": b"words"}

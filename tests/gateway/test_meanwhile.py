@@ -10,7 +10,7 @@ from elytron_core.errors import NotFound
 from elytron_core.planes.gateway import ATTACHMENTS, RESOURCES
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway
 from elytron_store.memory import MemoryStore
 
@@ -59,7 +59,7 @@ async def test_a_repeat_with_files_that_was_quicker_is_answered_alike(
 async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
     gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
-    made = await other.upload(ada, GivenFile(b"Thirty days.", file_name="t.txt"))
+    made = await other.upload(ada, UploadedFile(b"Thirty days.", file_name="t.txt"))
     store.behind_reading(RESOURCES, lambda: other.retry_resource(ada, made.resource_id))
     await gateway.delete_resource(ada, made.resource_id)
     assert store.is_over
@@ -70,7 +70,7 @@ async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
 async def test_a_resource_that_another_deletes_first_is_missed(
     gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
-    made = await other.upload(ada, GivenFile(b"Thirty days.", file_name="t.txt"))
+    made = await other.upload(ada, UploadedFile(b"Thirty days.", file_name="t.txt"))
     store.behind_reading(RESOURCES, lambda: other.delete_resource(ada, made.resource_id))
     with pytest.raises(NotFound):
         await gateway.delete_resource(ada, made.resource_id)

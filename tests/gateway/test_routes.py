@@ -202,8 +202,8 @@ async def test_what_a_client_leaves_empty_by_null_is_not_there(client: httpx.Asy
     (hit,) = (await client.post("/memories/search", json={**me, "query": "boiler", "conversation_id": "c_456"})).json()[
         "results"
     ]
-    buried = await client.post("/memories/delete", json={**place, "memory_id": hit["id"], "reason": None})
-    assert (buried.status_code, buried.json()["kind"]) == (200, "tombstone")
+    deleted_answer = await client.post("/memories/delete", json={**place, "memory_id": hit["id"], "reason": None})
+    assert (deleted_answer.status_code, deleted_answer.json()["kind"]) == (200, "tombstone")
 
 
 async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.AsyncClient, me: dict[str, str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.gateway.asking import CHAT, add, texts
 
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway
 from elytron_gateway.wire import GatewaySearchRequest, PlacedRequest, SearchResult
 
@@ -22,7 +22,7 @@ async def found(gateway: MemoryGateway, who: dict[str, str], query: str, *scopes
 async def kept(gateway: MemoryGateway, ada: dict[str, str]) -> MemoryGateway:
     await gateway.add(add(ada, "I saw the sea today.", SAID, "We moved the desks on Monday."))
     await gateway.add(add(ada, "The invoice for Wren Ltd went out.", session="chat:other"))
-    await gateway.upload(PlacedRequest(**ada), GivenFile(RECIPE, file_name="bread.md"))
+    await gateway.upload(PlacedRequest(**ada), UploadedFile(RECIPE, file_name="bread.md"))
     return gateway
 
 

@@ -18,7 +18,7 @@ from elytron_core.ports.store import Batch, DeleteChange, DocumentRef, EntryDraf
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
 from elytron_gateway.upstream.everos import EverOsUpstream
 
@@ -32,8 +32,8 @@ def add(who: dict[str, str], *texts: str, session: str = "chat:c", **place: str)
     return wire.GatewayAddRequest.model_validate({**who, "session_id": session, "messages": said, **place})
 
 
-def given(text: str) -> GivenFile:
-    return GivenFile(text.encode(), file_name="t.txt")
+def given(text: str) -> UploadedFile:
+    return UploadedFile(text.encode(), file_name="t.txt")
 
 
 async def counts(memory: elytron.MemoryRuntime, space: str = "ada") -> SpaceCounts:

@@ -6,7 +6,7 @@ from tests.http_shell.conftest import Keys, bearer
 from tests.transports.nodes import skip_over_nodes
 
 from elytron import MemoryRuntime
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core import limits
 from elytron_http_shell import create_app
 
@@ -70,7 +70,7 @@ async def test_a_key_for_nothing_sensible_is_refused(server: httpx.AsyncClient, 
 async def test_who_guesses_keys_is_told_when_to_come_again_and_nobody_is_locked_out(
     runtime: MemoryRuntime, keys: Keys, path: str
 ) -> None:
-    async with surfaces_beside(runtime, WantedSurfaces()) as more:
+    async with open_surfaces(runtime, SurfaceOptions()) as more:
         app = create_app(runtime, further=more.further)
 
         def client(address: str) -> httpx.AsyncClient:

@@ -11,7 +11,7 @@ import pytest
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
@@ -31,7 +31,7 @@ IDS = "JSON.stringify(seen.filter(([, collection]) => collection === 'turns').ma
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
-    async with served(WantedSurfaces()) as running:
+    async with served(SurfaceOptions()) as running:
         yield running
 
 

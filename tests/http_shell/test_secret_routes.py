@@ -154,14 +154,14 @@ async def test_the_events_of_a_locked_space_end(ada: SecretCaller, server: httpx
 async def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(ada: SecretCaller, runtime: MemoryRuntime) -> None:
     await runtime.add("the boat key is under the oar")
     clock = runtime.context.clock
-    seat = SecretSlot(
+    slot = SecretSlot(
         state=SecretSlotState.MAKING,
         inner=fresh_inner(),
         terms=terms_of_words(),
         made_at=clock.now(),
         until=fresh_until(clock),
     )
-    await runtime.store.commit(secret_batch(SpaceId("ada"), clock, PutChange(SECRET_SLOT, seat.to_bytes(), 0)))
+    await runtime.store.commit(secret_batch(SpaceId("ada"), clock, PutChange(SECRET_SLOT, slot.to_bytes(), 0)))
     for path, body in (("search", {"query": "boat"}), ("secret/lock", {}), ("secret/grant", {})):
         refused = await ada.call("POST", f"/v1/{path}", body)
         assert (refused.status_code, refused.json()["code"]) == (409, "space_incomplete")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_index.lexicon.terms import TERM_BYTES, TermVocabulary, kept_terms
+from elytron_index.lexicon.terms import TERM_BYTES, TermVocabulary, pack_terms
 
 TERMS = st.lists(st.text(max_size=6), unique=True, max_size=12)
 OTHERS = tuple(f"longer {number}" for number in range(100))
@@ -14,20 +14,20 @@ OTHERS = tuple(f"longer {number}" for number in range(100))
 
 @given(TERMS, TERMS)
 def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], more: list[str]) -> None:
-    vocabulary = TermVocabulary(kept_terms(first))
+    vocabulary = TermVocabulary(pack_terms(first))
     numbers = {term: number for number, term in enumerate(dict.fromkeys((*first, *more)))}
     assert {term: vocabulary.number_of(term) for term in (*more, *first)} == numbers
     assert {term: vocabulary.get(term) for term in numbers} == numbers
     held = [*first, *(term for term in more if term in first)]
-    assert TermVocabulary(kept_terms(first)).among((*first, *more)) == held
-    assert TermVocabulary(kept_terms(first)).among((*first, *more, *OTHERS)) == held
+    assert TermVocabulary(pack_terms(first)).among((*first, *more)) == held
+    assert TermVocabulary(pack_terms(first)).among((*first, *more, *OTHERS)) == held
     assert vocabulary.terms() == vocabulary.to_stored().terms() == list(numbers)
     assert len(vocabulary) == len(numbers)
 
 
 @given(TERMS, st.text(max_size=6))
 def test_a_term_that_never_came_has_no_number(terms: list[str], other: str) -> None:
-    for vocabulary in (TermVocabulary(), TermVocabulary(kept_terms(terms))):
+    for vocabulary in (TermVocabulary(), TermVocabulary(pack_terms(terms))):
         assert (other in vocabulary) == (len(vocabulary) > 0 and other in terms)
         assert vocabulary.get("a term longer than any of these") is None
         assert vocabulary.among([other, "a term longer than any of these"]) == [other] * (other in vocabulary)
@@ -36,21 +36,21 @@ def test_a_term_that_never_came_has_no_number(terms: list[str], other: str) -> N
 def test_terms_of_one_checksum_are_told_apart() -> None:
     alike = ["plumless", "buckeroo"]
     assert crc32(alike[0].encode()) == crc32(alike[1].encode())
-    vocabulary = TermVocabulary(kept_terms([*alike, "tea"]))
+    vocabulary = TermVocabulary(pack_terms([*alike, "tea"]))
     assert [vocabulary.get(term) for term in (*alike, "tea", "milk")] == [0, 1, 2, None]
-    assert TermVocabulary(kept_terms(alike[:1])).among(alike) == alike[:1]
-    assert TermVocabulary(kept_terms(alike[:1])).among((*alike, *OTHERS)) == alike[:1]
+    assert TermVocabulary(pack_terms(alike[:1])).among(alike) == alike[:1]
+    assert TermVocabulary(pack_terms(alike[:1])).among((*alike, *OTHERS)) == alike[:1]
 
 
 def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
-    kept = kept_terms(["tea", "\ud800", "\udfff"])
+    kept = pack_terms(["tea", "\ud800", "\udfff"])
     assert TermVocabulary(kept).get("\udfff") == 2
     assert kept.terms() == ["tea", "\ud800", "\udfff"]
 
 
 def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.lexicon.terms._MISSED_MOST", 2)
-    kept = TermVocabulary(kept_terms(["tea"]))
+    kept = TermVocabulary(pack_terms(["tea"]))
     for _ in range(2):
         assert [kept.get(term, -1) for term in ("milk", "honey", "sugar", "tea")] == [-1, -1, -1, 0]
     assert kept.number_of("honey") == 1
@@ -58,7 +58,7 @@ def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: py
 
 
 def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:
-    vocabulary = TermVocabulary(kept_terms(["tea"]))
+    vocabulary = TermVocabulary(pack_terms(["tea"]))
     vocabulary.number_of("milk")
     frozen = vocabulary.frozen()
     vocabulary.number_of("honey")
@@ -67,7 +67,7 @@ def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:
 
 
 def test_terms_that_are_only_kept_take_no_room_in_the_dictionary() -> None:
-    kept = kept_terms([f"term{number}" for number in range(100)])
+    kept = pack_terms([f"term{number}" for number in range(100)])
     vocabulary = TermVocabulary(kept)
     assert vocabulary.size_bytes == kept.size_bytes < 100 * TERM_BYTES / 3
     vocabulary.get("term7")

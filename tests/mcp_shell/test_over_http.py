@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core import limits
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
@@ -34,7 +34,7 @@ async def called(client: Client, name: str, **arguments: Any) -> Any:
 
 
 async def test_two_users_keys_open_two_memories() -> None:
-    async with served(WantedSurfaces(tools=frozenset({ToolSet.SIMPLE, ToolSet.CORE}))) as server:
+    async with served(SurfaceOptions(tools=frozenset({ToolSet.SIMPLE, ToolSet.CORE}))) as server:
         assert "mcp" in server.protocols
         ada = await server.key(PrincipalKind.USER, "ada")
         bob = await server.key(PrincipalKind.USER, "bob")
@@ -54,7 +54,7 @@ async def test_two_users_keys_open_two_memories() -> None:
 
 
 async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
-    async with served(WantedSurfaces(tools=frozenset({ToolSet.REFERENCE}))) as server:
+    async with served(SurfaceOptions(tools=frozenset({ToolSet.REFERENCE}))) as server:
         key = await server.key(PrincipalKind.USER, "ada")
         async with connected(server, key) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
@@ -63,7 +63,7 @@ async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
 
 
 async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
-    async with served(WantedSurfaces(tools=frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE}))) as server:
+    async with served(SurfaceOptions(tools=frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE}))) as server:
         key = await server.key(PrincipalKind.USER, "ada")
         async with connected(server, key) as client:
             stored = await called(client, "memory_add", text="The boiler code is 4417.")
@@ -76,7 +76,7 @@ async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
 
 async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> None:
     async with (
-        served(WantedSurfaces()) as server,
+        served(SurfaceOptions()) as server,
         httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client,
     ):
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

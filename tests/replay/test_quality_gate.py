@@ -20,14 +20,14 @@ from elytron_replay.gates import (
     render_wall,
     run_wall,
 )
-from elytron_replay.runner import ToldStep
+from elytron_replay.runner import StepResult
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
 """The bar but for how long an answer takes: `elytron replay --wall` holds that, as `.ci/run` does beside the rigs."""
 
 
-def told(probe: MemoryProbe, report: JsonValue) -> tuple[MemoryProbe, ToldStep]:
-    return probe, ToldStep(1, report, (), 7.0)
+def told(probe: MemoryProbe, report: JsonValue) -> tuple[MemoryProbe, StepResult]:
+    return probe, StepResult(1, report, (), 7.0)
 
 
 def recalled(*texts: str) -> JsonValue:

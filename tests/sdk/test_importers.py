@@ -10,7 +10,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 
 from elytron.importers.detection import TranscriptFormat, open_transcripts
-from elytron.importers.message_shape import SaidMessage
+from elytron.importers.message_shape import ImportedMessage
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile
@@ -23,7 +23,7 @@ CANARY = "s3cret"
 Row = tuple[str, EvidenceRole, str | None, str, int | None]
 
 
-def row(said: SaidMessage) -> Row:
+def row(said: ImportedMessage) -> Row:
     """Return conversation, role, speaker, text and time of a message."""
     message = said.turn.messages[0]
     return said.conversation.conversation, message.role, message.speaker, message.text, message.at

@@ -15,7 +15,7 @@ from tests.transports.serving import served
 import elytron
 from elytron.remote.memory import rank_nodes
 from elytron_adapter.http.store import leases_of, node_host, node_surfaces
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, Unreachable, Unsupported
 from elytron_store.memory import MemoryStore
@@ -42,7 +42,7 @@ async def nodes() -> AsyncIterator[Sequence[str]]:
     async with AsyncExitStack() as stack:
         found: list[str] = []
         for number in range(2):
-            server = await stack.enter_async_context(served(WantedSurfaces(), development=True))
+            server = await stack.enter_async_context(served(SurfaceOptions(), development=True))
             await server.memory.put_record(NAMESPACE, "who", {"number": number})
             found.append(server.url)
         yield found
@@ -168,7 +168,7 @@ async def listing(leases: ListOfNodes, stack: AsyncExitStack, number: int) -> st
     url = f"http://127.0.0.1:{free_port()}"
     server = await stack.enter_async_context(
         served(
-            WantedSurfaces(), development=True, port=int(url.rpartition(":")[2]), further=(node_surfaces(leases, url),)
+            SurfaceOptions(), development=True, port=int(url.rpartition(":")[2]), further=(node_surfaces(leases, url),)
         )
     )
     await server.memory.put_record(NAMESPACE, "who", {"number": number})

@@ -42,9 +42,9 @@ async def sealed(memory: MemoryRuntime, space: str = "ada") -> None:
 
 
 async def inner_of(store: Store, space: SpaceId) -> SpaceId:
-    (seat,) = await store.get(space, (SECRET_SLOT,))
-    assert seat is not None
-    return SpaceId(read_secret_slot(seat).inner)
+    (slot,) = await store.get(space, (SECRET_SLOT,))
+    assert slot is not None
+    return SpaceId(read_secret_slot(slot).inner)
 
 
 async def plant(store: Store, space: SpaceId, document: Document, body: bytes) -> None:

@@ -140,8 +140,8 @@ async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begu
         assert found is not None
         renewal = SecretRenewal(inner=fresh_inner())
         put = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(clock)}
-        seat = found[0].model_copy(update=put)
-        await memory.store.commit(secret_batch(ADA, clock, PutChange(SECRET_SLOT, seat.to_bytes(), found[1])))
+        slot = found[0].model_copy(update=put)
+        await memory.store.commit(secret_batch(ADA, clock, PutChange(SECRET_SLOT, slot.to_bytes(), found[1])))
 
     reminders.meanwhile = begin_sealing
     for _ in range(2):

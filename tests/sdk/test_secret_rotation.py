@@ -26,7 +26,7 @@ OTHER_WORDS = "ozone drill grab fiber curtain grace pudding thank cruise elder e
 ADA = SpaceId("ada")
 
 
-async def seat_in(store: Store) -> SecretSlot:
+async def slot_in(store: Store) -> SecretSlot:
     (found,) = await store.get(ADA, (SECRET_SLOT,))
     assert found is not None
     return read_secret_slot(found)
@@ -50,7 +50,7 @@ async def test_all_is_sealed_again_and_nothing_is_left_under_the_older_key(engin
     async with elytron.open(f"{engine}:{place}", space="ada") as memory:
         await sealed(memory)
         await memory.secrets.grant("ada")
-        before = await seat_in(memory.store)
+        before = await slot_in(memory.store)
         old = [(await memory.store.scan(SpaceId(before.inner), "turns", limit=10))[0].body, before.keys[0].wrapped]
         told, state = await found(memory), (await memory.inspect(fingerprints=True)).state_fingerprint
         assert (await memory.secrets.rotate("ada", words=WORDS)).state is SecretState.UNLOCKED
@@ -58,7 +58,7 @@ async def test_all_is_sealed_again_and_nothing_is_left_under_the_older_key(engin
         assert (await memory.inspect(fingerprints=True)).state_fingerprint == state
         status = await memory.secrets.status("ada")
         assert status.grant_until is None
-        after = await seat_in(memory.store)
+        after = await slot_in(memory.store)
         assert (after.keys[0].wrapped == before.keys[0].wrapped, after.generation) == (False, before.generation + 1)
         assert {space async for space in scan_spaces(memory.store)} == {"ada", after.inner}
         held = b"".join(path.read_bytes() for path in place.parent.rglob("*") if path.is_file())
@@ -76,7 +76,7 @@ async def test_links_of_tags_are_made_again_under_a_key_of_their_own() -> None:
         await sealed(memory)
 
         async def links() -> set[str]:
-            inner = SpaceId((await seat_in(memory.store)).inner)
+            inner = SpaceId((await slot_in(memory.store)).inner)
             return {each.ref.key async for each in scan_documents(memory.store, inner, TAG_LINKS)}
 
         turns = await tagged_turns(memory.context, ADA, ["key"])
@@ -93,9 +93,9 @@ async def test_links_of_tags_are_made_again_under_a_key_of_their_own() -> None:
 async def test_an_empty_space_gets_a_new_key_too() -> None:
     async with elytron.open(MemoryStore(), space="ada") as memory:
         await memory.secrets.seal("ada", words=WORDS)
-        before = await seat_in(memory.store)
+        before = await slot_in(memory.store)
         await memory.secrets.rotate("ada", words=WORDS)
-        assert (await seat_in(memory.store)).inner != before.inner
+        assert (await slot_in(memory.store)).inner != before.inner
         await memory.add("heronsnest")
         assert await found(memory) == ["heronsnest"]
 
@@ -105,10 +105,10 @@ async def test_it_needs_the_secret() -> None:
         with pytest.raises(NotFound):
             await memory.secrets.rotate("ada", words=WORDS)
         await sealed(memory)
-        before = await seat_in(memory.store)
+        before = await slot_in(memory.store)
         with pytest.raises(SecretRefused):
             await memory.secrets.rotate("ada", words=OTHER_WORDS)
-        assert await seat_in(memory.store) == before
+        assert await slot_in(memory.store) == before
         await memory.secrets.lock("ada")
         assert (await memory.secrets.rotate("ada", words=WORDS)).state is SecretState.LOCKED
         await memory.secrets.unlock("ada", words=WORDS)
@@ -186,7 +186,7 @@ async def test_a_lock_ends_a_renewal_and_loses_nothing() -> None:
     ours = MeanwhileStore(store)
     async with elytron.open(ours, space="ada") as first, elytron.open(store, space="ada") as second:
         await sealed(first)
-        before = await seat_in(store)
+        before = await slot_in(store)
 
         async def lock() -> None:
             assert (await second.secrets.status("ada")).state is SecretState.MAKING

@@ -9,7 +9,7 @@ from elytron_core.clock import FrozenClock
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.store import PostgresStore
-from elytron_store.postgres.tables import StoreLayout, WantedTables
+from elytron_store.postgres.tables import PostgresTarget, StoreLayout
 
 CLOCK = FrozenClock()
 FEW = StoreLayout(partitions=4)
@@ -20,7 +20,9 @@ async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = Fal
     """Open the store in the database at `url`, made with few partitions if there is none."""
     answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}{options}"
     address = parse_address(f"{url}?{answers}")
-    return await PostgresStore.open_unnoted(WantedTables(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK)
+    return await PostgresStore.open_unnoted(
+        PostgresTarget(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK
+    )
 
 
 def empty_tables(url: str, /, *, schema: str = "elytron") -> None:

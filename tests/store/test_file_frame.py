@@ -11,9 +11,9 @@ from elytron_store.file.frame import (
     CHECKSUM_BYTES,
     HEADER_BYTES,
     FrameRecord,
-    KeptAnswer,
-    KeptDocument,
-    KeptEntry,
+    LoggedAnswer,
+    LoggedDocument,
+    LoggedEntry,
     LogHeader,
     block_bodies,
     decode_block,
@@ -30,14 +30,14 @@ SALT = bytes(range(16))
 OFFSET = HEADER_BYTES + 77
 COLLECTIONS = st.sampled_from(["facts", "turns"])
 KEYS = st.text(alphabet="0123456789abcdef", min_size=1, max_size=8)
-ENTRIES = st.builds(KeptEntry, st.just(Instant(5)), st.sampled_from(JournalAction), COLLECTIONS, KEYS, st.text("ab"))
+ENTRIES = st.builds(LoggedEntry, st.just(Instant(5)), st.sampled_from(JournalAction), COLLECTIONS, KEYS, st.text("ab"))
 BODIES = st.lists(st.binary(max_size=40), max_size=4)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-def frame_of(bodies: list[bytes], entries: list[KeptEntry], key: str) -> tuple[FrameRecord, bytes]:
-    documents = tuple(KeptDocument("facts", f"{place:x}", place + 1, len(body)) for place, body in enumerate(bodies))
-    answer = KeptAnswer(key, "digest", 1, 2, Instant(7), 3)
+def frame_of(bodies: list[bytes], entries: list[LoggedEntry], key: str) -> tuple[FrameRecord, bytes]:
+    documents = tuple(LoggedDocument("facts", f"{place:x}", place + 1, len(body)) for place, body in enumerate(bodies))
+    answer = LoggedAnswer(key, "digest", 1, 2, Instant(7), 3)
     gone = DocumentRef("facts", "ff")
     record = FrameRecord(documents=documents, deletes=(gone,), first=4, entries=tuple(entries), answers=(answer,))
     sealed = [seal_document(kept, body) for kept, body in zip(documents, bodies, strict=True)]
@@ -45,7 +45,7 @@ def frame_of(bodies: list[bytes], entries: list[KeptEntry], key: str) -> tuple[F
 
 
 @given(bodies=BODIES, entries=st.lists(ENTRIES, max_size=3), key=NAMES)
-def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: list[KeptEntry], key: str) -> None:
+def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: list[LoggedEntry], key: str) -> None:
     record, data = frame_of(bodies, entries, key)
     block = decode_block(data, salt=SALT, at=OFFSET)
     assert block is not None
@@ -57,7 +57,7 @@ def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: 
     found: list[bytes | None] = []
     for kept, at in block_bodies(block):
         sealed = data[at - OFFSET : at - OFFSET + CHECKSUM_BYTES + kept.size]
-        if isinstance(kept, KeptDocument):
+        if isinstance(kept, LoggedDocument):
             found.append(open_document(DocumentRef(kept.collection, kept.key), kept.revision, sealed))
         else:
             found.append(open_answer(kept.key, sealed))
@@ -95,7 +95,7 @@ def test_a_block_is_bound_to_its_place_and_generation() -> None:
 
 
 def test_a_body_is_bound_to_its_document_and_revision() -> None:
-    sealed = seal_document(KeptDocument("facts", "a", 1, 4), b"body")
+    sealed = seal_document(LoggedDocument("facts", "a", 1, 4), b"body")
     assert open_document(DocumentRef("facts", "a"), 1, sealed) == b"body"
     assert open_document(DocumentRef("facts", "a"), 2, sealed) is None
     assert open_document(DocumentRef("facts", "b"), 1, sealed) is None

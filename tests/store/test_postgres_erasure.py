@@ -124,11 +124,11 @@ async def test_a_user_who_does_not_own_the_tables_is_told_that_bytes_are_left(st
         owner.execute(f"CREATE ROLE {name} LOGIN".encode())
         owner.execute(f"GRANT USAGE ON SCHEMA elytron TO {name}".encode())
         owner.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA elytron TO {name}".encode())
-    guest = await open_tables(database.replace("postgres@", f"{name}@"))
+    other_role = await open_tables(database.replace("postgres@", f"{name}@"))
     with pytest.raises(StoreRefused, match="owner"):
-        await guest.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+        await other_role.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     assert await documents(store) == []
-    await guest.close()
+    await other_role.close()
 
 
 async def test_a_memory_that_is_erased_says_what_is_left_where(postgres: PostgresServer) -> None:

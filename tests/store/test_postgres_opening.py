@@ -31,8 +31,8 @@ from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.connections import connect_once
 from elytron_store.postgres.tables import (
     STEPS,
+    PostgresTarget,
     ServerFacts,
-    WantedTables,
     examine_server,
     prepare_tables,
     transport_danger,
@@ -249,7 +249,7 @@ def broken_step(schema: str, _partitions: int) -> bytes:
 async def test_tables_of_an_older_version_take_the_steps_to_this_one_once(fresh: str, ask: Ask) -> None:
     store = await open_tables(fresh)
     await put(store, fact(1), b"tea")
-    wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
+    wanted = PostgresTarget(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
     async with await connect_once(wanted.address) as left, await connect_once(wanted.address) as right:
         await asyncio.gather(
             *(prepare_tables(each, wanted, steps=(*STEPS, first_step, second_step)) for each in (left, right))
@@ -279,7 +279,7 @@ async def test_tables_without_the_index_of_queues_get_it_with_what_they_hold(fre
 
 async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask: Ask) -> None:
     await (await open_tables(fresh)).close()
-    wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
+    wanted = PostgresTarget(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
     async with await connect_once(wanted.address) as connection:
         with pytest.raises(psycopg.errors.UndefinedTable):
             await prepare_tables(connection, wanted, steps=(*STEPS, first_step, broken_step))

@@ -278,7 +278,7 @@ class TestMeddlingWithTheKeyring:
         await put(store, fact(1), b"ada's")
         (ada,) = await keyring(inner, SPACE_SLOTS)
         await put(store, fact(1), b"bob's", space=BOB)
-        (bob,) = [seat for seat in await keyring(inner, SPACE_SLOTS) if seat != ada]
+        (bob,) = [slot for slot in await keyring(inner, SPACE_SLOTS) if slot != ada]
         return inner, store, ada, bob
 
     async def refused(self, inner: Store, *, problem: StoreProblem | None = None) -> None:
@@ -298,7 +298,7 @@ class TestMeddlingWithTheKeyring:
 
     async def test_a_record_moved_from_another_space_does_not_open(self) -> None:
         inner, _, ada, bob = await self.two()
-        here, there = (DocumentRef(RECORDS, json.loads(seat.body)["inner"]) for seat in (ada, bob))
+        here, there = (DocumentRef(RECORDS, json.loads(slot.body)["inner"]) for slot in (ada, bob))
         await plant(inner, KEYRING, Document(here, 1, (await raw(inner, KEYRING, there)).body))
         await self.refused(
             inner, problem=StoreProblem(DamageKind.ENGINE, None, "the keys of this space cannot be opened")

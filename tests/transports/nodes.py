@@ -19,7 +19,7 @@ from elytron_adapter.admission_control import FairPlaces
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_adapter.surface import Family
-from elytron_cli.server.extras import SurfacesBeside
+from elytron_cli.server.extras import OptionalSurfaces
 from elytron_core import limits
 from elytron_http_shell import create_app
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_app
@@ -78,7 +78,7 @@ def known_at_once() -> Any:
 @asynccontextmanager
 async def served_nodes(
     memories: Sequence[MemoryRuntime],
-    beside: Sequence[SurfacesBeside],
+    beside: Sequence[OptionalSurfaces],
     serving: ServingSettings,
     /,
     *,

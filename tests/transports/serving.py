@@ -11,7 +11,7 @@ from tests.transports.nodes import opened_nodes, served_nodes
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.space import PrincipalKind
@@ -36,7 +36,7 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    wanted: WantedSurfaces,
+    wanted: SurfaceOptions,
     /,
     *,
     development: bool = False,
@@ -53,7 +53,7 @@ async def served(
     serving = ServingSettings(port=port, development=development)
     with TemporaryDirectory() as folder:
         async with opened_nodes(Path(folder), store, **options) as memories, AsyncExitStack() as stack:
-            beside = [await stack.enter_async_context(surfaces_beside(memory, wanted)) for memory in memories]
+            beside = [await stack.enter_async_context(open_surfaces(memory, wanted)) for memory in memories]
             memory, more = memories[0], beside[0]
             server = (
                 serving_of(memory, serving, further=(*more.further, *further), authenticators=more.authenticators)

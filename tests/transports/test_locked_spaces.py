@@ -23,7 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.errors import SpaceLocked
 from elytron_core.events import StreamKind
 from elytron_core.planes.space import PrincipalKind
@@ -68,7 +68,7 @@ async def locked() -> AsyncIterator[LockedServer]:
     sets = frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE, ToolSet.SIMPLE, ToolSet.REFERENCE})
     async with serving(recorded("chat"), recorded("chat")) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))
-        async with served(WantedSurfaces(tools=sets, llm=llm, mcp_private=True)) as server:
+        async with served(SurfaceOptions(tools=sets, llm=llm, mcp_private=True)) as server:
             found = LockedServer(server, await server.key(PrincipalKind.USER, "ada"), upstream)
             async with found.http() as hers:
                 said = {"text": f"the {CONTENT} key is under the oar", "conversation": CONTENT}

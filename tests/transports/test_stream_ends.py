@@ -15,7 +15,7 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http import open_streams
 from elytron_adapter.surface import Route, Surface, build_surfaces, own_app
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
@@ -102,7 +102,7 @@ def family(_entrance: CallerAdmission) -> Iterable[Surface]:
 
 @pytest.fixture
 async def caller() -> AsyncIterator[Caller]:
-    wanted = WantedSurfaces(console=ConsoleHost(), agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
+    wanted = SurfaceOptions(console=ConsoleHost(), agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
     async with served(wanted, further=(family,)) as server, asyncio.timeout(120):
         keys = await server.key(PrincipalKind.OPERATOR, None), await server.key(PrincipalKind.USER, "ada")
         caller = Caller(server, *keys)

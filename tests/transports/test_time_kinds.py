@@ -14,7 +14,7 @@ from tests.transports.serving import served
 
 from elytron.registry import OPERATIONS
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.clock import Instant
 from elytron_core.model import Value, report_type
 from elytron_core.planes.space import PrincipalKind
@@ -74,7 +74,7 @@ def test_every_time_in_the_request_of_an_operation_is_of_a_kind(operation: Any) 
 
 async def test_every_time_in_the_body_of_a_route_is_of_a_kind() -> None:
     agent = ServiceSettings(models=("chat:scripted@http://127.0.0.1:1/v1",))
-    wanted = WantedSurfaces(console=HOST, share_store=True, agent=agent)
+    wanted = SurfaceOptions(console=HOST, share_store=True, agent=agent)
     async with served(wanted, embedder=WordEmbedder()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
         description = (await client.get("/openapi.json", headers=headers)).json()
@@ -95,7 +95,7 @@ def test_an_operation_that_takes_claims_reports_those_of_the_future(operation: A
 
 
 async def test_a_claim_of_the_future_loses_its_place_over_http() -> None:
-    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
         far = server.memory.context.clock.now() + 5 * 60_000
         said = {"text": "My favourite colour is green.", "at": far, "space": "ada"}

@@ -16,7 +16,7 @@ from tests.transports.nodes import known_at_once, served_nodes
 
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings
@@ -45,8 +45,8 @@ async def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     async with AsyncExitStack() as stack:
         stack.enter_context(known_at_once())
         memories = [await stack.enter_async_context(elytron.open(store)) for _ in range(2)]
-        wanted = WantedSurfaces(console=HOST)
-        beside = [await stack.enter_async_context(surfaces_beside(memory, wanted)) for memory in memories]
+        wanted = SurfaceOptions(console=HOST)
+        beside = [await stack.enter_async_context(open_surfaces(memory, wanted)) for memory in memories]
         keys = AccessKeys(memories[0].context)
         operator = await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="operator"))
         user = await keys.add(AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="ada"))

@@ -22,7 +22,7 @@ from tests.models.fake_server import serving
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_proxy import ModelUpstream, ProxySettings
@@ -144,7 +144,7 @@ async def walls(tmp_path: Path) -> AsyncIterator[Walls]:
     sets = frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE, ToolSet.SIMPLE, ToolSet.REFERENCE})
     async with serving() as model:
         model.reply = echo
-        wanted = WantedSurfaces(
+        wanted = SurfaceOptions(
             tools=sets,
             mcp_private=True,
             llm=ProxySettings(upstreams=(ModelUpstream(model.url),)),

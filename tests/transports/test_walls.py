@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import PrincipalKind
@@ -51,7 +51,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def walled() -> AsyncIterator[Walled]:
-    async with served(WantedSurfaces(tools=frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}))) as server:
+    async with served(SurfaceOptions(tools=frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}))) as server:
         ada = await server.key(PrincipalKind.USER, "ada")
         bob = await server.key(PrincipalKind.USER, "bob")
         async with http(server, bob) as his:

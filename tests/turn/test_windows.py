@@ -12,7 +12,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
-    BlockShelf,
+    BlockRepository,
     CallKey,
     ContextGiven,
     PartCut,
@@ -112,7 +112,7 @@ async def steps(scene: Scene) -> None:
 
 
 async def blocks(scene: Scene) -> None:
-    shelf = BlockShelf(scene.memory)
+    shelf = BlockRepository(scene.memory)
     await shelf.create_missing()
     await shelf.change("human", value=TIDES * 190)
 
@@ -146,7 +146,7 @@ async def reference(scene: Scene) -> None:
 
     async def change(agent: Agent) -> None:
         await agent.say("Hello.")
-        await BlockShelf(scene.memory).change("human", value=TIDES * 190)
+        await BlockRepository(scene.memory).change("human", value=TIDES * 190)
 
     scene.before = change
 
@@ -216,7 +216,7 @@ async def test_a_model_that_fills_a_block_by_itself_still_answers_afterwards(mem
     model = WindowedChat(WINDOW, append, say("Stored."), say("Marimba."))
     agent = Scene(memory, model).agent()
     await agent.say("Note the tides.")
-    block = next(block for block in await BlockShelf(memory).list() if block.label == "human")
+    block = next(block for block in await BlockRepository(memory).list() if block.label == "human")
     assert len(block.value) > 10_000
     await agent.compact()
     end = await agent.say(QUESTION)

@@ -40,7 +40,7 @@ def seed_key(key: str, /) -> str:
     return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
 
 
-class AskedOperation(NamedTuple):
+class OperationCall(NamedTuple):
     """An operation's name and its request."""
 
     operation: str
@@ -52,24 +52,24 @@ def is_seed_write(body: Mapping[str, Any], /) -> bool:
     return not _WRITES.isdisjoint(body)
 
 
-def asked_of(operation: str, body: Mapping[str, Any], /, *, space: str | None) -> AskedOperation:
+def asked_of(operation: str, body: Mapping[str, Any], /, *, space: str | None) -> OperationCall:
     """Return the typed request of `body` to `operation`; a typed request is returned unchanged.
 
     `space` is the caller's own; a chat is in it.
     """
     match operation:
         case "write":
-            return AskedOperation(operation, _typed_write(body))
+            return OperationCall(operation, _typed_write(body))
         case "export" if "chat_id" in body:
             rest = {name: value for name, value in body.items() if name != "chat_id"}
-            return AskedOperation("export_continuity", _in_chat(rest, body["chat_id"], space))
+            return OperationCall("export_continuity", _in_chat(rest, body["chat_id"], space))
         case "import" if "snapshot" in body:
             rest = {name: value for name, value in body.items() if name != "target_chat_id"}
             if isinstance(mode := body.get("mode"), str):
                 rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
-            return AskedOperation("import_continuity", _in_chat(rest, body.get("target_chat_id"), space))
+            return OperationCall("import_continuity", _in_chat(rest, body.get("target_chat_id"), space))
         case _:
-            return AskedOperation(operation, dict(body))
+            return OperationCall(operation, dict(body))
 
 
 def _typed_write(body: Mapping[str, Any]) -> Json:

@@ -11,7 +11,7 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.agent_file.document": "AgentFile read_agent_file",
         "elytron_agent.agent_file.transfer": "AgentImport export_agent_file import_agent_file",
         "elytron_agent.blocks.archive": "ArchivalMemory",
-        "elytron_agent.blocks.shelf": "BlockDraft BlockShelf MemoryBlock",
+        "elytron_agent.blocks.block_repository": "BlockDraft BlockRepository MemoryBlock",
         "elytron_agent.blocks.toolset": "BlockTools MemoryFiles ToolNaming",
         "elytron_agent.blocks.view": "AgentMemoryView",
         "elytron_agent.hooks.contract": "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookState",

@@ -4,9 +4,9 @@ from elytron_agent.agent_file.transfer import AgentImport as AgentImport
 from elytron_agent.agent_file.transfer import export_agent_file as export_agent_file
 from elytron_agent.agent_file.transfer import import_agent_file as import_agent_file
 from elytron_agent.blocks.archive import ArchivalMemory as ArchivalMemory
-from elytron_agent.blocks.shelf import BlockDraft as BlockDraft
-from elytron_agent.blocks.shelf import BlockShelf as BlockShelf
-from elytron_agent.blocks.shelf import MemoryBlock as MemoryBlock
+from elytron_agent.blocks.block_repository import BlockDraft as BlockDraft
+from elytron_agent.blocks.block_repository import BlockRepository as BlockRepository
+from elytron_agent.blocks.block_repository import MemoryBlock as MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools as BlockTools
 from elytron_agent.blocks.toolset import MemoryFiles as MemoryFiles
 from elytron_agent.blocks.toolset import ToolNaming as ToolNaming

@@ -102,7 +102,9 @@ class MemoryEdits:
         (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (message,))).ids
         return await self._lay(owner, edit.model_copy(update={"told_by": told_by}))
 
-    async def bury(self, owner: MemoryOwner, memory_id: str, session_id: str, reason: str, /) -> MemoryOverride:
+    async def add_tombstone(
+        self, owner: MemoryOwner, memory_id: str, session_id: str, reason: str, /
+    ) -> MemoryOverride:
         """Let search no longer show a memory. Raises NotFound where the session has no such memory."""
         await self._require(owner, memory_id, session_id)
         now = self._ctx.clock.now()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
+class UploadedFile:
     """An uploaded file: its bytes, and what the caller declares about them."""
 
     data: bytes
@@ -95,7 +95,7 @@ class OwnedResources:
         readable = readable_types(reads_media=upstream.reads_media)
         self._types = types & readable if types else readable
 
-    async def take(self, owner: MemoryOwner, file: GivenFile, /, *, room: Room) -> UploadedResource:
+    async def take(self, owner: MemoryOwner, file: UploadedFile, /, *, room: Room) -> UploadedResource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
 
         An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
@@ -155,7 +155,7 @@ class OwnedResources:
         return resource.key
 
     async def _register(
-        self, owner: MemoryOwner, file: GivenFile, mime: str, room: Room
+        self, owner: MemoryOwner, file: UploadedFile, mime: str, room: Room
     ) -> CollectionDocument[UploadedResource]:
         """Return the record of a content, made if there is none."""
         place = await self._duplicate_place(owner, file.data)
@@ -200,7 +200,7 @@ class OwnedResources:
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, file: GivenFile, mime: str, place: str) -> CollectionDocument[UploadedResource]:
+    def _new(self, file: UploadedFile, mime: str, place: str) -> CollectionDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
         resource = UploadedResource(
@@ -332,7 +332,7 @@ class AllowedSources:
     folders: tuple[Path, ...] = ()
 
 
-async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -> GivenFile:
+async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -> UploadedFile:
     """Return the content at `uri`.
 
     Raises InvalidInput, PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
@@ -350,7 +350,7 @@ async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -
             raise InvalidInput(field="uri", problem="must begin with https:, http: or file:")
 
 
-def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
+def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) -> UploadedFile:
     refusal = PermissionRefused("this address is outside the folders that the server reads resources from")
     if host not in {"", "localhost"}:
         raise refusal
@@ -366,10 +366,10 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="register a smaller file")
-    return GivenFile(data, file_name=real.name, source=f"file://{path}")
+    return UploadedFile(data, file_name=real.name, source=f"file://{path}")
 
 
-async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
+async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> UploadedFile:
     settings = ClientSettings(extra="client", purpose="reading external resources", timeout_s=WAIT_S)
     address = uri
     async with http_client(settings) as client:
@@ -398,7 +398,7 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenF
     raise PermissionRefused(f"this address redirects more than {REDIRECTS} times")
 
 
-async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> GivenFile:
+async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> UploadedFile:
     """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
@@ -413,7 +413,7 @@ async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> Gi
     except zlib.error:
         raise Unreachable("the content at this address is damaged: it is not compressed as declared") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
-    return GivenFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
+    return UploadedFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 
 
 async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:

@@ -35,7 +35,7 @@ from elytron_gateway.extraction.child_process import FileExtraction
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
-from elytron_gateway.resources import AllowedSources, GivenFile, OwnedResources, read_source
+from elytron_gateway.resources import AllowedSources, OwnedResources, UploadedFile, read_source
 from elytron_gateway.search import MemorySearch
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.backlog import UpstreamBacklog
@@ -235,7 +235,7 @@ class MemoryGateway:
         names.owned_session(request.session_id, owner)
         if not request.purge:
             return _edit_answer(
-                await self._edits.bury(owner, request.memory_id, request.session_id, request.reason or "")
+                await self._edits.add_tombstone(owner, request.memory_id, request.session_id, request.reason or "")
             )
         if await self._edits.purge(owner, request.memory_id, request.session_id):
             await self._sessions.shrink(owner, request.session_id, messages=1)
@@ -252,7 +252,7 @@ class MemoryGateway:
         names.owned_session(request.session_id, owner)
         return _edit_answer(await self._edits.undo(owner, request.memory_id, request.session_id))
 
-    async def upload(self, request: wire.PlacedRequest, file: GivenFile, /) -> wire.ResourceAnswer:
+    async def upload(self, request: wire.PlacedRequest, file: UploadedFile, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._owner(request, is_writing=True)
         return _resource_answer(
@@ -263,7 +263,7 @@ class MemoryGateway:
         """Store the content at an address that the operator allows. Raises PermissionRefused, Unreachable."""
         owner = await self._owner(request, is_writing=True)
         source = await read_source(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
-        file = GivenFile(
+        file = UploadedFile(
             source.data,
             file_name=source.file_name,
             declared=source.declared,

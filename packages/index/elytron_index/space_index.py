@@ -32,7 +32,7 @@ from elytron_core.strict_json import frame_checksum
 from elytron_core.text import analyser as analysis
 from elytron_core.text.analyser import TextAnalyser, other_names
 from elytron_core.text.traits import TextTrait
-from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, LearntTerms, TermVocabulary
+from elytron_index.lexicon.terms import KEPT_DTYPES, LearntTerms, StoredTerms, TermVocabulary
 from elytron_index.lexicon.text_vectors import LanguageVectors, table_version
 from elytron_index.query import (
     DocumentChange,
@@ -145,7 +145,7 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
     refs = RowRefs(StoredRefs(header["collections"], kinds, keys, order), header["documents"])
     threaded = arrays.next()
-    vocabulary = TermVocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
+    vocabulary = TermVocabulary(StoredTerms(*(arrays.next() for _ in KEPT_DTYPES)))
     segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(header["segments"])]
     models: dict[str, ModelVectors] = {}
     for model, dimension in header["models"]:

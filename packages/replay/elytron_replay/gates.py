@@ -15,7 +15,7 @@ from elytron_core.ports.store import KeyProvider
 from elytron_core.scope import Scope
 from elytron_replay import comparison, runner
 from elytron_replay.fixture import Fixture, FixtureStep, Object, ReportPath, Slug, StoryClock, load_fixture, value_in
-from elytron_replay.runner import FixtureOutcome, ReplayEngine, ToldStep, run_fixture
+from elytron_replay.runner import FixtureOutcome, ReplayEngine, StepResult, run_fixture
 
 NOISE = {"compact": 8, "full": 160}
 """Messages of another conversation that stand around a case's own, by size."""
@@ -285,7 +285,7 @@ def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep,
     return (FixtureStep(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
 
 
-def measure_case(kind: WallKind, probes: Sequence[tuple[MemoryProbe, ToldStep]], /) -> CaseMetrics:
+def measure_case(kind: WallKind, probes: Sequence[tuple[MemoryProbe, StepResult]], /) -> CaseMetrics:
     """Return what the answers come to; a share of nothing is whole."""
     answers = [_ProbeAnswer(probe, step) for probe, step in probes]
     sought = [answer for answer in answers if answer.probe.relevant]
@@ -316,7 +316,7 @@ def _share_points(parts: Sequence[float]) -> int:
 class _ProbeAnswer:
     """A report beside what was asked."""
 
-    def __init__(self, probe: MemoryProbe, step: ToldStep, /) -> None:
+    def __init__(self, probe: MemoryProbe, step: StepResult, /) -> None:
         self.probe = probe
         self._whole = json.dumps(step.report, ensure_ascii=False)
         place = comparison.pick_value(step.report, probe.place)

@@ -153,7 +153,7 @@ async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, J
 
 
 @dataclass(frozen=True, slots=True)
-class ToldStep:
+class StepResult:
     """Result of one step: its report, normalised, and the expectations that it does not meet."""
 
     number: int
@@ -168,7 +168,7 @@ class FixtureOutcome:
     """A fixture's result on a store. `ended_at` is the step that failed; later ones were not run."""
 
     store: str
-    steps: tuple[ToldStep, ...]
+    steps: tuple[StepResult, ...]
     fingerprints: Mapping[str, SpaceFingerprints]
     ended_at: int | None = None
 
@@ -306,9 +306,9 @@ async def _begin_with(stage: _FixtureStage, archive: StartingArchive, beside: Pa
 
 async def _tell_steps(
     fixture: Fixture, stage: _FixtureStage, telling: FixtureTelling, folder: Path
-) -> tuple[tuple[ToldStep, ...], int | None]:
+) -> tuple[tuple[StepResult, ...], int | None]:
     values: dict[str, JsonValue] = {comparison.TMP: str(folder)}
-    steps: list[ToldStep] = []
+    steps: list[StepResult] = []
     for number, step in enumerate(fixture.steps, 1):
         telling.begin(number, step)
         if step.reopen is not None:
@@ -321,7 +321,7 @@ async def _tell_steps(
         report, error = await _do_step(step, stage.runtime, values)
         elapsed_ms = (perf_counter() - began) * 1000
         problems = tuple(_step_problems(step, report, error, values))
-        steps.append(ToldStep(number, normalise_report(report, folder=folder), problems, elapsed_ms))
+        steps.append(StepResult(number, normalise_report(report, folder=folder), problems, elapsed_ms))
         # The names that a refused step should have saved are missing, so the run cannot go on.
         if error != step.error:
             return tuple(steps), number
@@ -329,7 +329,7 @@ async def _tell_steps(
             try:
                 values[name] = comparison.pick_value(report, path)
             except KeyError:
-                steps[-1] = ToldStep(
+                steps[-1] = StepResult(
                     number, steps[-1].report, (*problems, JsonDifference(f"save.{name}", path, ABSENT))
                 )
                 return tuple(steps), number

@@ -254,10 +254,10 @@ async def _find_store(
             )
             return _FoundStore(files, files.note_opening)
         case "sqlite", Path() as file:
-            from elytron_store.sqlite.setup import WantedStore
+            from elytron_store.sqlite.setup import SqliteOptions
             from elytron_store.sqlite.store import SqliteStore
 
-            options = WantedStore(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
+            options = SqliteOptions(file, clock.now(), profile, sealed, durability, bounds=address.bounds)
             database = await SqliteStore.open_unnoted(options, clock=clock)
             return _FoundStore(database, partial(database.note_opening, options.at))
         case "mcp", _ if address.url is not None and address.project is not None:
@@ -302,11 +302,11 @@ async def _find_tables(
     except ImportError as error:
         raise MissingExtra(extra="postgres", purpose="a store on a Postgres server") from error
     from elytron_store.postgres.address import parse_address
-    from elytron_store.postgres.tables import WantedTables, require_sealing
+    from elytron_store.postgres.tables import PostgresTarget, require_sealing
 
     place = parse_address(url)
     require_sealing(place, sealed=sealed)
-    target = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
+    target = PostgresTarget(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
     store = await PostgresStore.open_unnoted(target, clock=clock)
     note = partial(store.note_opening, target.at)
     if not place.blobs:

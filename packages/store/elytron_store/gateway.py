@@ -198,20 +198,20 @@ class SpaceAccess:
 Handler = Callable[[Store, SpaceAccess, Any], Awaitable[WireValue]]
 
 
-async def _serve_commit(store: Store, wall: SpaceAccess, call: CommitCall) -> WireValue:
-    wall.opened(call.batch.space)
+async def _serve_commit(store: Store, space_access: SpaceAccess, call: CommitCall) -> WireValue:
+    space_access.opened(call.batch.space)
     batch = call.batch
-    wall.require_open(each.ref for each in (*batch.puts, *batch.deletes, *batch.entries))
+    space_access.require_open(each.ref for each in (*batch.puts, *batch.deletes, *batch.entries))
     return CommitAnswer(committed=await store.commit(call.batch))
 
 
-async def _serve_get(store: Store, wall: SpaceAccess, call: GetCall) -> WireValue:
-    return GetAnswer(documents=tuple(await store.get(wall.opened(call.space), call.refs)))
+async def _serve_get(store: Store, space_access: SpaceAccess, call: GetCall) -> WireValue:
+    return GetAnswer(documents=tuple(await store.get(space_access.opened(call.space), call.refs)))
 
 
-async def _serve_scan(store: Store, wall: SpaceAccess, call: ScanCall) -> WireValue:
+async def _serve_scan(store: Store, space_access: SpaceAccess, call: ScanCall) -> WireValue:
     documents = await store.scan(
-        wall.opened(call.space),
+        space_access.opened(call.space),
         call.collection,
         prefix=call.prefix,
         after=call.after,
@@ -221,46 +221,46 @@ async def _serve_scan(store: Store, wall: SpaceAccess, call: ScanCall) -> WireVa
     return ScanAnswer(documents=tuple(documents))
 
 
-async def _serve_journal(store: Store, wall: SpaceAccess, call: JournalCall) -> WireValue:
-    entries = await store.journal(wall.opened(call.space), after=call.after, limit=call.limit)
+async def _serve_journal(store: Store, space_access: SpaceAccess, call: JournalCall) -> WireValue:
+    entries = await store.journal(space_access.opened(call.space), after=call.after, limit=call.limit)
     return JournalAnswer(entries=tuple(entries))
 
 
-async def _serve_compact(store: Store, wall: SpaceAccess, call: CompactCall) -> WireValue:
-    return CompactAnswer(entries=await store.compact(wall.opened(call.space), call.runs))
+async def _serve_compact(store: Store, space_access: SpaceAccess, call: CompactCall) -> WireValue:
+    return CompactAnswer(entries=await store.compact(space_access.opened(call.space), call.runs))
 
 
-async def _serve_spaces(store: Store, wall: SpaceAccess, call: SpacesCall) -> WireValue:
-    if wall.only is None:
+async def _serve_spaces(store: Store, space_access: SpaceAccess, call: SpacesCall) -> WireValue:
+    if space_access.only is None:
         spaces = await store.spaces(after=call.after, limit=call.limit)
         return SpacesAnswer(spaces=tuple(space for space in spaces if not is_reserved(space)))
-    holds = call.after == "" and bool(await store.journal(wall.only, after=0, limit=1))
-    return SpacesAnswer(spaces=(wall.only,) if holds else ())
+    holds = call.after == "" and bool(await store.journal(space_access.only, after=0, limit=1))
+    return SpacesAnswer(spaces=(space_access.only,) if holds else ())
 
 
-async def _serve_erase(store: Store, wall: SpaceAccess, call: EraseCall) -> WireValue:
-    wall.opened(call.erasure.space)
+async def _serve_erase(store: Store, space_access: SpaceAccess, call: EraseCall) -> WireValue:
+    space_access.opened(call.erasure.space)
     # What is named is the caller's to say: behind the server stands the caller's runtime.
     erasure = replace(call.erasure, named=call.erasure.named or ())
-    return EraseAnswer(erased=await store.erase(await _permitted_erasure(wall, erasure)))
+    return EraseAnswer(erased=await store.erase(await _permitted_erasure(space_access, erasure)))
 
 
-async def _permitted_erasure(wall: SpaceAccess, erasure: ErasureTarget) -> ErasureTarget:
+async def _permitted_erasure(space_access: SpaceAccess, erasure: ErasureTarget) -> ErasureTarget:
     """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
-    closed_refs = {ref for ref in erasure.refs if ref.collection in wall.closed}
-    if not closed_refs or wall.removable is None:
-        wall.require_open(closed_refs)
+    closed_refs = {ref for ref in erasure.refs if ref.collection in space_access.closed}
+    if not closed_refs or space_access.removable is None:
+        space_access.require_open(closed_refs)
         return erasure
-    removable = await wall.removable(erasure.space)
-    wall.require_open(closed_refs.difference(removable))
+    removable = await space_access.removable(erasure.space)
+    space_access.require_open(closed_refs.difference(removable))
     return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
 
 
-async def _serve_check(store: Store, _wall: SpaceAccess, _call: HealthCall) -> WireValue:
+async def _serve_check(store: Store, _space_access: SpaceAccess, _call: HealthCall) -> WireValue:
     return StoreHealthAnswer(report=await store.check())
 
 
-async def _serve_repair(store: Store, _wall: SpaceAccess, _call: HealthCall) -> WireValue:
+async def _serve_repair(store: Store, _space_access: SpaceAccess, _call: HealthCall) -> WireValue:
     return StoreHealthAnswer(report=await store.repair())
 
 

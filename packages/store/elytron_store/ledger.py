@@ -69,7 +69,7 @@ class OrderedKeys:
         return self._keys
 
 
-class HeldDocument(NamedTuple, Generic[Body]):
+class LedgerDocument(NamedTuple, Generic[Body]):
     """A document's revision and body."""
 
     revision: int
@@ -93,14 +93,14 @@ class SpaceLedger(Generic[Body]):
 
     def __init__(self) -> None:
         self.last = 0
-        self._documents: dict[DocumentRef, HeldDocument[Body]] = {}
+        self._documents: dict[DocumentRef, LedgerDocument[Body]] = {}
         self._keys: dict[str, OrderedKeys] = {}
         self._answered: dict[str, AnsweredRequest[Body]] = {}
 
     def __len__(self) -> int:
         return len(self._documents)
 
-    def find(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
+    def find(self, ref: DocumentRef, /) -> LedgerDocument[Body] | None:
         """Return the document at `ref`, None if there is none."""
         return self._documents.get(ref)
 
@@ -109,7 +109,7 @@ class SpaceLedger(Generic[Body]):
         document = self._documents.get(ref)
         return 0 if document is None else document.revision
 
-    def items(self) -> Iterator[tuple[DocumentRef, HeldDocument[Body]]]:
+    def items(self) -> Iterator[tuple[DocumentRef, LedgerDocument[Body]]]:
         """Walk all documents in no particular order."""
         return iter(self._documents.items())
 
@@ -123,7 +123,7 @@ class SpaceLedger(Generic[Body]):
         keys = self._keys.get(collection)
         return 0 if keys is None else len(keys)
 
-    def put(self, ref: DocumentRef, document: HeldDocument[Body], /) -> HeldDocument[Body] | None:
+    def put(self, ref: DocumentRef, document: LedgerDocument[Body], /) -> LedgerDocument[Body] | None:
         """Set the document at `ref`; return the previous one."""
         before = self._documents.get(ref)
         if before is None:
@@ -131,7 +131,7 @@ class SpaceLedger(Generic[Body]):
         self._documents[ref] = document
         return before
 
-    def remove(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
+    def remove(self, ref: DocumentRef, /) -> LedgerDocument[Body] | None:
         """Remove the document at `ref`; return the previous one."""
         before = self._documents.pop(ref, None)
         if before is not None:

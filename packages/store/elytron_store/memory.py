@@ -25,7 +25,7 @@ from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
-from elytron_store.ledger import AnsweredRequest, HeldDocument, LedgerStage, SpaceLedger
+from elytron_store.ledger import AnsweredRequest, LedgerDocument, LedgerStage, SpaceLedger
 
 
 class _MemorySpace:
@@ -47,7 +47,7 @@ class _MemorySpace:
         self.journal.extend(number_entries(batch, after=self.ledger.last))
         self.ledger.last = committed.last
         for change in batch.puts:
-            self.ledger.put(change.ref, HeldDocument(change.expects + 1, bytes(change.body)))
+            self.ledger.put(change.ref, LedgerDocument(change.expects + 1, bytes(change.body)))
         for delete in batch.deletes:
             self.ledger.remove(delete.ref)
         if batch.idempotency is not None:

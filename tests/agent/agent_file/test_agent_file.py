@@ -15,7 +15,7 @@ from elytron_agent import (
     Agent,
     AgentFile,
     BlockDraft,
-    BlockShelf,
+    BlockRepository,
     delete_agent,
     export_agent_file,
     import_agent_file,
@@ -35,8 +35,8 @@ def sample(name: str = "voyager") -> AgentFile:
     return read_agent_file((SAMPLES / f"{name}.af").read_bytes())
 
 
-async def values(shelf: BlockShelf) -> dict[str, str]:
-    return {block.label: block.value for block in await shelf.list()}
+async def values(repository: BlockRepository) -> dict[str, str]:
+    return {block.label: block.value for block in await repository.list()}
 
 
 @pytest.mark.parametrize("name", ["voyager", "clio"])
@@ -50,7 +50,7 @@ async def test_a_file_is_written_as_it_was_read_and_read_again(memory: MemoryFac
 
 
 async def test_what_is_taken_in_is_blocks_of_its_own_and_words_from_outside(memory: MemoryFace) -> None:
-    await BlockShelf(memory).create(BlockDraft(label="persona", value="I am shared."))
+    await BlockRepository(memory).create(BlockDraft(label="persona", value="I am shared."))
     report = await import_agent_file(memory, sample())
     assert (report.agents, report.blocks, report.messages, report.parts) == (
         ("Voyager", "Voyager/Voyager-sleeptime"),
@@ -58,8 +58,8 @@ async def test_what_is_taken_in_is_blocks_of_its_own_and_words_from_outside(memo
         4,
         4,
     )
-    assert await values(BlockShelf(memory)) == {"persona": "I am shared."}
-    assert await values(BlockShelf(memory, agent="Voyager")) == {
+    assert await values(BlockRepository(memory)) == {"persona": "I am shared."}
+    assert await values(BlockRepository(memory, agent="Voyager")) == {
         "persona": "I am Voyager. I plan journeys.",
         "human": "Ines likes ferries.",
     }
@@ -86,7 +86,7 @@ async def test_the_instruction_of_a_file_is_a_proposal_and_in_no_run(memory: Mem
     report = await import_agent_file(memory, sample())
     assert report.system_prompt == "You plan journeys. You remember."
     model = ScriptedChat(text("Gladly."))
-    agent = Agent(memory, model, name="Voyager", blocks=BlockShelf(memory, agent="Voyager"))
+    agent = Agent(memory, model, name="Voyager", blocks=BlockRepository(memory, agent="Voyager"))
     await agent.say("Where do we sleep?")
     told = model.last.model_dump_json()
     assert "I am Voyager" in told
@@ -104,7 +104,7 @@ async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
     await import_agent_file(memory, sample(), name="taken")
     with pytest.raises(InvalidInput, match="another imported agent"):
         await import_agent_file(memory, sample("clio"), name="taken")
-    await BlockShelf(memory, agent="mine").create(BlockDraft(label="persona", value="I am mine."))
+    await BlockRepository(memory, agent="mine").create(BlockDraft(label="persona", value="I am mine."))
     with pytest.raises(InvalidInput, match="agent with blocks"):
         await import_agent_file(memory, sample("clio"), name="mine")
 
@@ -113,12 +113,12 @@ async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
 async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
     journal = journal_beside(memory)
     await import_agent_file(memory, sample(), journal=journal)
-    shelf = BlockShelf(memory, agent="Voyager")
-    await shelf.change("human", value="Ines likes trains and ferries.", limit=100, description="Who.")
-    await shelf.create(BlockDraft(label="trip", value="Faial in May"))
-    agent = Agent(memory, ScriptedChat(text("The boat is blue.")), name="Voyager", blocks=shelf, journal=journal)
+    repository = BlockRepository(memory, agent="Voyager")
+    await repository.change("human", value="Ines likes trains and ferries.", limit=100, description="Who.")
+    await repository.create(BlockDraft(label="trip", value="Faial in May"))
+    agent = Agent(memory, ScriptedChat(text("The boat is blue.")), name="Voyager", blocks=repository, journal=journal)
     await agent.say("Which colour is the boat?")
-    await shelf.delete("persona")
+    await repository.delete("persona")
     file = await export_agent_file(memory, "Voyager", journal=journal)
     blocks = {block["label"]: block for block in file.blocks}
     assert blocks.keys() == {"/human", "rules", "notes", "unused", "trip"}
@@ -157,10 +157,14 @@ async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> N
 @EVERYWHERE
 async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(memory: MemoryFace) -> None:
     journal = journal_beside(memory)
-    await BlockShelf(memory).create(BlockDraft(label="human", value="Ines."))
+    await BlockRepository(memory).create(BlockDraft(label="human", value="Ines."))
     await import_agent_file(memory, sample(), journal=journal)
     agent = Agent(
-        memory, ScriptedChat(text("Blue.")), name="Voyager", blocks=BlockShelf(memory, agent="Voyager"), journal=journal
+        memory,
+        ScriptedChat(text("Blue.")),
+        name="Voyager",
+        blocks=BlockRepository(memory, agent="Voyager"),
+        journal=journal,
     )
     await agent.say("Which colour is the boat?")
     other = Agent(memory, ScriptedChat(text("Yes.")), name="other", journal=journal)
@@ -169,8 +173,8 @@ async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(
     assert (await delete_agent(memory, "Voyager", journal=journal, reason="asked to")).records == told.records > 0
     with pytest.raises(NotFound):
         await delete_agent(memory, "Voyager", journal=journal)
-    assert await values(BlockShelf(memory)) == {"human": "Ines.", "persona": "I am a helpful AI assistant."}
-    assert await values(BlockShelf(memory, agent="Voyager")) == {}
+    assert await values(BlockRepository(memory)) == {"human": "Ines.", "persona": "I am a helpful AI assistant."}
+    assert await values(BlockRepository(memory, agent="Voyager")) == {}
     assert [hit.text for hit in (await memory.recall("colour of the boat")).hits if "boat" in hit.text] == []
     assert (await memory.recall("is the harbour open?")).hits[0].text == "Is the harbour open?"
     left = await memory.search_records(RecordSearchRequest(include_private=True, limit=1000))

@@ -1,6 +1,6 @@
 """Blocks as a system prompt shows them: fenced, whatever they hold."""
 
-from elytron_agent.blocks.shelf import MemoryBlock, text_of
+from elytron_agent.blocks.block_repository import MemoryBlock, text_of
 from elytron_core.clock import Instant
 
 AT = Instant(1_780_000_000_000)

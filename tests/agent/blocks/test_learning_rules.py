@@ -12,7 +12,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     AgentMemoryView,
     BlockDraft,
-    BlockShelf,
+    BlockRepository,
     BlockTools,
     CallKey,
     CuratedStrategy,
@@ -20,7 +20,7 @@ from elytron_agent import (
     Tool,
     ToolAnswer,
 )
-from elytron_agent.blocks.shelf import learning_refusal
+from elytron_agent.blocks.block_repository import learning_refusal
 from elytron_core.contracts.records import RecordHistoryRequest
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
 
@@ -34,12 +34,12 @@ def refused(reason: str) -> ToolAnswer:
     return ToolAnswer(text=f"The text cannot be learned: {reason}. Nothing was changed.", is_error=True)
 
 
-async def human_of(memory: MemoryFace) -> tuple[BlockShelf, dict[str, Tool]]:
-    """Return the shelf with the block `human`, and the tools of a run by name."""
-    shelf = BlockShelf(memory)
-    await shelf.create(BlockDraft(label="human", value=STOOD))
-    tools = BlockTools(AgentMemoryView.of(memory), seen=await shelf.list()).tools
-    return shelf, {tool.name: tool for tool in tools}
+async def human_of(memory: MemoryFace) -> tuple[BlockRepository, dict[str, Tool]]:
+    """Return the repository with the block `human`, and the tools of a run by name."""
+    repository = BlockRepository(memory)
+    await repository.create(BlockDraft(label="human", value=STOOD))
+    tools = BlockTools(AgentMemoryView.of(memory), seen=await repository.list()).tools
+    return repository, {tool.name: tool for tool in tools}
 
 
 async def forget_the_cellar(memory: MemoryFace) -> None:
@@ -49,7 +49,7 @@ async def forget_the_cellar(memory: MemoryFace) -> None:
 
 @EVERYWHERE
 async def test_a_text_of_a_model_is_refused_by_each_rule_and_nothing_is_changed(memory: MemoryFace) -> None:
-    shelf, tools = await human_of(memory)
+    repository, tools = await human_of(memory)
     append = tools["memory_append"]
     await memory.set_learning(LearningAction.SUPPRESS, "blood pressure")
     ill = {"block": "human", "content": "Called Ada.\n- Her blood pressure is 140."}
@@ -60,7 +60,7 @@ async def test_a_text_of_a_model_is_refused_by_each_rule_and_nothing_is_changed(
     await memory.set_learning(LearningAction.PAUSE)
     cat = {"block": "human", "content": "Has a cat."}
     assert await append.call(cat, KEY) == refused(PAUSED)
-    assert (await shelf.read("human")).version == 1
+    assert (await repository.read("human")).version == 1
     await memory.set_learning(LearningAction.RESUME)
     await memory.set_learning(LearningAction.ALLOW, "cellar")
     for given in (cat, code):
@@ -76,15 +76,15 @@ async def test_a_text_of_a_model_is_refused_by_each_rule_and_nothing_is_changed(
     ],
 )
 async def test_each_tool_of_blocks_is_judged(memory: MemoryFace, tool: str, given: dict[str, object]) -> None:
-    shelf, tools = await human_of(memory)
+    repository, tools = await human_of(memory)
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
     assert await tools[tool].call({"block": "human", **given}, KEY) == refused(SUPPRESSED)
-    assert (await shelf.read("human")).value == STOOD
+    assert (await repository.read("human")).value == STOOD
 
 
 async def test_a_label_counts_as_a_keyword_and_a_text_is_judged_as_it_comes_to_stand(memory: MemoryFace) -> None:
-    shelf, tools = await human_of(memory)
-    await shelf.create(BlockDraft(label="health", value="The cellar code is [x]"))
+    repository, tools = await human_of(memory)
+    await repository.create(BlockDraft(label="health", value="The cellar code is [x]"))
     await memory.set_learning(LearningAction.SUPPRESS, "health")
     given = {"block": "health", "content": "140 over 90"}
     assert await tools["memory_append"].call(given, KEY) == refused(SUPPRESSED)
@@ -96,37 +96,37 @@ async def test_a_label_counts_as_a_keyword_and_a_text_is_judged_as_it_comes_to_s
 
 
 async def test_a_model_may_take_out_whole_sentences_while_learning_is_paused(memory: MemoryFace) -> None:
-    shelf, tools = await human_of(memory)
+    repository, tools = await human_of(memory)
     await memory.set_learning(LearningAction.PAUSE)
     given = {"block": "human", "old": " Ada drinks green tea.", "new": ""}
     assert not (await tools["memory_replace"].call(given, KEY)).is_error
-    assert (await shelf.read("human")).value == "Ada sails."
+    assert (await repository.read("human")).value == "Ada sails."
 
 
 async def test_a_call_that_is_made_again_is_not_judged_again(memory: MemoryFace) -> None:
-    shelf, tools = await human_of(memory)
+    repository, tools = await human_of(memory)
     given = {"block": "human", "content": "Has a cat."}
     first = await tools["memory_append"].call(given, KEY)
     await memory.set_learning(LearningAction.PAUSE)
     assert await tools["memory_append"].call(given, KEY) == first
-    assert (await shelf.read("human")).version == 2
+    assert (await repository.read("human")).version == 2
 
 
 async def test_the_host_is_not_judged_and_the_history_tells_calls_of_tools(memory: MemoryFace) -> None:
-    shelf, tools = await human_of(memory)
+    repository, tools = await human_of(memory)
     await tools["memory_append"].call({"block": "human", "content": "Has a cat."}, KEY)
     await memory.set_learning(LearningAction.PAUSE)
-    await shelf.change("human", value="Has a dog.")
-    await shelf.edit("human", lambda text: f"{text} It barks.")
-    await shelf.create(BlockDraft(label="rules", value="Answer briefly."))
-    assert (await shelf.read("human")).value == "Has a dog. It barks."
+    await repository.change("human", value="Has a dog.")
+    await repository.edit("human", lambda text: f"{text} It barks.")
+    await repository.create(BlockDraft(label="rules", value="Answer briefly."))
+    assert (await repository.read("human")).value == "Has a dog. It barks."
     asked = RecordHistoryRequest(namespace=("blocks", "shared"), key="human")
     values: list[Any] = [version.value for version in (await memory.record_history(asked)).versions]
     assert [value.get("calls", []) for value in values] == [[], [str(KEY)], [str(KEY)], [str(KEY)]]
 
 
 async def test_files_of_a_model_are_judged_and_moving_one_is_no_new_text(memory: MemoryFace) -> None:
-    files = MemoryFiles(BlockShelf(memory))
+    files = MemoryFiles(BlockRepository(memory))
     await files.create("/memories/a", "Tea is hot.\nEnd.")
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
     assert await files.create("/memories/b", "More tea.") == refused(SUPPRESSED)

@@ -9,14 +9,14 @@ from anthropic.lib.tools._beta_functions import ToolError
 from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
-from elytron_agent import BlockDraft, BlockShelf, MemoryFiles, ToolAnswer
+from elytron_agent import BlockDraft, BlockRepository, MemoryFiles, ToolAnswer
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def files(memory: MemoryFace) -> MemoryFiles:
-    return MemoryFiles(BlockShelf(memory))
+    return MemoryFiles(BlockRepository(memory))
 
 
 async def do(files: MemoryFiles, command: str, **arguments: Any) -> ToolAnswer:
@@ -92,13 +92,13 @@ async def test_an_empty_memory_is_an_empty_folder(files: MemoryFiles) -> None:
 
 
 async def test_files_are_the_blocks_that_the_other_tools_edit(files: MemoryFiles, memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    await shelf.create(BlockDraft(label="human", value="Name: Ada", limit=12))
+    repository = BlockRepository(memory)
+    await repository.create(BlockDraft(label="human", value="Name: Ada", limit=12))
     assert "Name: Ada" in (await files.view("/memories/human")).text
     await files.str_replace("/memories/human", "Ada", "Grace")
-    assert (await shelf.read("human")).value == "Name: Grace"
+    assert (await repository.read("human")).value == "Name: Grace"
     assert "at most 12" in (await files.insert("/memories/human", 0, "more")).text
-    await shelf.change("human", read_only=True)
+    await repository.change("human", read_only=True)
     for refused in (
         await files.str_replace("/memories/human", "Grace", "x"),
         await files.delete("/memories/human"),
@@ -106,7 +106,7 @@ async def test_files_are_the_blocks_that_the_other_tools_edit(files: MemoryFiles
     ):
         assert refused.is_error
         assert "read-only" in refused.text
-    assert [block.label for block in await shelf.list()] == ["human"]
+    assert [block.label for block in await repository.list()] == ["human"]
 
 
 async def test_a_folder_is_no_file_and_a_name_must_be_one(files: MemoryFiles) -> None:
@@ -120,11 +120,11 @@ async def test_a_folder_is_no_file_and_a_name_must_be_one(files: MemoryFiles) ->
 
 
 async def test_clearing_leaves_read_only_blocks(files: MemoryFiles, memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    await shelf.create(BlockDraft(label="rules", value="Be kind.", read_only=True))
+    repository = BlockRepository(memory)
+    await repository.create(BlockDraft(label="rules", value="Be kind.", read_only=True))
     await files.create("/memories/notes", "x")
     assert await files.clear() == ToolAnswer(text="All memory cleared")
-    assert [block.label for block in await shelf.list()] == ["rules"]
+    assert [block.label for block in await repository.list()] == ["rules"]
 
 
 async def test_what_looks_like_an_injection_gets_into_no_file(files: MemoryFiles) -> None:

@@ -14,7 +14,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
-    BlockShelf,
+    BlockRepository,
     CallKey,
     RunEnded,
     RunStarted,
@@ -139,7 +139,7 @@ async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, af
             scope = Scope(space="ada", conversation="main")
             told = await memory.replay_transcript(MemoryTranscriptReplayRequest(scope=scope))
             assert [turn.host_turn_id for turn in told.slice.turns] == ["run"], at
-            assert (await BlockShelf(memory).read("human")).value == "Likes the sea.", at
+            assert (await BlockRepository(memory).read("human")).value == "Likes the sea.", at
             found = await memory.recall("what is the boat called?", filters={"run_id": "archival"})
             assert [hit.text for hit in found.hits].count("The boat is called Marimba.") == 1, at
     assert at > 15

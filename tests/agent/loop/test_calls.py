@@ -14,7 +14,7 @@ from elytron_agent import (
     AgentEvent,
     AgentSettings,
     ApprovalRequest,
-    BlockShelf,
+    BlockRepository,
     CallKey,
     HostApproval,
     RunEnded,
@@ -174,7 +174,7 @@ async def test_calls_of_one_reply_that_share_an_id_are_each_made_and_answered(me
         (call("Called Ada."), call("Likes tea."), ReplyFinished(reason=FinishReason.TOOLS)), text("Noted.")
     )
     await agent_of(memory, model).say("I am Ada, and I like tea.")
-    assert (await BlockShelf(memory).read("human")).value == "Called Ada.\nLikes tea."
+    assert (await BlockRepository(memory).read("human")).value == "Called Ada.\nLikes tea."
     reply = next(message for message in model.last.messages if isinstance(message, ModelReply))
     ids = [item.id for item in reply.items if isinstance(item, ToolCall)]
     assert len(set(ids)) == 2

@@ -13,7 +13,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
-    BlockShelf,
+    BlockRepository,
     CallKey,
     MemoryMode,
     ReferencePlacement,
@@ -89,7 +89,7 @@ async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: Memo
     model = ScriptedChat(wanted, text("It is there."), text("Soup."), text("Yes."))
     agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("I want a cook. I like soup.")
-    await BlockShelf(memory).change("human", value="Called Ada.")
+    await BlockRepository(memory).change("human", value="Called Ada.")
     assert [each.created_by for each in await agent.subagents.list()] == [SubagentCreator.AGENT]
     assert await agent.subagents.list(created_by=SubagentCreator.USER) == ()
     cook = await agent.subagent("cook")
@@ -109,7 +109,7 @@ async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: Mem
     model = ScriptedChat(text("Yes."))
     agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("My boat is called Marimba.")
-    await BlockShelf(memory).change("human", value="Called Ada.")
+    await BlockRepository(memory).change("human", value="Called Ada.")
     wanted = Subagent(name="stranger", purpose="Know nothing.", memory=MemoryMode.OWN)
     assert await agent.subagents.create(wanted) == wanted
     assert await agent.subagents.create(wanted.model_copy(update={"purpose": "Other."})) == wanted

@@ -13,7 +13,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
-    BlockShelf,
+    BlockRepository,
     ContextGiven,
     RunEnded,
     RuntimeStrategy,
@@ -66,7 +66,7 @@ async def test_the_stable_part_keeps_its_bytes_until_a_compaction(memory: Memory
     model = ScriptedChat(text("Yes."))
     agent = agent_of(memory, model)
     first = await given(agent, "I moved to Lisbon.")
-    await BlockShelf(memory).change("human", value="Called Ada.")
+    await BlockRepository(memory).change("human", value="Called Ada.")
     await memory.add("Something else.", conversation="elsewhere")
     second = await given(agent, "Who am I?")
     assert head_of(model.asked[0]) == head_of(model.asked[1])
@@ -279,7 +279,7 @@ async def test_first_words_are_given_until_an_answer_and_guidance_until_the_pers
     assert "Hello." in latest.items[-1].model_dump_json()
     assert await agent.welcome() == ()
     assert "You do not know this person yet" in words(model.last, ChatRole.USER)
-    await BlockShelf(memory).change("human", value="Called Ada.")
+    await BlockRepository(memory).change("human", value="Called Ada.")
     await agent.say("I am Ada.")
     assert "You do not know this person yet" not in words(model.last, ChatRole.USER)
     assert await agent_of(memory, model).welcome() == ()
@@ -377,7 +377,7 @@ async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory
     agent = Agent(memory, model, settings=settings, strategy=strategy, journal=journal_beside(memory))
     if case == "no block":
         await agent.say("Hi.")
-        await BlockShelf(memory).delete("human")
+        await BlockRepository(memory).delete("human")
     await heard(agent.run("Hi.", store=case != "not stored"))
     told = words(model.last, ChatRole.SYSTEM) + words(model.last, ChatRole.USER)
     offered = {tool.name for tool in model.last.tools}

@@ -8,7 +8,7 @@ import pytest
 from tests.agent.chat_script import ScriptedChat, calls, text
 
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, Tool
+from elytron_agent import Agent, AgentSettings, BlockRepository, CallKey, Tool
 from elytron_core.ports.chat import (
     ChatRole,
     FinishReason,
@@ -105,9 +105,9 @@ async def test_200_planted_payloads_reach_no_privileged_role_and_call_no_tool(me
         Tool("look", "Look at a page.", {"type": "object"}, look, is_outside=True),
         Tool("pay", "Pay.", {"type": "object"}, pay),
     )
-    shelf = BlockShelf(memory)
-    await shelf.create_missing()
-    await shelf.change("human", value="\n".join(PAYLOADS[:40]))
+    repository = BlockRepository(memory)
+    await repository.create_missing()
+    await repository.change("human", value="\n".join(PAYLOADS[:40]))
     for payload in PAYLOADS[:40]:
         await memory.add(f"The harbour: {payload}", conversation="planted", speaker="page")
     model = Obedient()

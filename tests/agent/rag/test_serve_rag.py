@@ -9,7 +9,7 @@ import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.input.server_options import rag_settings
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, open_surfaces
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_server_with_an_embedder_has_them() -> None:
     async with (
         elytron.open("memory:", space="ada", embedder=WordEmbedder()) as memory,
-        surfaces_beside(memory, WantedSurfaces()) as more,
+        open_surfaces(memory, SurfaceOptions()) as more,
         served_http(
             memory, ServingSettings(port=0), further=more.further, authenticators=more.authenticators
         ) as started,
@@ -35,7 +35,7 @@ async def test_a_server_with_an_embedder_has_them() -> None:
 
 
 async def test_agents_without_an_embedder_say_what_is_missing() -> None:
-    wanted = WantedSurfaces(agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
+    wanted = SurfaceOptions(agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
     async with served(wanted) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answers = [
@@ -47,14 +47,14 @@ async def test_agents_without_an_embedder_say_what_is_missing() -> None:
 
 
 async def test_a_server_without_both_has_none() -> None:
-    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answer = await client.get("/v1/rag/embeddings/status", headers=headers)
     assert (answer.status_code, answer.json()["code"], "rag" in server.protocols) == (404, "not_found", False)
 
 
 async def test_an_operator_switches_embeddings_off() -> None:
-    wanted = WantedSurfaces(
+    wanted = SurfaceOptions(
         agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)), rag=rag_settings((), is_off=True)
     )
     async with served(wanted) as server, httpx.AsyncClient(base_url=server.url) as client:

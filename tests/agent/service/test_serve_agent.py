@@ -17,7 +17,7 @@ from tests.agent.service.served import ServedUser, said
 from tests.models.fake_server import serving
 from tests.transports.serving import served as served_over
 
-from elytron_cli.server.extras import WantedSurfaces
+from elytron_cli.server.extras import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +92,7 @@ async def test_a_response_in_the_background_goes_on_after_a_restart(tmp_path: Pa
 
 
 async def test_without_a_model_there_is_no_agent() -> None:
-    async with served_over(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served_over(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answer = await client.post("/v1/agent/init", json={}, headers=headers)
     assert (answer.status_code, answer.json()["code"], "agent" in server.protocols) == (404, "not_found", False)

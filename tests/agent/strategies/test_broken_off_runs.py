@@ -11,7 +11,7 @@ from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
     AgentSettings,
-    BlockShelf,
+    BlockRepository,
     CallKey,
     CuratedStrategy,
     GatewayStrategy,
@@ -82,7 +82,7 @@ async def test_blocks_of_a_run_that_goes_on_are_those_it_began_with() -> None:
         async with elytron.open(store, space="ada") as memory:
             await agent_of(memory, first, RuntimeStrategy(memory)).say("I like tea.")
     async with elytron.open(store, space="ada") as memory:
-        assert (await BlockShelf(memory).read("human")).value == "Likes tea."
+        assert (await BlockRepository(memory).read("human")).value == "Likes tea."
         second = ScriptedChat(text("Noted."))
         await heard(agent_of(memory, second, RuntimeStrategy(memory)).resume())
         assert blocks_in(words(second.last, ChatRole.USER)) == blocks_in(words(first.last, ChatRole.USER))

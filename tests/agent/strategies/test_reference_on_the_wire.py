@@ -10,7 +10,7 @@ from tests.agent.chat_script import ScriptedChat, failure, text
 from tests.agent.strategies.host import Road
 
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, BlockShelf, GatewayStrategy, RuntimeStrategy
+from elytron_agent import Agent, AgentSettings, BlockRepository, GatewayStrategy, RuntimeStrategy
 from elytron_agent.strategies.gateway import RULE
 from elytron_core.ports.chat import FailureReason, ModelRequest
 from elytron_models import DIALECTS
@@ -41,8 +41,8 @@ def outside_of_fences(said: str) -> str:
 async def requests_of(memory: MemoryFace, road: Road, mode: str) -> list[ModelRequest]:
     """Return what a model is asked in a thread, one of whose questions has no answer."""
     await memory.add(CODE, conversation="elsewhere")
-    await BlockShelf(memory).create_missing()
-    await BlockShelf(memory).change("human", value="Called Ada.")
+    await BlockRepository(memory).create_missing()
+    await BlockRepository(memory).change("human", value="Called Ada.")
     model = ScriptedChat(text("Done."), failure(FailureReason.UNAUTHORIZED), text("4417."))
     strategy = None
     if mode == "gateway":

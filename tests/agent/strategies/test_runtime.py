@@ -8,7 +8,7 @@ from tests.agent.places import AT, EVERYWHERE
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import (
-    BlockShelf,
+    BlockRepository,
     CallKey,
     ReferencePlacement,
     RunEnding,
@@ -55,7 +55,7 @@ async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: Memor
 
 async def test_an_edit_of_a_block_shows_in_the_next_run(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory, settings=RuntimeSettings(agent="helper", shared_blocks=("human",)))
-    await BlockShelf(memory).create_missing()
+    await BlockRepository(memory).create_missing()
     run = await strategy.before_run("c", "Hello.")
     answer = await tool_of(run.tools, "memory_append").call(
         {"block": "human", "content": "Name: Ada"}, CallKey("r", 1, "c")
@@ -63,7 +63,7 @@ async def test_an_edit_of_a_block_shows_in_the_next_run(memory: MemoryFace) -> N
     assert not answer.is_error
     assert "Name: Ada" not in run.standing
     assert "Name: Ada" in (await strategy.before_run("c", "Hello.")).standing
-    assert (await BlockShelf(memory).read("human")).value == "Name: Ada"
+    assert (await BlockRepository(memory).read("human")).value == "Name: Ada"
 
 
 async def test_a_turn_is_stored_once_and_not_if_the_run_failed_or_the_host_stored_it(memory: MemoryFace) -> None:

@@ -21,8 +21,8 @@ from elytron_agent.agent_file.document import (
     role_of,
     words_of,
 )
+from elytron_agent.blocks.block_repository import BlockDraft, BlockRepository, MemoryBlock
 from elytron_agent.blocks.injections import refusal_of
-from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.runs.journal import journal_of
 from elytron_core import limits as core_limits
 from elytron_core import strict_json
@@ -50,7 +50,7 @@ _HIDDEN: Final = (("private", True), ("store", False))
 
 
 async def export_agent_file(
-    memory: MemoryFace, name: str, /, *, blocks: BlockShelf | None = None, journal: MemoryFace | None = None
+    memory: MemoryFace, name: str, /, *, blocks: BlockRepository | None = None, journal: MemoryFace | None = None
 ) -> AgentFile:
     """Return an agent as an agent file: one that was imported, with what changed since, or one of our own.
 
@@ -72,7 +72,7 @@ async def export_agent_file(
     file_blocks: dict[str, Json] = {}
     for place, each in enumerate(names):
         agent = dict(cast("Json", lists["agents"][place]["element"]))
-        entries = await (blocks if blocks is not None and place == 0 else BlockShelf(memory, agent=each)).list()
+        entries = await (blocks if blocks is not None and place == 0 else BlockRepository(memory, agent=each)).list()
         agent["block_ids"] = _with_blocks(agent, entries, lists.get("blocks", []), file_blocks)
         there = scope.model_copy(update={"agent": each, "conversation": each})
         agent["messages"] = await _thread_messages(
@@ -86,13 +86,13 @@ async def export_agent_file(
     return read_agent_file({key: document[key] for key in cast("list[str]", head["keys"])})
 
 
-async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: BlockShelf | None) -> AgentFile:
-    agent_blocks = await (blocks or BlockShelf(memory, agent=name)).list()
+async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: BlockRepository | None) -> AgentFile:
+    agent_blocks = await (blocks or BlockRepository(memory, agent=name)).list()
     messages = await _thread_messages(memory, scope, [], agent_id="agent-0")
     if not messages and not agent_blocks:
         raise NotFound(what="agent", name=name)
     if not agent_blocks and blocks is None:
-        agent_blocks = await BlockShelf(memory).list()
+        agent_blocks = await BlockRepository(memory).list()
     elements = [_new_block(place, block) for place, block in enumerate(agent_blocks)]
     agent: Json = {
         "id": "agent-0",
@@ -287,7 +287,7 @@ async def import_agent_file(
     shell = ImportedShell(journal_of(memory, journal), owners[0].name)
     digest = strict_json.sha256_digest(strict_json.canonical_bytes(file.document))
     mark = await shell.get(IMPORT_BEGUN)
-    if mark is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
+    if mark is None and any([await BlockRepository(memory, agent=owner.name).list() for owner in owners]):
         raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
     if mark is not None and mark.get("digest") != digest:
         raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
@@ -349,7 +349,7 @@ class _FileImport:
 
     async def put_blocks(self, owner: _FileOwner) -> None:
         """Store an agent's blocks as its own."""
-        repository = BlockShelf(self._memory, agent=owner.name)
+        repository = BlockRepository(self._memory, agent=owner.name)
         labels = {block.label for block in await repository.list()}
         block_ids = set(owner.agent.get("block_ids") or ())
         for element in (block for block in self._file.blocks if block["id"] in block_ids):

@@ -14,16 +14,16 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron_agent import limits
 from elytron_agent.blocks.archive import answer_of, tags_of
-from elytron_agent.blocks.injections import refusal_of
-from elytron_agent.blocks.shelf import (
+from elytron_agent.blocks.block_repository import (
     BlockAuthor,
     BlockDraft,
-    BlockShelf,
+    BlockRepository,
     MemoryBlock,
     append_text,
     insert_text,
     replace_text,
 )
+from elytron_agent.blocks.injections import refusal_of
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
@@ -145,7 +145,7 @@ class BlockTools:
         naming: ToolNaming = ToolNaming.SAGE,
     ) -> None:
         self._view = view
-        self._shelf = view.blocks
+        self._repository = view.blocks
         self._versions = {block.label: block.version for block in seen}
         self._naming = naming
         self._order = asyncio.Lock()
@@ -210,15 +210,15 @@ class BlockTools:
         # Calls may run at once, and each needs the version that the one before left.
         async with self._order:
             try:
-                block = await self._shelf.edit(
+                block = await self._repository.edit(
                     label, change, expected_version=self._versions.get(label), call=str(key), by=BlockAuthor.MODEL
                 )
             except PreconditionFailed:
-                block = await self._shelf.read(label)
+                block = await self._repository.read(label)
                 notice = f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
                 answer = ToolAnswer(text=notice, is_error=True)
             except NotFound:
-                labels = ", ".join(block.label for block in await self._shelf.list())
+                labels = ", ".join(block.label for block in await self._repository.list())
                 return ToolAnswer(text=f"There is no block {label!r}. Available: {labels or 'none'}.", is_error=True)
             else:
                 answer = ToolAnswer(text=f"Block {label!r} was edited: {len(block.value)}/{block.limit} characters.")
@@ -270,10 +270,10 @@ def _file_command(work: Callable[Concatenate["MemoryFiles", P], Awaitable[str]],
 
 
 class MemoryFiles:
-    """Files over a shelf of blocks. Each command answers a text; `is_error` says that nothing was done."""
+    """File commands over stored blocks. Each command answers a text; `is_error` says that nothing was done."""
 
-    def __init__(self, shelf: BlockShelf, /) -> None:
-        self._shelf = shelf
+    def __init__(self, repository: BlockRepository, /) -> None:
+        self._repository = repository
 
     @_file_command
     async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
@@ -293,7 +293,7 @@ class MemoryFiles:
             raise _NotDone(f"The path {path} is not a file.")
         _require_harmless(file_text)
         try:
-            await self._shelf.create(BlockDraft(label=label, value=file_text), by=BlockAuthor.MODEL)
+            await self._repository.create(BlockDraft(label=label, value=file_text), by=BlockAuthor.MODEL)
         except PreconditionFailed:
             raise _NotDone(f"File {path} already exists") from None
         return f"File created successfully at: {path}"
@@ -349,7 +349,7 @@ class MemoryFiles:
         if not blocks:
             raise _NotDone(f"The path {path} does not exist")
         for block in blocks:
-            await self._shelf.delete(block.label, expected_version=block.version)
+            await self._repository.delete(block.label, expected_version=block.version)
         return f"Successfully deleted {path}"
 
     @_file_command
@@ -370,8 +370,8 @@ class MemoryFiles:
             # The text is there already, so its new place is no new text of the model.
             fields = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
             # The new place first: broken off here, a text is there twice rather than not at all.
-            await self._shelf.create(BlockDraft(label=new + block.label.removeprefix(old), **fields))
-            await self._shelf.delete(block.label, expected_version=block.version)
+            await self._repository.create(BlockDraft(label=new + block.label.removeprefix(old), **fields))
+            await self._repository.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
 
     @_file_command
@@ -379,11 +379,11 @@ class MemoryFiles:
         """Delete every block that is not read-only."""
         for block in (await self._files()).values():
             if not block.read_only:
-                await self._shelf.delete(block.label, expected_version=block.version)
+                await self._repository.delete(block.label, expected_version=block.version)
         return "All memory cleared"
 
     async def _files(self) -> dict[str, MemoryBlock]:
-        return {block.label: block for block in await self._shelf.list()}
+        return {block.label: block for block in await self._repository.list()}
 
     async def _file(self, path: str) -> MemoryBlock:
         label, files = _label_of(path), await self._files()
@@ -395,11 +395,11 @@ class MemoryFiles:
 
     async def _write(self, path: str, block: MemoryBlock, value: str) -> None:
         try:
-            await self._shelf.edit(
+            await self._repository.edit(
                 block.label, lambda _text: value, expected_version=block.version, by=BlockAuthor.MODEL
             )
         except PreconditionFailed:
-            now = _numbered_lines(path, (await self._shelf.read(block.label)).value, None)
+            now = _numbered_lines(path, (await self._repository.read(block.label)).value, None)
             raise _NotDone(f"The file {path} was changed by others, so nothing was written. {now}") from None
 
 

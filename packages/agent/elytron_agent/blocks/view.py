@@ -7,7 +7,7 @@ from typing import Self
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_core.contracts.recall import RecallFilters, RecallHit
 
 
@@ -16,15 +16,15 @@ class AgentMemoryView:
     """An agent's view of a memory; with `agent`, of what is that agent's own, else of what the agents of it share."""
 
     memory: MemoryFace
-    blocks: BlockShelf
+    blocks: BlockRepository
     archive: ArchivalMemory
     agent: str | None = None
 
     @classmethod
-    def of(cls, memory: MemoryFace, /, *, agent: str | None = None, blocks: BlockShelf | None = None) -> Self:
+    def of(cls, memory: MemoryFace, /, *, agent: str | None = None, blocks: BlockRepository | None = None) -> Self:
         """Return the view of an agent with a memory of its own, None: of the shared one; `blocks` replaces its own."""
-        shelf = blocks if blocks is not None else BlockShelf(memory, agent=agent)
-        return cls(memory, shelf, ArchivalMemory(memory, agent=agent), agent)
+        repository = blocks if blocks is not None else BlockRepository(memory, agent=agent)
+        return cls(memory, repository, ArchivalMemory(memory, agent=agent), agent)
 
     @property
     def is_shared(self) -> bool:

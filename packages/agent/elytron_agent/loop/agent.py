@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.loop.run import by_name, run_of, source_of
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
@@ -63,7 +63,7 @@ class Agent:
         name: str = MAIN,
         purpose: str = "",
         settings: AgentSettings | None = None,
-        blocks: BlockShelf | None = None,
+        blocks: BlockRepository | None = None,
         strategy: MemoryStrategy | None = None,
         web_search: WebSearch | None = None,
         summary_model: ChatModel | str | None = None,

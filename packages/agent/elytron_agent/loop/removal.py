@@ -9,7 +9,7 @@ from elytron.api import MemoryFace
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent.agent_file.document import HEAD, ImportedShell
 from elytron_agent.blocks.archive import ArchivalMemory
-from elytron_agent.blocks.shelf import namespace_of
+from elytron_agent.blocks.block_repository import namespace_of
 from elytron_agent.loop.tools import SubagentRepository
 from elytron_agent.runs.journal import RunJournal, journal_of
 from elytron_agent.runs.thread_notes import AGENTS

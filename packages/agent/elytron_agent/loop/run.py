@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from elytron_agent import limits
-from elytron_agent.blocks.shelf import MemoryBlock
+from elytron_agent.blocks.block_repository import MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.loop.run_input import end_of, tell_end
 from elytron_agent.loop.step import (
@@ -46,12 +46,12 @@ from elytron_agent.runs.events import (
 from elytron_agent.runs.journal import (
     CallApproval,
     CallResult,
-    GivenMemory,
     RunClosing,
     RunDocument,
     RunEnd,
     RunRecord,
     StepReply,
+    StrategyMemory,
 )
 from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.source import (
@@ -560,7 +560,7 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
     stored_memory = await parts.journal.strategy_memory(thread, record.input.run)
     if stored_memory is not None:
         return replace(memory, system=stored_memory.system, standing=stored_memory.standing)
-    frozen = GivenMemory(run=record.input.run, system=memory.system, standing=memory.standing)
+    frozen = StrategyMemory(run=record.input.run, system=memory.system, standing=memory.standing)
     await parts.journal.put_given(thread, frozen)
     return memory
 

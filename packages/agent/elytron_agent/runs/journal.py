@@ -172,7 +172,7 @@ class RunClosing:
     """Name, state and version of the thread."""
 
 
-class GivenMemory(Value):
+class StrategyMemory(Value):
     """A strategy's part before a run, the same until that is over. Recalled memories are not stored."""
 
     run: str
@@ -329,12 +329,12 @@ class RunJournal(ThreadNotes):
         key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
         await self._put(self._copies_namespace(thread), key, part, expected=None)
 
-    async def strategy_memory(self, thread: str, run: str, /) -> GivenMemory | None:
+    async def strategy_memory(self, thread: str, run: str, /) -> StrategyMemory | None:
         """Return what a strategy gave a run; None before that, and after something in the space was erased."""
-        stored_memory = await self._read(self._copies_namespace(thread), _MEMORY_KEY, GivenMemory)
+        stored_memory = await self._read(self._copies_namespace(thread), _MEMORY_KEY, StrategyMemory)
         return stored_memory[0] if stored_memory is not None and stored_memory[0].run == run else None
 
-    async def put_given(self, thread: str, memory: GivenMemory, /) -> None:
+    async def put_given(self, thread: str, memory: StrategyMemory, /) -> None:
         """Store what a strategy gave the open run, in the place of what it gave the one before."""
         await self._put(self._copies_namespace(thread), _MEMORY_KEY, memory, expected=None)
 

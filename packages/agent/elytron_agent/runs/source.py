@@ -7,7 +7,7 @@ from typing import Final
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.shelf import HUMAN, BlockShelf, MemoryBlock
+from elytron_agent.blocks.block_repository import HUMAN, BlockRepository, MemoryBlock
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import CallResult, RunInput, RunJournal, RunRecord
@@ -146,7 +146,7 @@ class AgentParts:
     """True if requests go without temperature and bound, because the model refuses a request that has them."""
 
     @property
-    def blocks(self) -> BlockShelf | None:
+    def blocks(self) -> BlockRepository | None:
         """Return the blocks; None with a strategy, which brings a memory of its own."""
         return self.view.blocks if self.strategy is None else None
 

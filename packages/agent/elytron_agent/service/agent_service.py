@@ -21,7 +21,7 @@ from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettin
 from elytron_agent.service.events import EventLog, FeedEvent
 from elytron_agent.service.push import KIND as PUSH
 from elytron_agent.service.push import PushRunner
-from elytron_agent.service.responses.response_desk import ResponseService
+from elytron_agent.service.responses.response_service import ResponseService
 from elytron_agent.service.schedules import schedule_repository
 from elytron_agent.service.schedules.schedule_repository import ScheduleRepository
 from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, schedule_tools
@@ -164,12 +164,12 @@ class AgentService:
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
         self.streams = OpenStreams(entrance, each=limits.STREAMS_EACH)
         self.lines = TurnLines()
-        self.desk = TurnService(self.pool, self.lines, log=self)
+        self.turn_service = TurnService(self.pool, self.lines, log=self)
         self.responses = ResponseService(self.pool, self.lines)
         self._push = PushRunner(self.context, settings)
         runners: dict[str, KindRunner] = {PUSH: self._push} if AgentPart.PUSH not in settings.off else {}
         if has_schedules:
-            runners[schedule_repository.KIND] = ScheduleRunner(self.context, settings, self.desk)
+            runners[schedule_repository.KIND] = ScheduleRunner(self.context, settings, self.turn_service)
         has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
         self._jobs = JobService(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
@@ -190,7 +190,7 @@ class AgentService:
 
     def health(self, agent: KnownAgent, /) -> ModelHealth:
         """Return the state of an agent's model."""
-        return self.desk.health.get(config_of(agent, self.settings).model, ModelHealth.UNKNOWN)
+        return self.turn_service.health.get(config_of(agent, self.settings).model, ModelHealth.UNKNOWN)
 
     def log(self, user: UserAgents, /) -> EventLog:
         """Return the log of a user's events."""
@@ -217,16 +217,16 @@ class AgentService:
 
     async def look(self, user: UserAgents, agent: KnownAgent, /) -> None:
         """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""
-        if self.desk.is_busy(user, agent):
+        if self.turn_service.is_busy(user, agent):
             return
         if await user.has_broken_run(agent):
-            self.desk.resume(user, agent)
+            self.turn_service.resume(user, agent)
             return
         # A turn may have ended just now, with its process about to log that.
         before = self.context.clock.now() - round(limits.TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
             if turn.thread == agent.name and turn.at < before:
-                await self.desk.log_end(user, agent, turn.run_id)
+                await self.turn_service.log_end(user, agent, turn.run_id)
 
     async def look_at_all(self, user: UserAgents, /) -> None:
         """Look at every thread of a user that may have a turn without an end."""

@@ -13,7 +13,7 @@ from elytron.context import OperationContext
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentRepository, WebSearch
 from elytron_agent.runs.journal import MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
@@ -164,10 +164,10 @@ class UserAgents:
         with suppress(PreconditionFailed):
             await self.records.put_all(drafts)
         agent = await self.main()
-        shelf = BlockShelf(self.memory)
-        await shelf.create_missing()
+        repository = BlockRepository(self.memory)
+        await repository.create_missing()
         head, _ = await self._journal.head(MAIN)
-        if not head.runs and is_first_time(0, shown_blocks(await shelf.list())):
+        if not head.runs and is_first_time(0, shown_blocks(await repository.list())):
             await self._journal.put_welcome(MAIN, WELCOME, at=now)
         return agent
 
@@ -308,7 +308,7 @@ class UserAgents:
     async def answer_of(self, agent: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
         """Return an agent in the form for its user."""
         subagent = agent.subagent
-        blocks = await BlockShelf(self.memory).list() if subagent is None else ()
+        blocks = await BlockRepository(self.memory).list() if subagent is None else ()
         runs = (await self._journal.head(agent.name))[0].runs if subagent is None else 0
         is_first = subagent is None and is_first_time(runs, shown_blocks(blocks))
         welcome = await self._journal.welcome(agent.name) if is_first and not runs else None

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from elytron_agent import limits
-from elytron_agent.blocks.shelf import Cap, MemoryBlock
+from elytron_agent.blocks.block_repository import Cap, MemoryBlock
 from elytron_agent.loop.tools import MemoryMode, SubagentCreator
 from elytron_agent.runs.settings import RunUsage, UserPreferences, locale_of
 from elytron_agent.tool import ToolArguments

@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
+from elytron_agent.blocks.block_repository import learning_refusal
 from elytron_agent.blocks.injections import broken_rules, refusal_of
-from elytron_agent.blocks.shelf import learning_refusal
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.strategy import RunMemory, TurnExchange, session_search
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool

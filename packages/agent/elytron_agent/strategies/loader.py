@@ -17,7 +17,7 @@ import elytron
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import ArchivalMemory
-from elytron_agent.blocks.shelf import BlockShelf, MemoryBlock, text_of
+from elytron_agent.blocks.block_repository import BlockRepository, MemoryBlock, text_of
 from elytron_agent.blocks.toolset import BlockTools, ToolNaming
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.curated_memory import CuratedSettings, CuratedStrategy
@@ -69,7 +69,7 @@ class RuntimeStrategy:
         self._memory = memory
         self._settings = settings or RuntimeSettings()
         agent = self._settings.agent
-        self._repository = BlockShelf(memory, agent=agent, shared=self._settings.shared_blocks)
+        self._repository = BlockRepository(memory, agent=agent, shared=self._settings.shared_blocks)
         # Blocks and archive may be an agent's own; what was said is searched everywhere.
         self._view = AgentMemoryView(memory, self._repository, ArchivalMemory(memory, agent=agent))
 

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from elytron_adapter.envelope import failure_of
-from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
+from elytron_agent.blocks.block_repository import BlockDraft, BlockRepository, MemoryBlock
 from elytron_agent.loop.agent import Agent
 from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.app import FAILURE, INTERRUPTED, TERMINATED
@@ -185,7 +185,7 @@ class ChatConversation:
     """Talks with an agent until the input ends."""
 
     agent: Agent
-    blocks: BlockShelf
+    blocks: BlockRepository
     screen: ChatScreen
     lines: LineInput
     code: int | None = None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
-from elytron_agent.blocks.shelf import MemoryBlock
+from elytron_agent.blocks.block_repository import MemoryBlock
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,

@@ -80,7 +80,7 @@ def speaks_a2a() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedSurfaces:
+class SurfaceOptions:
     """The surfaces and bounds that the command line asked for."""
 
     share_store: bool = False
@@ -108,7 +108,7 @@ class WantedSurfaces:
 
 
 @dataclass(frozen=True, slots=True)
-class SurfacesBeside:
+class OptionalSurfaces:
     """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
 
     further: "tuple[Family, ...]"
@@ -117,7 +117,7 @@ class SurfacesBeside:
 
 
 @asynccontextmanager
-async def surfaces_beside(runtime: MemoryRuntime, surfaces: WantedSurfaces, /) -> AsyncGenerator[SurfacesBeside]:
+async def open_surfaces(runtime: MemoryRuntime, surfaces: SurfaceOptions, /) -> AsyncGenerator[OptionalSurfaces]:
     """Give the surfaces beside the operations of `runtime` while it is served.
 
     Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
@@ -157,7 +157,7 @@ async def surfaces_beside(runtime: MemoryRuntime, surfaces: WantedSurfaces, /) -
             entries.add("llm_gateway")
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
-        yield SurfacesBeside(
+        yield OptionalSurfaces(
             further=(
                 gateway_surfaces(gateway),
                 secret_surfaces,
@@ -175,7 +175,7 @@ async def surfaces_beside(runtime: MemoryRuntime, surfaces: WantedSurfaces, /) -
         )
 
 
-async def _opened_gateway(runtime: MemoryRuntime, surfaces: WantedSurfaces, stack: AsyncExitStack) -> "MemoryGateway":
+async def _opened_gateway(runtime: MemoryRuntime, surfaces: SurfaceOptions, stack: AsyncExitStack) -> "MemoryGateway":
     """Return the gateway, whose upstream `stack` closes."""
     from elytron_gateway.extraction.file_text import readable_types
     from elytron_gateway.resources import AllowedSources
@@ -214,7 +214,7 @@ def _console_family(host: ConsoleHost, protocols: tuple[str, ...], agents: "Fami
     return console_surfaces(replace(host, protocols=protocols, agents=agents))
 
 
-def _agent_families(surfaces: WantedSurfaces) -> "tuple[Family, ...]":
+def _agent_families(surfaces: SurfaceOptions) -> "tuple[Family, ...]":
     """Return the family of the agent's routes, if there is to be one."""
     if surfaces.agent is None:
         return ()
@@ -229,7 +229,7 @@ def _agent_families(surfaces: WantedSurfaces) -> "tuple[Family, ...]":
     return (once,)
 
 
-def _embedding_families(runtime: MemoryRuntime, surfaces: WantedSurfaces) -> "tuple[Family, ...]":
+def _embedding_families(runtime: MemoryRuntime, surfaces: SurfaceOptions) -> "tuple[Family, ...]":
     """Return the family of the routes of embeddings, if there is an embedder or an agent."""
     if surfaces.agent is None and runtime.context.encoders.current is None:
         return ()
@@ -255,7 +255,7 @@ class _SpokenProtocol:
     family: "Family"
 
 
-def _spoken_protocols(surfaces: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
+def _spoken_protocols(surfaces: SurfaceOptions) -> tuple[_SpokenProtocol, ...]:
     mcp = (
         (
             _SpokenProtocol(

@@ -100,7 +100,7 @@ class AgentToolRegistrySnapshot(_ScopedTool):
         return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
 
 
-class KeptRegistry(Value):
+class StoredRegistry(Value):
     """A registry as stored."""
 
     snapshot: AgentToolRegistrySnapshot

@@ -209,10 +209,10 @@ def estimate_tokens(text: str, /) -> int:
     return len(text.encode("utf-8")) // BYTES_PER_TOKEN + 16
 
 
-def spent_today(book: SpendingHistory, at: Instant, /) -> DaySpent:
+def spent_today(history: SpendingHistory, at: Instant, /) -> DaySpent:
     """Return what the day of `at` has come to."""
     day = day_of(at)
-    return next((spent_day for spent_day in book.days if spent_day.day == day), DaySpent(day=day))
+    return next((spent_day for spent_day in history.days if spent_day.day == day), DaySpent(day=day))
 
 
 def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool:
@@ -221,20 +221,20 @@ def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool
     return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 
 
-def hold_call(book: SpendingHistory, at: Instant, *, tokens: int) -> SpendingHistory:
-    """Return `book` with one call of up to `tokens` under way."""
-    day = spent_today(book, at)
+def hold_call(history: SpendingHistory, at: Instant, *, tokens: int) -> SpendingHistory:
+    """Return `history` with one call of up to `tokens` under way."""
+    day = spent_today(history, at)
     return _with_day(
-        book,
+        history,
         day.model_copy(update={"held_calls": day.held_calls + 1, "held_tokens": day.held_tokens + tokens}),
     )
 
 
-def settle_call(book: SpendingHistory, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingHistory:
-    """Return `book` with the call that was held at `held_at` replaced by what it came to."""
-    day = spent_today(book, held_at)
+def settle_call(history: SpendingHistory, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingHistory:
+    """Return `history` with the call that was held at `held_at` replaced by what it came to."""
+    day = spent_today(history, held_at)
     return _with_day(
-        book,
+        history,
         day.model_copy(
             # The day may have left the book meanwhile, and its holds with it.
             update={
@@ -246,8 +246,8 @@ def settle_call(book: SpendingHistory, held_at: Instant, *, tokens: int, spent: 
     )
 
 
-def _with_day(book: SpendingHistory, day: DaySpent) -> SpendingHistory:
-    others = (spent_day for spent_day in book.days if spent_day.day != day.day)
+def _with_day(history: SpendingHistory, day: DaySpent) -> SpendingHistory:
+    others = (spent_day for spent_day in history.days if spent_day.day != day.day)
     days = sorted((*others, day), key=lambda spent_day: spent_day.day)
     return SpendingHistory(days=tuple(days)[-limits.SPENDING_DAYS :])
 

@@ -26,7 +26,7 @@ from elytron_core.model import Value
 from elytron_core.strict_json import Json, parse_json
 from elytron_gateway import wire
 from elytron_gateway.accounts import SignedReport, principal_of
-from elytron_gateway.resources import GivenFile
+from elytron_gateway.resources import UploadedFile
 from elytron_gateway.routes.forms import (
     CUT,
     CallerClaim,
@@ -185,7 +185,7 @@ async def _upload_resource(places: CallPlaces, request: Request) -> Value:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         title, description = (fields.pop(name, "") for name in ("title", "description"))
-        upload = GivenFile(
+        upload = UploadedFile(
             await file.read(),
             file_name=_base_name(file.filename or ""),
             declared=file.content_type or "",

@@ -33,7 +33,7 @@ _MISSED_MOST = 1_024
 _CODEC = ("utf-8", "surrogatepass")
 
 
-class KeptTerms(NamedTuple):
+class StoredTerms(NamedTuple):
     """Terms as a checkpoint holds them: number `n` is `text` from `bounds[n]` to `bounds[n + 1]`.
 
     `checks` are the terms' checksums, ascending, and `order` the number of each one's term.
@@ -58,14 +58,14 @@ class KeptTerms(NamedTuple):
         """Return the term of a number."""
         return self.text[self.bounds[number] : self.bounds[number + 1]].tobytes().decode(*_CODEC)
 
-    def purged(self, unused: Sequence[int], /) -> "KeptTerms":
+    def purged(self, unused: Sequence[int], /) -> "StoredTerms":
         """Return a copy with zeros in place of the terms whose numbers are `unused`, and without their checksums."""
         text, is_used = self.text.copy(), np.ones(self.size, np.bool_)
         for number in unused:
             text[self.bounds[number] : self.bounds[number + 1]] = 0
             is_used[number] = False
         used_order = is_used[self.order]
-        return KeptTerms(text, self.bounds.copy(), self.checks[used_order], self.order[used_order])
+        return StoredTerms(text, self.bounds.copy(), self.checks[used_order], self.order[used_order])
 
     @property
     def size_bytes(self) -> int:
@@ -75,19 +75,19 @@ class KeptTerms(NamedTuple):
 KEPT_DTYPES = ("|u1", "<u4", "<u4", "<i4")
 
 
-def kept_terms(terms: Sequence[str], /) -> KeptTerms:
+def pack_terms(terms: Sequence[str], /) -> StoredTerms:
     """Return `terms`, all different, in the order of their numbers."""
     encoded = [term.encode(*_CODEC) for term in terms]
     bounds = np.fromiter(accumulate(map(len, encoded), initial=0), np.uint32, len(terms) + 1)
     checks = np.fromiter(map(crc32, encoded), np.uint32, len(terms))
     order = checks.argsort(kind="stable").astype(np.int32)
-    return KeptTerms(np.frombuffer(b"".join(encoded), np.uint8), bounds, checks[order], order)
+    return StoredTerms(np.frombuffer(b"".join(encoded), np.uint8), bounds, checks[order], order)
 
 
 class TermVocabulary:
     """The number of every term, ascending from 0 in the order in which they came."""
 
-    def __init__(self, stored_terms: KeptTerms | None = None, /) -> None:
+    def __init__(self, stored_terms: StoredTerms | None = None, /) -> None:
         self._stored = stored_terms
         self._fresh: list[str] = []
         self._first = stored_terms.size if stored_terms is not None else 0
@@ -152,9 +152,9 @@ class TermVocabulary:
         """Return all terms in the order of their numbers."""
         return [*self._stored.terms(), *self._fresh] if self._stored is not None else self._fresh.copy()
 
-    def to_stored(self) -> KeptTerms:
+    def to_stored(self) -> StoredTerms:
         """Return all terms as a checkpoint holds them."""
-        return self._stored if self._stored is not None and not self._fresh else kept_terms(self.terms())
+        return self._stored if self._stored is not None and not self._fresh else pack_terms(self.terms())
 
     def frozen(self) -> "TermVocabulary":
         """Return the terms as they stand; their numbers are not asked of it."""

@@ -41,7 +41,7 @@ class QueryTerms:
     names: tuple[str, ...]
 
 
-class HeldTerms(NamedTuple):
+class MatchedTerms(NamedTuple):
     """Rows of some terms, by term, with counts: a related word counts a share, the term itself in full."""
 
     terms: NDArray[np.int64]
@@ -86,7 +86,7 @@ class TextScores:
     name: Floats | None
     words: int
     """Number of the terms that are words; those after them are names."""
-    matches: HeldTerms
+    matches: MatchedTerms
     others: Rows
     """Rows with a term in a title."""
     related: Sequence[Mapping[str, float]]
@@ -260,12 +260,12 @@ def _part_found(postings: FoundPostings, first: int, terms: int, start: int, end
     )
 
 
-def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> HeldTerms:
+def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> MatchedTerms:
     """Join each term's rows with those of its kin."""
     units, holders = state.columns.count, postings.counts_of
     if not any(related):
         rare = np.array([inverse_frequency(units, some) for some in holders])
-        return HeldTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rare)
+        return MatchedTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rare)
     words: list[int] = []
     counted: list[float] = []
     rarity: list[float] = []
@@ -301,7 +301,7 @@ def inverse_frequency(units: int, df: int, /) -> float:
 
 def _join_rows(
     state: IndexState, postings: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
-) -> HeldTerms:
+) -> MatchedTerms:
     """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
     if not counted.all():
         is_counted = counted.take(postings.terms) != 0.0
@@ -310,7 +310,7 @@ def _join_rows(
         )
     many = len(postings.rows)
     if not many:
-        return HeldTerms(postings.terms, postings.rows, np.zeros(0), None, rarity)
+        return MatchedTerms(postings.terms, postings.rows, np.zeros(0), None, rarity)
     terms, share = words.take(postings.terms), counted.take(postings.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + postings.rows
@@ -321,7 +321,7 @@ def _join_rows(
         is_exact[places[share == 1.0]] = True
         places = summed.nonzero()[0]
         terms = places // size
-        return HeldTerms(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
+        return MatchedTerms(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
     # The numbers behind the places keep in the order of the terms what is to be added up.
     bits = many.bit_length()
     keys = (places << bits) | np.arange(many)
@@ -334,10 +334,10 @@ def _join_rows(
     exact = np.zeros(len(counts), np.bool_)
     exact[groups[(share == 1.0).take(order)]] = True
     firsts = order[heads]
-    return HeldTerms(terms.take(firsts), postings.rows.take(firsts), _as_floats(counts), exact, rarity)
+    return MatchedTerms(terms.take(firsts), postings.rows.take(firsts), _as_floats(counts), exact, rarity)
 
 
-def _term_table(size: int, postings: HeldTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
+def _term_table(size: int, postings: MatchedTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
     """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
 
     Where it would be too large only the rows of `lines` have a place in it.
@@ -362,7 +362,7 @@ def _term_table(size: int, postings: HeldTerms, words: int, lines: Lines) -> tup
 
 
 def _body_scores(
-    state: IndexState, query: IndexQuery, postings: HeldTerms, words: int
+    state: IndexState, query: IndexQuery, postings: MatchedTerms, words: int
 ) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
     gains = _term_gains(state, postings, TextField.BODY, query.bm25)
@@ -380,7 +380,7 @@ def _field_scores(
     return _sum_by_row(state, postings.rows, _term_gains(state, field_terms, field, parameters))
 
 
-def _term_gains(state: IndexState, postings: HeldTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
+def _term_gains(state: IndexState, postings: MatchedTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
     """Return what each row takes from each term that it holds."""
     average = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b

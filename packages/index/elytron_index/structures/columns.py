@@ -151,7 +151,7 @@ class UnitColumns:
         self.size = end
         return first
 
-    def bury(self, row: int, /) -> None:
+    def remove_row(self, row: int, /) -> None:
         """Mark `row` as gone."""
         self.alive[row] = False
         self.dead += 1

@@ -14,7 +14,7 @@ from elytron_core.ids import is_role_name
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import read_traits
-from elytron_index.lexicon.terms import TermVocabulary, kept_terms
+from elytron_index.lexicon.terms import TermVocabulary, pack_terms
 from elytron_index.lexicon.text_vectors import text_codes, vector_length
 from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
 from elytron_index.structures.columns import Mask, RowRefs, Rows, UnitColumns, whole_numbers
@@ -65,7 +65,7 @@ class FrozenState:
         moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
         models = {model: vectors for model, vectors in moved.items() if vectors.count}
         refs = self.refs.select_rows(rows)
-        vocabulary = TermVocabulary(kept_terms(terms))
+        vocabulary = TermVocabulary(pack_terms(terms))
         threaded = numbers[self.threaded]
         return FrozenState(
             columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called,
@@ -384,7 +384,7 @@ class IndexState:
             self.vectors.remove(rows, model)
         for row in rows:
             self.threads.remove(row)
-            columns.bury(row)
+            columns.remove_row(row)
             self._count(slice(row, row + 1), -1)
 
     def _add(

@@ -8,7 +8,7 @@ from elytron_proxy.dialects.dialect import (
     CallPrompt,
     CallRefusal,
     PromptDialect,
-    SaidTurn,
+    PromptTurn,
     ToolUse,
     spoken_answer,
 )
@@ -36,7 +36,7 @@ __all__ = [
     "CallPrompt",
     "CallRefusal",
     "PromptDialect",
-    "SaidTurn",
+    "PromptTurn",
     "ToolUse",
     "spoken_answer",
 ]

@@ -48,7 +48,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidTurn:
+class PromptTurn:
     """A person's message and the answer, as text."""
 
     prompt: str
@@ -70,7 +70,7 @@ class CallPrompt:
     text: str
     beside: str = ""
     is_task: bool = False
-    earlier: tuple[SaidTurn, ...] = ()
+    earlier: tuple[PromptTurn, ...] = ()
     at: int = -1
     answer_start: str = ""
     has_tools_used: bool = False
@@ -138,7 +138,7 @@ def prompt_of(
 
     Of a model's text around calls of its tools, only the part behind the last of them is its answer.
     """
-    earlier: list[SaidTurn] = []
+    earlier: list[PromptTurn] = []
     last: PromptStep | None = None
     beside = ""
     answer: list[str] = []
@@ -151,7 +151,7 @@ def prompt_of(
                 if not words:
                     continue
                 if last is not None:
-                    earlier.append(SaidTurn(last.text, "".join(answer), last.at, has_tools_used))
+                    earlier.append(PromptTurn(last.text, "".join(answer), last.at, has_tools_used))
                 last, beside = replace(step, text=words), programs
                 answer, uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:

@@ -278,14 +278,14 @@ def id_list(ids: object, /) -> tuple[str, ...]:
     return tuple(cast("Iterable[str]", ids))
 
 
-class SaidByModel(Protocol):
+class LibraryMessage(Protocol):
     """A message as a model's library gives it: its `role` (or `type`) is looked for when it comes."""
 
     @property
     def content(self) -> object: ...
 
 
-MessageInput = str | Mapping[str, Any] | Message | SaidByModel
+MessageInput = str | Mapping[str, Any] | Message | LibraryMessage
 """A text, one message {role, content, name?, timestamp?}, a Message, or one as a model's library gives it."""
 Messages = MessageInput | Sequence[MessageInput]
 _Plain = str | Mapping[str, Any] | Message

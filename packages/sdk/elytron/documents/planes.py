@@ -213,7 +213,7 @@ def home_of(value: Value, /) -> PlaneHome[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMemory:
+class StoredMemory:
     """A stored document of one of these planes."""
 
     ref: DocumentRef
@@ -258,9 +258,9 @@ def by_plane(documents: Mapping[str, int], /) -> dict[RecallPlane, int]:
     return {PLANES[name]: count for name, count in sorted(documents.items()) if name in PLANES and count}
 
 
-def kept_memory(document: Document, /) -> KeptMemory:
+def kept_memory(document: Document, /) -> StoredMemory:
     """Return what a document of one of these planes holds."""
-    return KeptMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
+    return StoredMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
 
 
 def public_form(collection: str, body: bytes, /) -> bytes | None:

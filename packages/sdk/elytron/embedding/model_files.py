@@ -58,7 +58,7 @@ class ModelManifest(Value):
         return EmbedderInfo(self.model, self.dimensions, self.passages, self.query_prefix, self.document_prefix)
 
 
-class KeptModel(Value):
+class InstalledModel(Value):
     """A model on this machine."""
 
     name: str
@@ -167,7 +167,7 @@ def model_folder(name: str, /, *, models: Path | None = None) -> Path:
     return folder
 
 
-def installed_model(name: str, /, *, models: Path | None = None) -> KeptModel | None:
+def installed_model(name: str, /, *, models: Path | None = None) -> InstalledModel | None:
     """Return the model installed as `name`; None if there is none, or if one of its files is damaged."""
     try:
         folder = model_folder(name, models=models)
@@ -179,7 +179,7 @@ def installed_model(name: str, /, *, models: Path | None = None) -> KeptModel | 
     return _kept_model(folder, manifest)
 
 
-def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:
+def kept_models(*, models: Path | None = None) -> tuple[InstalledModel, ...]:
     """Return the models on this machine, by name."""
     home = models or models_folder()
     if not home.is_dir():
@@ -188,7 +188,7 @@ def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:
     return tuple(_kept_model(folder, read_manifest(folder)) for folder in folders)
 
 
-def remove_model(name: str, /, *, models: Path | None = None) -> KeptModel:
+def remove_model(name: str, /, *, models: Path | None = None) -> InstalledModel:
     """Remove the model kept as `name` from this machine; vectors made by it stay. Raises NotFound."""
     folder = model_folder(name, models=models)
     model = _kept_model(folder, read_manifest(folder))
@@ -203,8 +203,8 @@ def checked_name(name: str, /) -> str:
     return name
 
 
-def _kept_model(folder: Path, manifest: ModelManifest) -> KeptModel:
-    return KeptModel(
+def _kept_model(folder: Path, manifest: ModelManifest) -> InstalledModel:
+    return InstalledModel(
         name=folder.name,
         folder=str(folder),
         model=manifest.info.model,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.planes import HOMES, KeptMemory, citations_of, id_of, is_forgotten
+from elytron.documents.planes import HOMES, StoredMemory, citations_of, id_of, is_forgotten
 from elytron.documents.stored_values import documents_under
 from elytron.indexing.units import vectors_prefix
 from elytron.memories.lookup import Memory, MessageMemory
@@ -32,7 +32,7 @@ async def copies_of(
     """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
     prefixes: set[str] = set()
     for memory in memories:
-        if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
+        if isinstance(memory, StoredMemory) and isinstance(memory.value, Record):
             continue
         prefixes.add(record.namespace_key(COPIES_OF_BLOCKS).partition(".")[0] + ".")
         if isinstance(memory, MessageMemory):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
-from elytron.documents.planes import KeptMemory, by_plane, id_of, touched_planes
+from elytron.documents.planes import StoredMemory, by_plane, id_of, touched_planes
 from elytron.documents.stored_values import ChangeSet, documents_under, key_of, read_slot, values_at
 from elytron.erasure.dependants import copies_of, space_dependants, vectors_of
 from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_put
@@ -285,7 +285,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
     match memory:
         case SkillMemory():
             plan.refs[memory.ref] = memory.revision
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             plan.refs[memory.ref] = memory.revision
             if isinstance(value, subjects.Subject):
                 await _leave_subject(ctx, scope, value, plan)
@@ -318,7 +318,7 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
         case SkillMemory(skill=skill):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
-        case KeptMemory(home=home, value=value) if home.evidence is not None:
+        case StoredMemory(home=home, value=value) if home.evidence is not None:
             refs = links_of_memory(plan.record, home.evidence, id_of(memory.ref), home.citations(value))
         case _:
             return

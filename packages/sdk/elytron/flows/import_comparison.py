@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from elytron.importers.message_shape import SaidMessage
+from elytron.importers.message_shape import ImportedMessage
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import ComparedConversation, ImportComparison, TurnDraft
 from elytron_core.planes.transcript import Message
@@ -19,7 +19,7 @@ _MINUTES: Final = 64
 """Minutes whose messages are counted; an export is nearly in the order of time."""
 
 
-def sample_messages(messages: Iterable[SaidMessage], /) -> list[TurnDraft]:
+def sample_messages(messages: Iterable[ImportedMessage], /) -> list[TurnDraft]:
     """Return the first and last messages, and some in even steps between them, as they are in the file."""
     first: list[TurnDraft] = []
     between: list[TurnDraft] = []
@@ -58,7 +58,7 @@ class ComparedFile:
         return ComparedFile(self.key, self.offsets_ms, self.is_swapped)
 
     def prepare(
-        self, batch: Iterable[SaidMessage], offset_ms: int, /, *, after: int | None = None
+        self, batch: Iterable[ImportedMessage], offset_ms: int, /, *, after: int | None = None
     ) -> Iterator[tuple[TurnDraft, int]]:
         """Yield the next messages as they are stored, with the number of equal ones of the same minute before each.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from elytron.flows.import_comparison import ComparedFile, sample_messages
 from elytron.importers import message_shape
 from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
-from elytron.importers.message_shape import DateChoice, DateOrder, OmissionReason, SaidMessage
+from elytron.importers.message_shape import DateChoice, DateOrder, ImportedMessage, OmissionReason
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import (
@@ -143,7 +143,7 @@ class _FileContents:
     left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
     skipped: int = 0
 
-    def count(self, messages: Iterable[SaidMessage]) -> None:
+    def count(self, messages: Iterable[ImportedMessage]) -> None:
         """Count `messages` in."""
         for message in messages:
             self.messages += 1
@@ -159,7 +159,7 @@ class _TurnBatch:
     """Turns of one conversation, to be committed together."""
 
     conversation: ConversationKey
-    turns: tuple[SaidMessage, ...]
+    turns: tuple[ImportedMessage, ...]
 
 
 class _BatchPlan(NamedTuple):
@@ -262,7 +262,7 @@ class _ImportRun:
                     raise transcript.unreadable(record)
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
 
-    def _messages(self, transcript: FoundTranscript) -> Iterator[SaidMessage]:
+    def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
         """Yield what was said in a transcript, with how far the whole source has been read."""
         home = _home_conversation(self.scope, transcript)
         for message in transcript.messages(home, include=self.include, strict=self.strict):
@@ -342,7 +342,7 @@ class _ImportRun:
             plans.append(_BatchPlan(selection, file.offsets_ms[0], file.after, earlier_ids))
         return plans
 
-    def _is_wanted(self, transcript: FoundTranscript, message: SaidMessage, decision: WriteDecision) -> bool:
+    def _is_wanted(self, transcript: FoundTranscript, message: ImportedMessage, decision: WriteDecision) -> bool:
         """Return whether a turn is to be written, and count it if it is not."""
         match decision.outcome:
             case WriteOutcome.DUPLICATE:
@@ -474,9 +474,9 @@ def _file_stem(name: str) -> str | None:
     return message_shape.optional_title(Path(name).stem[:STEM_CHARS])
 
 
-def _message_batches(messages: Iterator[SaidMessage]) -> Iterator[_TurnBatch]:
+def _message_batches(messages: Iterator[ImportedMessage]) -> Iterator[_TurnBatch]:
     """Yield the messages in batches of one conversation each, and all that wait when too much does."""
-    waiting: dict[ConversationKey, list[SaidMessage]] = {}
+    waiting: dict[ConversationKey, list[ImportedMessage]] = {}
     chars: Counter[ConversationKey] = Counter()
     for message in messages:
         key = message.conversation

@@ -25,10 +25,10 @@ from elytron.importers.message_shape import (
     DateOrder,
     DateReading,
     DocumentFormat,
+    ImportedMessage,
     LeftOut,
     OmissionReason,
     Reader,
-    SaidMessage,
     SkippedRecord,
 )
 from elytron_core import limits
@@ -206,7 +206,7 @@ class FoundTranscript:
 
     def messages(
         self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = (), strict: bool = False
-    ) -> Iterator[SaidMessage]:
+    ) -> Iterator[ImportedMessage]:
         """Yield what was said, in order; `home` takes what names no conversation.
 
         What a system or a tool said is left out, unless `include` names the role. A record that cannot be read is
@@ -223,7 +223,7 @@ class FoundTranscript:
                     self.dates = item
                 case SkippedRecord():
                     self._note_skipped(item, strict=strict)
-                case SaidMessage(turn=turn):
+                case ImportedMessage(turn=turn):
                     role = turn.messages[0].role
                     if role in _ASKED_FOR and role not in include:
                         self.left_out[_ASKED_FOR[role]] += 1

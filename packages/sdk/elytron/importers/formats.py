@@ -9,11 +9,11 @@ from typing import IO, NamedTuple
 from elytron.importers import message_shape
 from elytron.importers.message_shape import (
     DateChoice,
+    ImportedMessage,
     LeftOut,
     OmissionReason,
     ReaderPlace,
     ReadItem,
-    SaidMessage,
     SkippedRecord,
 )
 from elytron_core import limits
@@ -334,7 +334,7 @@ PIECE_CHARS = 4_000
 _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 
-def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage]:
+def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ImportedMessage]:
     """Yield the paragraphs, in order."""
     assert isinstance(document, str)
     pieces = list(text_pieces(document))
@@ -370,7 +370,7 @@ class _TextSection:
     body: str
 
 
-def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage | LeftOut]:
+def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ImportedMessage | LeftOut]:
     """Yield the sections in order; front matter is left out, and the first heading is the title."""
     assert isinstance(document, str)
     text = document.replace("\r\n", "\n")
@@ -439,7 +439,7 @@ def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /,
             yield read
 
 
-def _line_message(line: bytes, home: ConversationKey, offset: int, place: str) -> SaidMessage | LeftOut:
+def _line_message(line: bytes, home: ConversationKey, offset: int, place: str) -> ImportedMessage | LeftOut:
     message = message_shape.object_members(message_shape.foreign_json(line), what="line")
     conversation_name = message_shape.optional_name(message.get("conversation"), what="conversation")
     if "content" not in message:
@@ -447,6 +447,6 @@ def _line_message(line: bytes, home: ConversationKey, offset: int, place: str) -
     draft = message_shape.spoken_turn(message)
     if draft is None:
         return LeftOut(OmissionReason.NO_WORDS)
-    return SaidMessage(
+    return ImportedMessage(
         ConversationKey(home.channel, conversation_name or home.conversation), draft, None, offset, place
     )

@@ -27,7 +27,7 @@ _WORDED = TEXT_PARTS | {"voice_note"}
 
 
 @dataclass(frozen=True, slots=True)
-class SaidMessage:
+class ImportedMessage:
     """One message of a transcript: its conversation, the turn to commit, and the position in the file."""
 
     conversation: ConversationKey
@@ -109,7 +109,7 @@ class LeftOut:
     count: int = 1
 
 
-ReadItem = SaidMessage | LeftOut | SkippedRecord | DateReading
+ReadItem = ImportedMessage | LeftOut | SkippedRecord | DateReading
 """What a reader yields: messages, what is left out on purpose, what cannot be read, and how dates are read."""
 Reader = Callable[[ConversationKey, DateChoice], Iterator[ReadItem]]
 """Yields what one transcript holds, in order, from the beginning at each call.
@@ -267,9 +267,9 @@ class ReaderPlace:
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def make_message(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> SaidMessage:
+    def make_message(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> ImportedMessage:
         """Return a message of the part that is being read."""
-        return SaidMessage(key, draft, title, self.done_bytes, self.words)
+        return ImportedMessage(key, draft, title, self.done_bytes, self.words)
 
 
 DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadItem]]

@@ -72,7 +72,7 @@ LEAVING_AT_ONCE = 4
 
 
 @dataclass(slots=True)
-class _HeldIndex:
+class _CachedIndex:
     """An index with the last entry folded into it, by which a space that was erased and began again is noticed."""
 
     index: "SpaceIndex"
@@ -140,11 +140,11 @@ class SpaceIndexes:
         self._analyser = TextAnalyser()
         self._statements = statements
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
-        self._indexes: dict[SpaceId, _HeldIndex] = {}
+        self._indexes: dict[SpaceId, _CachedIndex] = {}
         self._fed: dict[SpaceId, WaitingCommits] = {}
         # A lock lives as long as a caller has it, so that spaces which are not used leave none.
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
-        self._leaving: dict[SpaceId, _HeldIndex] = {}
+        self._leaving: dict[SpaceId, _CachedIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._until = math.inf  # no checkpoint is begun after this time of the event loop
 
@@ -165,7 +165,7 @@ class SpaceIndexes:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         return index
 
-    async def _stands(self, space: SpaceId, entry: _HeldIndex) -> bool:
+    async def _stands(self, space: SpaceId, entry: _CachedIndex) -> bool:
         """Return whether nothing was committed since `entry` was updated; only then is there nothing to wait for."""
         mark = entry.mark
         if mark is None or not entry.is_clean or space in self._fed or self._leaving:
@@ -197,14 +197,14 @@ class SpaceIndexes:
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
-        cached_index = cached_index or _HeldIndex(self._empty())
+        cached_index = cached_index or _CachedIndex(self._empty())
         self._drain(space, cached_index)
         self._keep(space, cached_index)
 
     async def rebuild(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` made from its journal alone, without a checkpoint."""
         async with self._lock(space):
-            return await self._bring_up(space, _HeldIndex(self._empty()))
+            return await self._bring_up(space, _CachedIndex(self._empty()))
 
     def _forget_tokens(self, space: SpaceId | None = None) -> None:
         """Forget the words and questions that texts and queries of any space had, and the documents read of `space`."""
@@ -226,7 +226,7 @@ class SpaceIndexes:
         lock = self._locks.get(space)
         return lock is not None and lock.locked()
 
-    def _drain(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+    def _drain(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Fold what was fed and joins on to what is held."""
         waiting = self._fed.pop(space, None)
         for run in waiting.take() if waiting is not None else ():
@@ -238,7 +238,7 @@ class SpaceIndexes:
                 cached_index.index.apply(changes, embedded=embedded, watermark=run.mark.sequence, touched=run.touched)
                 cached_index.mark = run.mark
 
-    def _keep(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+    def _keep(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         if self._cache.get(space) is cached_index.index and cached_index.index.watermark == cached_index.counted_at:
             return
         self._indexes[space] = cached_index
@@ -262,7 +262,7 @@ class SpaceIndexes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _store_leaving(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+    async def _store_leaving(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Store an index that is let go, unless it is used again before."""
         async with self._lock(space):
             if self._leaving.get(space) is cached_index:
@@ -271,7 +271,7 @@ class SpaceIndexes:
                 finally:
                     self._leaving.pop(space, None)
 
-    async def _store_aside(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+    async def _store_aside(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
             now = asyncio.get_running_loop().time
@@ -280,7 +280,7 @@ class SpaceIndexes:
                 await self._store_quietly(space, cached_index, _checkpoint_of(cached_index))
                 cached_index.rests_until = now() + checkpoints.RESTS * (now() - began)
 
-    def _store_again(self, space: SpaceId, cached_index: _HeldIndex) -> None:
+    def _store_again(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Have the checkpoint written again that an erasure removed, in a while and once for many erasures."""
         cached_index.saved = 0
         is_small = cached_index.index.units < checkpoints.ASIDE_LEAST
@@ -295,7 +295,7 @@ class SpaceIndexes:
 
         cached_index.timer = loop.call_at(max(cached_index.rests_until, loop.time() + checkpoints.SETTLED_S), begin)
 
-    async def _store_quietly(self, space: SpaceId, entry: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
+    async def _store_quietly(self, space: SpaceId, entry: _CachedIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
             with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
                 await self._write(space, entry, checkpoint)
@@ -305,7 +305,7 @@ class SpaceIndexes:
         with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
-    async def _bring_up(self, space: SpaceId, cached_index: _HeldIndex) -> "SpaceIndex":
+    async def _bring_up(self, space: SpaceId, cached_index: _CachedIndex) -> "SpaceIndex":
         if (waiting := self._fed.get(space)) is not None:
             await waiting.count(self._analyser, cached_index.index)
         self._drain(space, cached_index)
@@ -356,20 +356,20 @@ class SpaceIndexes:
         self._until = math.inf
         return sum(entry.saved > before.get(space, entry.saved) for space, entry in self._indexes.items())
 
-    async def _write(self, space: SpaceId, cached_index: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
+    async def _write(self, space: SpaceId, cached_index: _CachedIndex, checkpoint: IndexCheckpoint) -> None:
         if await checkpoint.write(self._store, space):
             cached_index.saved = max(cached_index.saved, checkpoint.frozen.watermark)
 
-    async def _load(self, space: SpaceId) -> _HeldIndex:
+    async def _load(self, space: SpaceId) -> _CachedIndex:
         """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
         self.readings.forget(space)
         checkpoint = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
         if checkpoint is None:
-            return _HeldIndex(self._empty())
+            return _CachedIndex(self._empty())
         index, mark = checkpoint
-        return _HeldIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
+        return _CachedIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
 
-    async def _fold(self, space: SpaceId, cached_index: _HeldIndex) -> _HeldIndex:
+    async def _fold(self, space: SpaceId, cached_index: _CachedIndex) -> _CachedIndex:
         """Return `cached_index` caught up with the journal, or a new one if its space began again."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
@@ -382,7 +382,7 @@ class SpaceIndexes:
                 if not entries or entries[0] not in {cached_index.mark, replace(cached_index.mark, digest="")}:
                     self._forget(space)
                     self._forget_tokens(space)
-                    cached_index = _HeldIndex(self._empty())
+                    cached_index = _CachedIndex(self._empty())
                     continue
                 entries = entries[1:]
                 after += 1
@@ -397,7 +397,7 @@ class SpaceIndexes:
             if any(entry.covers > 1 for entry in unseen):
                 # What was erased in a compacted run is named no more.
                 self._forget_tokens(space)
-                cached_index = _HeldIndex(self._empty())
+                cached_index = _CachedIndex(self._empty())
                 continue
             await _fold_page(
                 self._store, space, cached_index.index, entries, analyser=self._analyser, statements=self._statements
@@ -541,7 +541,9 @@ def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) 
     return documents
 
 
-async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldIndex, cached_index: _HeldIndex) -> None:
+async def _remove_late_checkpoint(
+    store: Store, space: SpaceId, loaded: _CachedIndex, cached_index: _CachedIndex
+) -> None:
     """Remove the checkpoint `loaded` came from if it has erased words: a process died that published it too late."""
     if loaded.is_loaded and loaded.mark is not None and (cached_index is not loaded or not cached_index.is_clean):
         with calling_as(SERVER):
@@ -549,7 +551,7 @@ async def _remove_late_checkpoint(store: Store, space: SpaceId, loaded: _HeldInd
     loaded.is_loaded = False
 
 
-def _most_grown(indexes: Mapping[SpaceId, _HeldIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _HeldIndex]]:
+def _most_grown(indexes: Mapping[SpaceId, _CachedIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _CachedIndex]]:
     """Yield those that have grown since their checkpoint, most grown first; after the first, none behind `until`."""
     grown = sorted((item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True)
     for place, item in enumerate(grown):
@@ -559,7 +561,7 @@ def _most_grown(indexes: Mapping[SpaceId, _HeldIndex], /, *, until: float) -> It
         yield item
 
 
-def _checkpoint_of(entry: _HeldIndex) -> IndexCheckpoint | None:
+def _checkpoint_of(entry: _CachedIndex) -> IndexCheckpoint | None:
     """Return `entry` in its current state, to be stored; None if it is empty, or has a word of erased text."""
     return IndexCheckpoint(entry.mark, entry.index.freeze()) if entry.mark is not None and entry.is_clean else None
 

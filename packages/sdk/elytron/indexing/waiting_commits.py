@@ -44,7 +44,7 @@ def fed_commit(entries: Sequence[JournalEntry], documents: Mapping[DocumentRef, 
 
 
 @dataclass(slots=True)
-class TakenCommit:
+class ParsedCommit:
     """A commit's part for an index. `embedding` is the model that it chose, if any."""
 
     first: int
@@ -62,7 +62,7 @@ class WaitingCommits:
 
     fed: list[FedCommit] = field(default_factory=list[FedCommit])
     """The latest commits, unparsed: their writers need not wait for it."""
-    parsed: list[TakenCommit] = field(default_factory=list[TakenCommit])
+    parsed: list[ParsedCommit] = field(default_factory=list[ParsedCommit])
     documents: int = 0
     chars: int = 0
     """Number of its characters whose terms are not counted yet."""
@@ -79,7 +79,7 @@ class WaitingCommits:
         self.fed.append(fed)
         self.documents += len(fed.documents)
 
-    def take(self) -> Sequence[TakenCommit]:
+    def take(self) -> Sequence[ParsedCommit]:
         """Return what an index is to be given of all that was fed."""
         for fed in self.fed:
             part = _take_commit(fed)
@@ -105,9 +105,9 @@ class WaitingCommits:
                     part.is_counted = True
 
 
-def _take_commit(fed: FedCommit) -> TakenCommit:
+def _take_commit(fed: FedCommit) -> ParsedCommit:
     """Return what an index is to be given of `fed`."""
-    part = TakenCommit(fed.first, fed.mark, [], [], None, fed.touched)
+    part = ParsedCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.documents.items(), fed.first):
         if isinstance(value, VectorSet):

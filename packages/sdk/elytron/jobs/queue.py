@@ -119,9 +119,9 @@ async def visit_queues(ctx: OperationContext, visit: QueueHandler, /) -> None:
 
 
 async def _plan_removal(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> SettledChanges[None]:
-    book, changes = await _read_queue(ctx, space, record), ChangeSet(record)
-    if book.revision and not book.queue.active:
-        book.put(changes, book.queue, is_noted=True)
+    queue_state, changes = await _read_queue(ctx, space, record), ChangeSet(record)
+    if queue_state.revision and not queue_state.queue.active:
+        queue_state.put(changes, queue_state.queue, is_noted=True)
     return SettledChanges(None, changes)
 
 
@@ -144,23 +144,23 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
     turn_numbers = tuple(sorted(set(turns)))
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
-        book = await _read_queue(ctx, scope.space, record)
+        queue_state = await _read_queue(ctx, scope.space, record)
         key = scope.conversation_key
         job_id = JobId(record.tag("job", *key, *(str(turn) for turn in turn_numbers)))
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
         if stored_job is not None:
-            return await _relisted_job(ctx, scope.space, book, KnownJob(job_id, stored_job), revision)
-        entry = maintenance.joinable_job(book.queue, record.conversation_tag(key))
+            return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
+        entry = maintenance.joinable_job(queue_state.queue, record.conversation_tag(key))
         waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
             merged = tuple(sorted({*waiting.turns, *turn_numbers}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
-                return SettledChanges(grown, await _job_changes(ctx, scope.space, book, grown, waiting_revision))
-        if not maintenance.has_room(book.queue):
+                return SettledChanges(grown, await _job_changes(ctx, scope.space, queue_state, grown, waiting_revision))
+        if not maintenance.has_room(queue_state.queue):
             return SettledChanges(None)
         new_job = KnownJob(job_id, _new_job(scope, turn_numbers, ctx.clock.now()))
-        return SettledChanges(new_job, await _job_changes(ctx, scope.space, book, new_job, revision))
+        return SettledChanges(new_job, await _job_changes(ctx, scope.space, queue_state, new_job, revision))
 
     queued_job, _ = await settle_changes(ctx, scope.space, plan)
     if queued_job is not None:
@@ -188,15 +188,15 @@ async def schedule_job(
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         job_id = JobId(record.tag("job", kind, name))
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
-        book = await _read_queue(ctx, scope.space, record)
+        queue_state = await _read_queue(ctx, scope.space, record)
         if stored_job is not None:
-            return await _relisted_job(ctx, scope.space, book, KnownJob(job_id, stored_job), revision)
-        if not maintenance.has_room(book.queue, kind=kind):
+            return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
+        if not maintenance.has_room(queue_state.queue, kind=kind):
             return SettledChanges(None)
         fresh = _new_job(scope, (), ctx.clock.now())
         job_fields = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
         new_job = KnownJob(job_id, fresh.model_copy(update=job_fields))
-        return SettledChanges(new_job, await _job_changes(ctx, scope.space, book, new_job, revision))
+        return SettledChanges(new_job, await _job_changes(ctx, scope.space, queue_state, new_job, revision))
 
     queued_job, _ = await settle_changes(ctx, scope.space, plan)
     if queued_job is not None:
@@ -231,20 +231,20 @@ async def claim_job(
     """
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
-        book = await _read_queue(ctx, space, record)
+        queue_state = await _read_queue(ctx, space, record)
         now = ctx.clock.now()
         able = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
-        entry = maintenance.claimable_job(_narrow_queue(book.queue, only), now, able)
+        entry = maintenance.claimable_job(_narrow_queue(queue_state.queue, only), now, able)
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is not None and job is None:
             # Damage took the job and left its entry, behind which no other one would be done.
-            queue, changes = maintenance.unlist_job(book.queue, entry.id), ChangeSet(record)
-            book.put(changes, queue, is_noted=True)
+            queue, changes = maintenance.unlist_job(queue_state.queue, entry.id), ChangeSet(record)
+            queue_state.put(changes, queue, is_noted=True)
             return SettledChanges(None, changes)
         if entry is None or job is None:
             return SettledChanges(None)
         claim = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
-        return SettledChanges(claim, await _job_changes(ctx, space, book, claim, revision))
+        return SettledChanges(claim, await _job_changes(ctx, space, queue_state, claim, revision))
 
     claimed_job, _ = await settle_changes(ctx, space, plan)
     return claimed_job
@@ -277,13 +277,13 @@ async def _plan_relisting(
 
 
 async def _relisted_job(
-    ctx: OperationContext, space: SpaceId, book: _QueueState, stored_job: KnownJob, revision: int
+    ctx: OperationContext, space: SpaceId, queue_state: _QueueState, stored_job: KnownJob, revision: int
 ) -> SettledChanges[KnownJob | None]:
     """Return a stored job, with what lists it again if it is unfinished and the queue was lost."""
-    is_listed = any(job.id == stored_job.id for job in book.queue.active)
+    is_listed = any(job.id == stored_job.id for job in queue_state.queue.active)
     if is_listed or not stored_job.job.state.is_active:
         return SettledChanges(stored_job)
-    return SettledChanges(stored_job, await _job_changes(ctx, space, book, stored_job, revision))
+    return SettledChanges(stored_job, await _job_changes(ctx, space, queue_state, stored_job, revision))
 
 
 async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
@@ -296,9 +296,9 @@ async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: S
         moved = step(job)
         if moved is None:
             return SettledChanges(KnownJob(job_id, job))
-        book = await _read_queue(ctx, space, record)
+        queue_state = await _read_queue(ctx, space, record)
         moved_job = KnownJob(job_id, moved)
-        return SettledChanges(moved_job, await _job_changes(ctx, space, book, moved_job, revision))
+        return SettledChanges(moved_job, await _job_changes(ctx, space, queue_state, moved_job, revision))
 
     moved_job, _ = await settle_changes(ctx, space, plan)
     ctx.note_jobs(space)
@@ -360,16 +360,16 @@ async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tup
 
 
 async def _job_changes(
-    ctx: OperationContext, space: SpaceId, book: _QueueState, job: KnownJob, revision: int
+    ctx: OperationContext, space: SpaceId, queue_state: _QueueState, job: KnownJob, revision: int
 ) -> ChangeSet:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
-    tag = book.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
+    tag = queue_state.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
     entry = QueuedJob(id=job.id, conversation=tag, state=job.job.state, due_at=job.job.due_at, kind=job.job.kind)
-    queue, let_go = maintenance.list_job(book.queue, entry)
-    changes = ChangeSet(book.record)
+    queue, let_go = maintenance.list_job(queue_state.queue, entry)
+    changes = ChangeSet(queue_state.record)
     changes.put(_job_ref(job.id), job.job, expects=revision, action=JournalAction.MAINTENANCE)
-    if queue != book.queue:
-        book.put(changes, queue)
+    if queue != queue_state.queue:
+        queue_state.put(changes, queue)
     for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
         changes.delete(ref, expects=document.revision)
     return changes
@@ -482,9 +482,9 @@ class ModelAsker:
     spent: ModelUsage = field(default=NOTHING)
 
     async def ask(self, prompt: Sequence[PromptMessage], /, *, schema: str | None, max_tokens: int) -> TextCompletion:
-        """Return what the model writes, counted into the day's book. Raises BudgetReached, ModelError.
+        """Return what the model writes, counted into the day's history. Raises BudgetReached, ModelError.
 
-        The call is held in the book before it is made, so that workers side by side cannot overdraw together.
+        The call is held in the history before it is made, so that workers side by side cannot overdraw together.
         """
         tokens = sum(maintenance.estimate_tokens(message.text) for message in prompt) + max_tokens
         held_at = await self._hold(tokens)
@@ -522,24 +522,26 @@ class ModelAsker:
         return await correct_answer(asked, shape, name=self.model.name)
 
     async def _hold(self, tokens: int) -> Instant:
-        def hold(book: SpendingHistory, now: Instant) -> SpendingHistory:
-            if not maintenance.budget_allows(self.ctx.budget, maintenance.spent_today(book, now), tokens=tokens):
+        def hold(history: SpendingHistory, now: Instant) -> SpendingHistory:
+            if not maintenance.budget_allows(self.ctx.budget, maintenance.spent_today(history, now), tokens=tokens):
                 raise BudgetReached
-            return maintenance.hold_call(book, now, tokens=tokens)
+            return maintenance.hold_call(history, now, tokens=tokens)
 
         return await self._change_spending(hold)
 
     async def _settle(self, held_at: Instant, tokens: int, cost: ModelUsage) -> None:
-        await self._change_spending(lambda book, _: maintenance.settle_call(book, held_at, tokens=tokens, spent=cost))
+        await self._change_spending(
+            lambda history, _: maintenance.settle_call(history, held_at, tokens=tokens, spent=cost)
+        )
 
     async def _change_spending(self, change: _Change) -> Instant:
         async def plan(record: SpaceRecord) -> SettledChanges[Instant]:
             (document,) = await self.ctx.store.get(self.space, (SPENDING_REF,))
-            book = SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
+            history = SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
             now = self.ctx.clock.now()
             changes = ChangeSet(record)
             revision = document.revision if document is not None else 0
-            changes.put(SPENDING_REF, change(book, now), expects=revision, action=JournalAction.MAINTENANCE)
+            changes.put(SPENDING_REF, change(history, now), expects=revision, action=JournalAction.MAINTENANCE)
             return SettledChanges(now, changes)
 
         kept_at, _ = await settle_changes(self.ctx, self.space, plan)

@@ -171,7 +171,7 @@ class SpaceReading:
             case planes_skills.SKILLS:
                 self.skills.append(planes_skills.Skill.from_bytes(document.body))
             case tools.REGISTRIES:
-                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
+                snapshot = tools.StoredRegistry.from_bytes(document.body).snapshot
                 self.registries[snapshot.registry_id] = snapshot
             case tools.EXPERIENCES:
                 self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)

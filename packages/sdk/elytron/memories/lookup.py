@@ -9,7 +9,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, turn_hit
-from elytron.documents.planes import HOMES, KeptMemory, at_of, is_expired, kept_memory, place_of, title_of
+from elytron.documents.planes import HOMES, StoredMemory, at_of, is_expired, kept_memory, place_of, title_of
 from elytron.documents.stored_values import documents_at
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
@@ -94,7 +94,7 @@ class SkillMemory:
     skill: skills.Skill
 
 
-Memory = MessageMemory | FactMemory | SkillMemory | KeptMemory
+Memory = MessageMemory | FactMemory | SkillMemory | StoredMemory
 
 
 def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
@@ -106,7 +106,7 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
             return fact_hit(memory.fact, now=now)
         case SkillMemory():
             return skill_hit(memory.skill)
-        case KeptMemory():
+        case StoredMemory():
             return memory.to_hit(now=now)
 
 
@@ -180,7 +180,7 @@ def parts_of(document: Document, /) -> Sequence[Memory]:
 
 def is_gone(memory: Memory, now: Instant, /) -> bool:
     """Return whether a stored memory is gone: an erased message, or one whose time to live is over."""
-    if isinstance(memory, KeptMemory):
+    if isinstance(memory, StoredMemory):
         return is_expired(memory.value, now)
     return isinstance(memory, MessageMemory) and memory.part in memory.turn.erased
 
@@ -227,7 +227,7 @@ def is_private(memory: Memory, /) -> bool:
             return fact.privacy is FactPrivacy.PRIVATE
         case MessageMemory(turn=turn):
             return turn.is_private
-        case KeptMemory(home=home, value=value):
+        case StoredMemory(home=home, value=value):
             return home.privacy(value) is FactPrivacy.PRIVATE or home.is_private(value)
         case _:
             return False

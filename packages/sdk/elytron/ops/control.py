@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit
-from elytron.documents.planes import KeptMemory, hide_value, touched_planes
+from elytron.documents.planes import hide_value, touched_planes
 from elytron.documents.stored_values import (
     ChangeSet,
     StoredSlot,
@@ -215,7 +215,7 @@ def _hide_memory(
 
 def _gone_reason(memory: Memory) -> str:
     """Return why a memory is not forgotten now."""
-    if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
+    if isinstance(memory, StoredMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
     state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
     return CLOSED_REASONS[state]
@@ -289,7 +289,7 @@ def _hidden_value(
                 return None
             because = request.reason or "forgotten"
             return close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             return hide_value(value, now)
         case _:
             assert_never(memory)
@@ -306,7 +306,7 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
             if fact.state is not FactState.FORGOTTEN:
                 return None
             return reopen_fact(fact)
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             return hide_value(value, None)
         case _:
             assert_never(memory)

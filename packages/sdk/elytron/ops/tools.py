@@ -21,7 +21,7 @@ from elytron_core.contracts.tools import (
 )
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, KeptRegistry
+from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, StoredRegistry
 from elytron_core.policy import tools
 from elytron_core.policy.tools import count_tools, registry_refusal
 from elytron_core.ports.store import DocumentRef, JournalAction
@@ -53,7 +53,7 @@ async def upsert_agent_tool_registry(
 
     async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryUpsertReport]:
         ref = DocumentRef(REGISTRIES, record.registry_tag(snapshot.registry_id))
-        stored, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        stored, revision = await value_at(ctx.store, scope.space, ref, StoredRegistry)
         current = stored.snapshot if stored is not None else None
         refused = untrue
         # Of a new one alone, since one that is replaced takes no room.
@@ -61,7 +61,7 @@ async def upsert_agent_tool_registry(
             refused = RegistryRefusal.TOO_MANY
         changes = ChangeSet(record)
         if refused is None and clean_snapshot != current:
-            registry = KeptRegistry(snapshot=clean_snapshot, registered_at=ctx.clock.now())
+            registry = StoredRegistry(snapshot=clean_snapshot, registered_at=ctx.clock.now())
             changes.put(ref, registry, expects=revision, action=JournalAction.OPERATOR)
         is_other = current is not None and current.fingerprint != fingerprint
         report = AgentToolRegistryUpsertReport(
@@ -110,7 +110,7 @@ async def get_agent_tool_registry(
     record = await ctx.spaces.find(scope.space)
     if record is not None:
         ref = DocumentRef(REGISTRIES, record.registry_tag(request.registry_id))
-        registry, _ = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        registry, _ = await value_at(ctx.store, scope.space, ref, StoredRegistry)
         if registry is not None:
             return AgentToolRegistryGetReport(
                 space=scope.space, registry=registry.snapshot, registered_at=registry.registered_at
@@ -126,7 +126,7 @@ async def delete_agent_tool_registry(
 
     async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryDeleteReport]:
         ref = DocumentRef(REGISTRIES, record.registry_tag(request.registry_id))
-        _, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        _, revision = await value_at(ctx.store, scope.space, ref, StoredRegistry)
         changes = ChangeSet(record)
         if revision:
             changes.delete(ref, expects=revision)

@@ -4,8 +4,8 @@ from elytron.documents.planes import (
     OF_CONVERSATIONS,
     PLANES_IF_NAMED,
     WITH_PRIVACY,
-    KeptMemory,
     PlaneReach,
+    StoredMemory,
     conversation_of,
     is_expired,
     is_forgotten,
@@ -110,7 +110,7 @@ def passes_filters(memory: Memory, filters: RecallFilters, now: Instant, /) -> b
             return fact_passes(memory.fact, filters, now)
         case SkillMemory():
             return skill_passes(memory.skill, filters)
-        case KeptMemory(value=value):
+        case StoredMemory(value=value):
             is_hidden = is_forgotten(value) or is_expired(value, now) or memory.home.is_replaced(value)
             return not is_hidden and _kept_is_meant(memory, filters)
 
@@ -124,7 +124,7 @@ def is_meant(memory: Memory, filters: RecallFilters, /) -> bool:
             return _fact_is_meant(memory.fact, filters)
         case SkillMemory():
             return _skill_is_meant(memory.skill, filters)
-        case KeptMemory():
+        case StoredMemory():
             return _kept_is_meant(memory, filters)
 
 
@@ -193,7 +193,7 @@ def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
     return is_known and is_relied_on and query.filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
 
 
-def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
+def _kept_is_meant(memory: StoredMemory, filters: RecallFilters) -> bool:
     """Return whether `filters` select a document of a conversation or of the space; never a private one."""
     home, value = memory.home, memory.value
     if home.reach is PlaneReach.BY_ID:

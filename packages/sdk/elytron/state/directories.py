@@ -30,7 +30,7 @@ from elytron_core.planes.tools import (
     ID_WORD,
     REGISTRIES,
     AgentToolRegistrySnapshot,
-    KeptRegistry,
+    StoredRegistry,
     ToolExperience,
 )
 from elytron_core.policy.skills import read_skill_file
@@ -288,7 +288,7 @@ NO_TOOLS = ToolState({}, {})
 async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
     """Return what the space knows of tools now."""
     registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
-    snapshots = [KeptRegistry.from_bytes(document.body).snapshot for document in registries]
+    snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registries]
     experiences = await store.scan(space, EXPERIENCES, limit=limits.TOOL_EXPERIENCES)
     return ToolState(
         {one.registry_id: one for one in sorted(snapshots, key=lambda one: one.registry_id)},

@@ -59,7 +59,7 @@ _ENDS: ContextVar[SpaceId | None] = ContextVar("elytron_ends", default=None)
 """The space in which this task ends an erasure."""
 
 
-class _KnownRecord(NamedTuple):
+class _CachedRecord(NamedTuple):
     """A record, its bytes, and when they were last seen in the store."""
 
     record: SpaceRecord
@@ -79,7 +79,7 @@ class SpaceRecords:
         self._clock = clock
         self._ids = ids
         self._has_nodes = store.capabilities.nodes
-        self._cache: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
+        self._cache: LruCache[SpaceId, _CachedRecord] = LruCache(SPACES_KEPT)
         self._erasing: Counter[SpaceId] = Counter()
         self._ending: dict[SpaceId, asyncio.Event] = {}
         self._marks_seen: dict[SpaceId, Instant] = {}
@@ -107,7 +107,7 @@ class SpaceRecords:
             record = same.record
         else:
             record = SpaceRecord.from_bytes(document.body)
-        self._cache[space] = _KnownRecord(record, document.body, monotonic())
+        self._cache[space] = _CachedRecord(record, document.body, monotonic())
         if erasing is None:
             self._marks_seen.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
@@ -262,7 +262,7 @@ class _ChangeLine(asyncio.Lock):
         self.length = 0
 
 
-class _HeldDocuments(NamedTuple):
+class _DocumentHold(NamedTuple):
     """Documents whose changes wait until a long one is `over`."""
 
     space: SpaceId
@@ -278,7 +278,7 @@ class ChangeLines:
 
     def __init__(self) -> None:
         self._lines: dict[_DocumentPlace, _ChangeLine] = {}
-        self._holds: list[_HeldDocuments] = []
+        self._holds: list[_DocumentHold] = []
 
     def race(self, space: SpaceId, /) -> "LinedRace":
         """Return the race of a change in `space`, to be held open until the change is made."""
@@ -287,7 +287,7 @@ class ChangeLines:
     @contextmanager
     def hold_documents(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
-        hold = _HeldDocuments(space, refs, asyncio.Event())
+        hold = _DocumentHold(space, refs, asyncio.Event())
         self._holds.append(hold)
         try:
             yield
@@ -300,7 +300,7 @@ class LinedRace:
     """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
 
     def __init__(
-        self, lines: dict[_DocumentPlace, _ChangeLine], holds: Sequence[_HeldDocuments], space: SpaceId, /
+        self, lines: dict[_DocumentPlace, _ChangeLine], holds: Sequence[_DocumentHold], space: SpaceId, /
     ) -> None:
         self._lines = lines
         self._holds = holds

@@ -113,40 +113,40 @@ async def plan_execution(
     ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing this execution state now."""
-    desk = _open_writer(ctx, scope, record, continuity.EXECUTION)
-    ref = DocumentRef(continuity.EXECUTION, desk.tag)
+    writer = _open_writer(ctx, scope, record, continuity.EXECUTION)
+    ref = DocumentRef(continuity.EXECUTION, writer.tag)
     if similarity.is_blank(write.state.goal):
-        desk.refuse(write.state, "the goal is empty")
+        writer.refuse(write.state, "the goal is empty")
     else:
         current_state = await value_at(ctx.store, scope.space, ref, continuity.ExecutionState)
-        desk.keep(ref, write.state, *current_state, kind=continuity.ExecutionState)
-    return desk.planned()
+        writer.keep(ref, write.state, *current_state, kind=continuity.ExecutionState)
+    return writer.planned()
 
 
 async def plan_summary(
     ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing this summary now; none if it covers less than one that is in use."""
-    desk = _open_writer(ctx, scope, record, continuity.SUMMARIES)
-    ref = DocumentRef(continuity.SUMMARIES, desk.tag)
+    writer = _open_writer(ctx, scope, record, continuity.SUMMARIES)
+    ref = DocumentRef(continuity.SUMMARIES, writer.tag)
     current, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
     if similarity.is_blank(write.summary.text):
-        desk.refuse(write.summary, BLANK)
+        writer.refuse(write.summary, BLANK)
     elif current is not None and current.forgotten_at is None and write.summary.messages < current.messages:
-        desk.refuse(write.summary, "it covers fewer messages than the stored summary", outcome=WriteOutcome.SKIPPED)
+        writer.refuse(write.summary, "it covers fewer messages than the stored summary", outcome=WriteOutcome.SKIPPED)
     else:
-        desk.keep(ref, write.summary, current, revision, kind=continuity.SessionSummary)
-    return desk.planned()
+        writer.keep(ref, write.summary, current, revision, kind=continuity.SessionSummary)
+    return writer.planned()
 
 
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these notes now; of several for one period the last counts."""
-    desk = _open_writer(ctx, scope, record, continuity.NOTES)
-    drafts = {desk.named_ref("note", draft.period): draft for draft in write.notes}
+    writer = _open_writer(ctx, scope, record, continuity.NOTES)
+    drafts = {writer.named_ref("note", draft.period): draft for draft in write.notes}
     documents = await documents_at(ctx.store, scope.space, drafts)
     for ref, draft in drafts.items():
-        await _write_note(ctx, desk, ref, draft, documents.get(ref))
-    return desk.planned()
+        await _write_note(ctx, writer, ref, draft, documents.get(ref))
+    return writer.planned()
 
 
 async def plan_drawn_notes(
@@ -162,14 +162,14 @@ async def plan_drawn_notes(
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
     """
-    desk = _open_writer(ctx, scope, record, continuity.NOTES)
+    writer = _open_writer(ctx, scope, record, continuity.NOTES)
     for draft in write.notes:
         ref, month_ref = (
-            desk.named_ref("note", period) for period in (draft.period, maintenance.month_of(draft.period))
+            writer.named_ref("note", period) for period in (draft.period, maintenance.month_of(draft.period))
         )
         document, month = await ctx.store.get(scope.space, (ref, month_ref))
         if document is None:
-            await _write_note(ctx, desk, ref, draft, None)
+            await _write_note(ctx, writer, ref, draft, None)
             continue
         note = continuity.DailyNote.from_bytes(document.body)
         is_hidden = note.forgotten_at is not None and not maintenance.is_rolled_up(
@@ -179,8 +179,8 @@ async def plan_drawn_notes(
             continue
         again = drawn_again(note, (*await _cited_turns(ctx, scope, note), *turns))
         if again is not None:
-            await _write_note(ctx, desk, ref, again, document)
-    return desk.planned()
+            await _write_note(ctx, writer, ref, again, document)
+    return writer.planned()
 
 
 async def _cited_turns(
@@ -197,63 +197,66 @@ async def _cited_turns(
 
 
 async def _write_note(
-    ctx: OperationContext, desk: _NoteWriter, ref: DocumentRef, draft: NoteDraft, document: Document | None
+    ctx: OperationContext, writer: _NoteWriter, ref: DocumentRef, draft: NoteDraft, document: Document | None
 ) -> None:
     try:
         # A month counts from its first day.
         began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
-        desk.refuse(draft, "there is no such day")
+        writer.refuse(draft, "there is no such day")
         return
     if similarity.is_blank(draft.text):
-        desk.refuse(draft, BLANK)
+        writer.refuse(draft, BLANK)
         return
     current, revision = None, 0
     if document is not None:
         current, revision = continuity.DailyNote.from_bytes(document.body), document.revision
-    recorded_at = current.recorded_at if current is not None else desk.now
-    desk.keep(ref, draft, current, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
+    recorded_at = current.recorded_at if current is not None else writer.now
+    writer.keep(ref, draft, current, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
     if current is not None:
         before = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, current.id, current.citations)
-        await unlink_left(ctx, desk.scope.space, desk.record, desk.changes, before, after=draft.citations)
+        await unlink_left(ctx, writer.scope.space, writer.record, writer.changes, before, after=draft.citations)
 
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
-    desk = _open_writer(ctx, scope, record, continuity.GARDEN)
+    writer = _open_writer(ctx, scope, record, continuity.GARDEN)
     page = await ctx.store.scan(
-        scope.space, continuity.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
+        scope.space, continuity.GARDEN, prefix=f"{writer.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
     )
     documents = {one.ref: (continuity.GardenDocument.from_bytes(one.body), one.revision) for one in page}
     refs = set(documents)
     # Of several documents with one name the last counts.
     for draft in {draft.name: draft for draft in write.documents}.values():
-        ref = desk.named_ref("garden", draft.name)
+        ref = writer.named_ref("garden", draft.name)
         if similarity.is_blank(draft.text):
-            desk.refuse(draft, BLANK)
+            writer.refuse(draft, BLANK)
         elif ref not in refs and len(refs) >= limits.GARDEN_DOCUMENTS:
-            desk.refuse(
+            writer.refuse(
                 draft, f"a conversation is limited to {limits.GARDEN_DOCUMENTS} private documents: erase one first"
             )
         else:
             refs.add(ref)
             current, revision = documents.get(ref, (None, 0))
-            created_at = current.created_at if current is not None else desk.now
-            desk.keep(ref, draft, current, revision, kind=continuity.GardenDocument, created_at=created_at)
-    return desk.planned()
+            created_at = current.created_at if current is not None else writer.now
+            writer.keep(ref, draft, current, revision, kind=continuity.GardenDocument, created_at=created_at)
+    return writer.planned()
 
 
 async def plan_capsules(
     ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing these capsules now, and the decision on each."""
-    book = _CapsuleChanges(record)
-    await book.read(ctx, scope)
+    capsule_changes = _CapsuleChanges(record)
+    await capsule_changes.read(ctx, scope)
     now = ctx.clock.now()
-    decisions = [_write_capsule(scope, draft, book, now) for draft in write.capsules]
-    decisions += [book.drop(capsule) for capsule in policy.giving_way(book.all, fresh=book.fresh, now=now)]
-    changes = book.commit()
-    for before, after in book.cut:
+    decisions = [_write_capsule(scope, draft, capsule_changes, now) for draft in write.capsules]
+    decisions += [
+        capsule_changes.drop(capsule)
+        for capsule in policy.giving_way(capsule_changes.all, fresh=capsule_changes.fresh, now=now)
+    ]
+    changes = capsule_changes.commit()
+    for before, after in capsule_changes.cut:
         resting = RestingMemory(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
         await unlink_left(ctx, scope.space, record, changes, resting, after=after)
     return PlannedWrite(
@@ -326,21 +329,21 @@ class _CapsuleChanges:
         return changes
 
 
-def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleChanges, now: Instant) -> WriteDecision:
+def _write_capsule(scope: Scope, draft: CapsuleDraft, capsule_changes: _CapsuleChanges, now: Instant) -> WriteDecision:
     if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
         return _rejected_decision("the topic or the summary is empty")
     key = scope.conversation_key
     topic = facts.topic_key(draft.topic)
-    tag = book.record.tag("capsule", *key, draft.capsule_kind.value, topic)
-    place = f"{book.record.conversation_tag(key)}.{tag}"
-    ref = DocumentRef(continuity.CAPSULES, book.place_of(key, draft.capsule_kind, topic) or place)
-    capsule = _draft_capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
+    tag = capsule_changes.record.tag("capsule", *key, draft.capsule_kind.value, topic)
+    place = f"{capsule_changes.record.conversation_tag(key)}.{tag}"
+    ref = DocumentRef(continuity.CAPSULES, capsule_changes.place_of(key, draft.capsule_kind, topic) or place)
+    capsule = _draft_capsule(scope, draft, CapsuleId(id_of(ref)), capsule_changes.get(ref), now)
     replaced = None
     if draft.supersedes is not None:
         replaced = next(
             (
                 stored_capsule
-                for stored_capsule in book.all
+                for stored_capsule in capsule_changes.all
                 if stored_capsule.id == draft.supersedes and stored_capsule.id != capsule.id
             ),
             None,
@@ -348,18 +351,18 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleChanges, now
         if replaced is None:
             return _rejected_decision("there is no capsule with the id that it would replace")
         closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
-        book.put(
+        capsule_changes.put(
             DocumentRef(continuity.CAPSULES, replaced.id.partition(":")[2]),
             replaced.model_copy(update=closed),
             JournalAction.WRITE,
         )
-    stored_capsule = book.get(ref)
+    stored_capsule = capsule_changes.get(ref)
     if stored_capsule is None:
         outcome = WriteOutcome.STORED
     else:
         same = stored_capsule.model_copy(update={"updated_at": now}) == capsule
         outcome = WriteOutcome.CONFIRMED if same else WriteOutcome.UPDATED
-    book.put(ref, capsule, JournalAction.MERGE if outcome is WriteOutcome.CONFIRMED else JournalAction.WRITE)
+    capsule_changes.put(ref, capsule, JournalAction.MERGE if outcome is WriteOutcome.CONFIRMED else JournalAction.WRITE)
     return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
 
 

@@ -74,12 +74,12 @@ async def plan_facts(
     write = write.model_copy(
         update={"facts": tuple(draft.model_copy(update={"fact_kind": kind}) for draft, kind in drafts)}
     )
-    book = _SlotChanges(record, scope.conversation_key)
-    await book.read(ctx, scope, write)
+    slot_changes = _SlotChanges(record, scope.conversation_key)
+    await slot_changes.read(ctx, scope, write)
     now = ctx.clock.now()
-    decisions = tuple(_admit_fact(ctx, scope, draft, book, now) for draft in write.facts)
-    await book.unlink(ctx, scope)
-    return PlannedWrite(book.changes, decisions, book.ref(write.facts[0]))
+    decisions = tuple(_admit_fact(ctx, scope, draft, slot_changes, now) for draft in write.facts)
+    await slot_changes.unlink(ctx, scope)
+    return PlannedWrite(slot_changes.changes, decisions, slot_changes.ref(write.facts[0]))
 
 
 class _SlotChanges:
@@ -92,7 +92,7 @@ class _SlotChanges:
         self._facts: dict[FactId, tuple[planes_facts.Fact, int]] = {}
         self._stored: tuple[planes_facts.Fact, ...] = ()
         self._learning = LearningRules()
-        self._buried = ForgottenDrafts(record, frozenset(), {})
+        self._forgotten = ForgottenDrafts(record, frozenset(), {})
         self.changes = ChangeSet(record)
 
     def ref(self, draft: FactDraft, /) -> DocumentRef:
@@ -106,8 +106,8 @@ class _SlotChanges:
         """Return why a proposed value is not to be learned; an empty text if it may be."""
         if draft.operation is planes_facts.FactOperation.DELETE:
             return ""
-        is_buried = self._buried.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
-        return FORGOTTEN_BEFORE if is_buried else learning_refusal(draft, self._learning)
+        is_forgotten = self._forgotten.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
+        return FORGOTTEN_BEFORE if is_forgotten else learning_refusal(draft, self._learning)
 
     def _home(self, draft: FactDraft) -> ConversationKey | None:
         return self._key if draft.reach is planes_facts.FactReach.CHAT else None
@@ -121,7 +121,7 @@ class _SlotChanges:
         self._learning, revision = await read_learning(ctx, scope.space)
         self.changes.require(LEARNING, revision=revision)
         proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
-        self._buried = await read_forgotten(ctx, scope.space, self._record, proposed)
+        self._forgotten = await read_forgotten(ctx, scope.space, self._record, proposed)
 
     async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
         """Remove the links to turns that a fact no longer cites."""
@@ -167,12 +167,12 @@ class _SlotChanges:
 
 
 def _admit_fact(
-    ctx: OperationContext, scope: Scope, draft: FactDraft, book: _SlotChanges, now: Instant
+    ctx: OperationContext, scope: Scope, draft: FactDraft, slot_changes: _SlotChanges, now: Instant
 ) -> WriteDecision:
-    versions = book.versions(draft)
+    versions = slot_changes.versions(draft)
     judgement = rules.judge_fact(draft, versions, at=now)
     current = rules.known_version(draft, versions, at=now)
-    if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := book.refusal(draft)):
+    if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := slot_changes.refusal(draft)):
         judgement = rules.reject_fact(refusal)
     fact_id: FactId | None = current.id if current is not None else None
     supersedes: FactId | None = None
@@ -180,22 +180,22 @@ def _admit_fact(
         case WriteOutcome.STORED | WriteOutcome.UPDATED:
             is_first = not any(version.is_believed for version in versions)
             fact = _draft_fact(ctx, scope, draft, current, now, is_first=is_first)
-            _replace_versions(book, fact, versions, because=draft.reason or "superseded", now=now)
-            book.put(fact, JournalAction.WRITE)
-            book.hold(draft, fact)
+            _replace_versions(slot_changes, fact, versions, because=draft.reason or "superseded", now=now)
+            slot_changes.put(fact, JournalAction.WRITE)
+            slot_changes.hold(draft, fact)
             fact_id, supersedes = fact.id, fact.supersedes
         case WriteOutcome.CONFIRMED:
             assert current is not None
             confirmed = _confirm_fact(current, draft, now)
-            book.put(confirmed, JournalAction.MERGE)
+            slot_changes.put(confirmed, JournalAction.MERGE)
             if current.is_current:
                 others = [fact for fact in versions if fact.id != current.id]
-                _replace_versions(book, confirmed, others, because="superseded", now=now)
+                _replace_versions(slot_changes, confirmed, others, because="superseded", now=now)
         case WriteOutcome.DELETED:
             because = draft.reason or "deleted"
             for fact in replaceable_versions(versions, at=now):
                 closed = planes_facts.close_fact(fact, at=now, because=because, state=planes_facts.FactState.DELETED)
-                book.put(closed.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
+                slot_changes.put(closed.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
         case _:
             pass
     return WriteDecision(
@@ -209,14 +209,19 @@ def _admit_fact(
 
 
 def _replace_versions(
-    book: _SlotChanges, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
+    slot_changes: _SlotChanges,
+    fact: planes_facts.Fact,
+    versions: Sequence[planes_facts.Fact],
+    *,
+    because: str,
+    now: Instant,
 ) -> None:
     """End the other versions of a slot at the beginning of `fact`."""
     began = fact.valid_from if fact.valid_from is not None else fact.ordered_at
     for version in replaceable_versions(versions, at=now):
         closed = replace_version(version, began=began, at=now, because=because, by=fact.id)
         if closed is not None:
-            book.put(closed, JournalAction.WRITE)
+            slot_changes.put(closed, JournalAction.WRITE)
 
 
 def _draft_fact(

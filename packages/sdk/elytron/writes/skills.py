@@ -22,7 +22,7 @@ from elytron_core.planes import skills
 from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.skills import SKILLS, ReuseOutcome, Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, KeptRegistry, ToolExperience
+from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, StoredRegistry, ToolExperience
 from elytron_core.policy.admission import rules
 from elytron_core.policy.skills import (
     SkillLooks,
@@ -282,7 +282,7 @@ async def plan_tool_feedback(
     registry, experience_document = await ctx.store.get(scope.space, (registry_ref, experience_ref))
     judgement = judge_feedback(
         feedback,
-        KeptRegistry.from_bytes(registry.body).snapshot if registry is not None else None,
+        StoredRegistry.from_bytes(registry.body).snapshot if registry is not None else None,
         ToolExperience.from_bytes(experience_document.body) if experience_document is not None else None,
         at=ctx.clock.now(),
     )

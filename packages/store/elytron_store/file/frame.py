@@ -43,14 +43,14 @@ HEADER_BYTES = 2 * (_STATIC_BYTES + _ACKNOWLEDGED.size)
 """Offset of the first frame of a log."""
 
 
-class KeptDocument(NamedTuple):
+class LoggedDocument(NamedTuple):
     collection: str
     key: str
     revision: int
     size: int
 
 
-class KeptEntry(NamedTuple):
+class LoggedEntry(NamedTuple):
     at: Instant
     action: JournalAction
     collection: str
@@ -59,7 +59,7 @@ class KeptEntry(NamedTuple):
     covers: int = 1
 
 
-class KeptAnswer(NamedTuple):
+class LoggedAnswer(NamedTuple):
     key: str
     digest: str
     first: int
@@ -73,11 +73,11 @@ class FrameRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    documents: tuple[KeptDocument, ...] = ()
+    documents: tuple[LoggedDocument, ...] = ()
     deletes: tuple[DocumentRef, ...] = ()
     first: int = 0
-    entries: tuple[KeptEntry, ...] = ()
-    answers: tuple[KeptAnswer, ...] = ()
+    entries: tuple[LoggedEntry, ...] = ()
+    answers: tuple[LoggedAnswer, ...] = ()
 
     @property
     def last(self) -> int:
@@ -182,7 +182,7 @@ def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes
     return b"".join((*blocks, *bodies))
 
 
-def seal_document(document: KeptDocument, body: bytes, /) -> bytes:
+def seal_document(document: LoggedDocument, body: bytes, /) -> bytes:
     """Return a document's body as a frame holds it."""
     return document_checksum(DocumentRef(document.collection, document.key), document.revision, body) + body
 
@@ -232,7 +232,7 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
     return FrameBlock(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
 
 
-def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
+def block_bodies(block: FrameBlock, /) -> Iterator[tuple[LoggedDocument | LoggedAnswer, int]]:
     """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
     at = block.bodies_at
     for record in (*block.record.documents, *block.record.answers):

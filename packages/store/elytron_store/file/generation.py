@@ -29,9 +29,9 @@ from elytron_store.file.frame import (
     SALT_BYTES,
     FrameBlock,
     FrameRecord,
-    KeptAnswer,
-    KeptDocument,
-    KeptEntry,
+    LoggedAnswer,
+    LoggedDocument,
+    LoggedEntry,
     encode_acknowledged,
     encode_frame,
     encode_header,
@@ -177,7 +177,10 @@ def snapshot_frames(
     yield from _journal_frames(log, contents, rewrite)
     yield from _body_frames(log, contents, without)
     answers = [
-        (KeptAnswer(record.key, record.digest, record.first, record.last, record.at, record.answer.size), record.answer)
+        (
+            LoggedAnswer(record.key, record.digest, record.first, record.last, record.at, record.answer.size),
+            record.answer,
+        )
         for record in contents.ledger.answered()
     ]
     for start in range(0, len(answers), _FRAME_ITEMS):
@@ -190,7 +193,7 @@ def snapshot_frames(
 def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
     """Return a frame of journal entries alone."""
     frame_entries = tuple(
-        KeptEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries
+        LoggedEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries
     )
     return NewFrame(FrameRecord(first=first, entries=frame_entries), ())
 
@@ -222,13 +225,13 @@ def _gapless_entries(blocks: Iterable[FrameBlock | LogHole]) -> Iterator[Journal
 def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[DocumentRef]) -> Iterator[NewFrame]:
     # In the order they lie in, so that the old generation is read from front to back.
     order = sorted(contents.ledger.items(), key=lambda item: item[1].body.at)
-    documents: list[KeptDocument] = []
+    documents: list[LoggedDocument] = []
     spans: list[BodySpan] = []
     body_bytes = 0
     for ref, document in order:
         if ref in without:
             continue
-        documents.append(KeptDocument(*ref, document.revision, document.body.size))
+        documents.append(LoggedDocument(*ref, document.revision, document.body.size))
         spans.append(document.body)
         body_bytes += document.body.size
         if len(documents) == _FRAME_ITEMS or body_bytes >= _FRAME_BODIES_BYTES:
@@ -238,7 +241,7 @@ def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[D
         yield _documents_frame(log, documents, spans)
 
 
-def _documents_frame(log: GenerationLog, documents: Sequence[KeptDocument], spans: Sequence[BodySpan]) -> NewFrame:
+def _documents_frame(log: GenerationLog, documents: Sequence[LoggedDocument], spans: Sequence[BodySpan]) -> NewFrame:
     return NewFrame(FrameRecord(documents=tuple(documents)), _sealed_bodies(log, spans))
 
 
@@ -331,12 +334,12 @@ def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outc
 
 
 def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
-    documents = tuple(KeptDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
+    documents = tuple(LoggedDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
     sealed = [seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)]
-    answers: tuple[KeptAnswer, ...] = ()
+    answers: tuple[LoggedAnswer, ...] = ()
     if batch.idempotency is not None:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
+        answers = (LoggedAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
         sealed.append(seal_answer(key, answer))
     record = FrameRecord(
         documents=documents,

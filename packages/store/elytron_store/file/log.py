@@ -19,8 +19,8 @@ from elytron_store.file.frame import (
     HEADER_BYTES,
     MAGIC,
     FrameBlock,
-    KeptAnswer,
-    KeptDocument,
+    LoggedAnswer,
+    LoggedDocument,
     LogHeader,
     block_bodies,
     decode_block,
@@ -30,7 +30,7 @@ from elytron_store.file.frame import (
     open_document,
     record_bytes,
 )
-from elytron_store.ledger import AnsweredRequest, HeldDocument, SpaceLedger
+from elytron_store.ledger import AnsweredRequest, LedgerDocument, SpaceLedger
 from elytron_store.manifest import is_folder
 
 _GUESS_BYTES = 4096
@@ -171,7 +171,7 @@ class GenerationLog:
         copies = self.block_at(block.offset), self.block_at(second_at)
         return all(copy is not None and copy.offset == block.offset for copy in copies)
 
-    def damaged(self, block: FrameBlock, /) -> Iterator[KeptDocument | KeptAnswer]:
+    def damaged(self, block: FrameBlock, /) -> Iterator[LoggedDocument | LoggedAnswer]:
         """Walk the documents and answers of `block` whose body is damaged."""
         for record, at in block_bodies(block):
             if not is_sound(record, self.read(at, CHECKSUM_BYTES + record.size)):
@@ -242,15 +242,15 @@ def _find_header(file: FileIO) -> LogHeader | None:
     return find_header(file.read(HEADER_BYTES + _SHIFT_BYTES) or b"")
 
 
-def is_sound(record: KeptDocument | KeptAnswer, sealed: bytes, /) -> bool:
+def is_sound(record: LoggedDocument | LoggedAnswer, sealed: bytes, /) -> bool:
     """Return whether `sealed` is the whole and undamaged body of `record`."""
     if len(sealed) != CHECKSUM_BYTES + record.size:
         return False
     match record:
-        case KeptDocument():
+        case LoggedDocument():
             ref = DocumentRef(record.collection, record.key)
             return open_document(ref, record.revision, sealed) is not None
-        case KeptAnswer():
+        case LoggedAnswer():
             return open_answer(record.key, sealed) is not None
 
 
@@ -304,20 +304,20 @@ class LogContents:
             self.entries += len(record.entries)
         for body, at in block_bodies(block):
             match body:
-                case KeptDocument():
-                    document = HeldDocument(body.revision, BodySpan(at, body.size))
-                    self._bury(self.ledger.put(DocumentRef(body.collection, body.key), document))
-                case KeptAnswer():
+                case LoggedDocument():
+                    document = LedgerDocument(body.revision, BodySpan(at, body.size))
+                    self._count_garbage(self.ledger.put(DocumentRef(body.collection, body.key), document))
+                case LoggedAnswer():
                     # By the log's own times, without a clock: every reader of the log drops the same records.
                     for request in self.ledger.forget_before(body.at):
                         self.dead_bytes += request.answer.size
                     span = BodySpan(at, body.size)
                     self.ledger.remember(AnsweredRequest(body.key, body.digest, span, body.first, body.last, body.at))
         for ref in record.deletes:
-            self._bury(self.ledger.remove(ref))
+            self._count_garbage(self.ledger.remove(ref))
         self.end = block.end
 
-    def _require_known(self, ref: DocumentRef, document: HeldDocument[BodySpan] | None) -> None:
+    def _require_known(self, ref: DocumentRef, document: LedgerDocument[BodySpan] | None) -> None:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
         # A document written behind the last hole is the newest for certain.
         if self.holes and (document is None or document.body.at < self.holes[-1].start):
@@ -328,14 +328,14 @@ class LogContents:
         if self.holes:
             raise StoreCorrupt(what="the log of a space")
 
-    def find(self, refs: Sequence[DocumentRef], /) -> list[tuple[DocumentRef, HeldDocument[BodySpan] | None]]:
+    def find(self, refs: Sequence[DocumentRef], /) -> list[tuple[DocumentRef, LedgerDocument[BodySpan] | None]]:
         """Return the documents at `refs`, in that order. Raises StoreCorrupt if a newer version may be lost."""
         documents = [(ref, self.ledger.find(ref)) for ref in refs]
         for ref, document in documents:
             self._require_known(ref, document)
         return documents
 
-    def scan(self, page: DocumentPage, /) -> list[tuple[DocumentRef, HeldDocument[BodySpan]]]:
+    def scan(self, page: DocumentPage, /) -> list[tuple[DocumentRef, LedgerDocument[BodySpan]]]:
         """Return the documents of `page`, in key order. Raises StoreCorrupt where frames were lost."""
         self.require_complete()
         return [(ref, document) for ref in self.ledger.window(page) if (document := self.ledger.find(ref)) is not None]
@@ -372,7 +372,7 @@ class LogContents:
                 raise StoreCorrupt(what=f"the journal after sequence {sequence - 1}")
             yield block
 
-    def _bury(self, document: HeldDocument[BodySpan] | None) -> None:
+    def _count_garbage(self, document: LedgerDocument[BodySpan] | None) -> None:
         if document is not None:
             self.dead_bytes += document.body.size
 
@@ -394,7 +394,7 @@ class LogView(NamedTuple):
         return not self.contents.salt
 
 
-def read_document(log: GenerationLog, ref: DocumentRef, document: HeldDocument[BodySpan], /) -> Document:
+def read_document(log: GenerationLog, ref: DocumentRef, document: LedgerDocument[BodySpan], /) -> Document:
     """Return the document at `ref` from `log`. Raises StoreCorrupt where its body is damaged."""
     body = open_document(ref, document.revision, read_sealed(log, document.body))
     if body is None:

@@ -29,7 +29,7 @@ class LeaseClaim(BaseModel):
     until: int
 
 
-class HeldEpoch(NamedTuple):
+class LeaseEpoch(NamedTuple):
     """Contents of an epoch's file: its owner, its end, and whether that is over."""
 
     holder: str
@@ -126,14 +126,14 @@ class WriterLease:
             if _epoch_of(entry.name) < epoch:
                 await self._files.delete(f"{self._folder}/{entry.name}")
 
-    def _require_free(self, claim: HeldEpoch, now: int) -> None:
+    def _require_free(self, claim: LeaseEpoch, now: int) -> None:
         if not claim.is_over and now < claim.until + store_limits.MCP_LEASE_SKEW_MS:
             raise StoreBusy(engine=ENGINE, waited_s=0)
 
     async def _newest(self) -> int:
         return max((_epoch_of(entry.name) for entry in await self._files.list(self._folder)), default=0)
 
-    async def _read(self, epoch: int) -> HeldEpoch | None:
+    async def _read(self, epoch: int) -> LeaseEpoch | None:
         """Return what the file of an epoch says; None if it says nothing, or is not there."""
         try:
             text = await self._files.read(self._path(epoch)) if epoch else ""
@@ -144,7 +144,7 @@ class WriterLease:
             return None
         holder = claims[0].holder
         untils = [claim.until for claim in claims if claim.holder == holder]
-        return HeldEpoch(holder, 0 if 0 in untils else max(untils))
+        return LeaseEpoch(holder, 0 if 0 in untils else max(untils))
 
     async def _append(self, epoch: int, claim: LeaseClaim) -> None:
         # A line break before it too: what a broken appending left behind spoils no claim.

@@ -39,7 +39,7 @@ from elytron_store.postgres.connections import (
 from elytron_store.postgres.erasure import compact_runs, erasure_layers, remove_rows, rewrite_tables
 from elytron_store.postgres.reads import check_partitions, repair_partitions
 from elytron_store.postgres.statements import PartitionStatements
-from elytron_store.postgres.tables import FoundTables, WantedTables, require_commits
+from elytron_store.postgres.tables import FoundTables, PostgresTarget, require_commits
 
 
 class PostgresStore(Engine):
@@ -67,7 +67,7 @@ class PostgresStore(Engine):
         """The latest commit found no room, or a server that only lets itself be read."""
 
     @classmethod
-    async def open_unnoted(cls, target: WantedTables, /, *, clock: Clock) -> Self:
+    async def open_unnoted(cls, target: PostgresTarget, /, *, clock: Clock) -> Self:
         """Open the store at `target`, created if there is none; an existing one is left as it is.
 
         A caller that finds its own store calls `note_opening`. Raises StoreUnavailable, StoreRefused, StoreReadOnly,

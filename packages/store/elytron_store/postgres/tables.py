@@ -210,7 +210,7 @@ class StoreLayout(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTables:
+class PostgresTarget:
     """Tables that an opening looks for, or makes."""
 
     address: PostgresAddress
@@ -248,7 +248,7 @@ STEPS: tuple[Step, ...] = (statements.index_queues,)
 
 
 async def prepare_tables(
-    connection: Connection, target: WantedTables, /, *, steps: Sequence[Step] = STEPS
+    connection: Connection, target: PostgresTarget, /, *, steps: Sequence[Step] = STEPS
 ) -> FoundTables:
     """Look at the server and make the store, unless one that matches is there; bring older tables to this version.
 
@@ -289,7 +289,7 @@ async def _look_at_server(connection: Connection) -> bool:
     return facts.process != connection.info.backend_pid
 
 
-async def _make_tables(connection: Connection, target: WantedTables) -> None:
+async def _make_tables(connection: Connection, target: PostgresTarget) -> None:
     schema, layout = target.address.schema, target.layout
     manifest = StoreManifest.fresh(ENGINE, at=target.at, profile=target.profile, sealed=target.sealed)
     async with connection.transaction():
@@ -302,7 +302,7 @@ async def _make_tables(connection: Connection, target: WantedTables) -> None:
         await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(layout)))
 
 
-async def _read_layout(connection: Connection, target: WantedTables, *, latest_version: int) -> StoreLayout:
+async def _read_layout(connection: Connection, target: PostgresTarget, *, latest_version: int) -> StoreLayout:
     schema = target.address.schema
     body, layout_body = [await _read_manifest_row(connection, schema, name) for name in (_STORE, _LAYOUT)]
     if body is None or layout_body is None:
@@ -317,7 +317,7 @@ async def _read_layout(connection: Connection, target: WantedTables, *, latest_v
     return layout
 
 
-async def _take_steps(connection: Connection, target: WantedTables, steps: Sequence[Step]) -> StoreLayout:
+async def _take_steps(connection: Connection, target: PostgresTarget, steps: Sequence[Step]) -> StoreLayout:
     """Bring the tables to this version, in one transaction: all steps are taken, or none."""
     schema = target.address.schema
     async with connection.transaction():
@@ -330,7 +330,7 @@ async def _take_steps(connection: Connection, target: WantedTables, steps: Seque
     return layout
 
 
-async def _require_objects(connection: Connection, target: WantedTables, layout: StoreLayout) -> None:
+async def _require_objects(connection: Connection, target: PostgresTarget, layout: StoreLayout) -> None:
     """Note that the blobs are objects from now on. Raises StoreForeign if they are elsewhere than the URL says."""
     objects, schema = target.address.blobs, target.address.schema
     if layout.objects == objects:

@@ -259,7 +259,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _Wal
     findings.names[inner] = None
     try:
         name = findings.names[inner] = keyring.name(record)
-        vault = await keyring.find(name)
+        space_keys = await keyring.find(name)
     except KeyDestroyed:
         del findings.names[inner]  # its destruction was cut short: see to the remains
         return
@@ -272,7 +272,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _Wal
             StoreProblem(DamageKind.ENGINE, findings.names[inner], "the keys of this space cannot be opened")
         )
         return
-    if vault is None or vault.inner != inner:
+    if space_keys is None or space_keys.inner != inner:
         del findings.names[inner]
         return
     collections = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner)}
@@ -280,7 +280,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _Wal
         async for document in readable_documents(keyring.inner, inner, collection):
             findings.ours += document.ref == GUARD
             try:
-                vault.open(document)
+                space_keys.open(document)
             except SealBroken as broken:
                 is_settled = await settle(keyring, inner, document)
                 findings.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=is_settled))

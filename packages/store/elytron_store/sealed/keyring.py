@@ -303,9 +303,9 @@ class StoreKeyring:
     async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
         while True:
-            vault = await self.find(space)
-            if vault is not None:
-                return vault
+            space_keys = await self.find(space)
+            if space_keys is not None:
+                return space_keys
             tag = self.tag(space)
             # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
             inner = f"{tag}.{os.urandom(16).hex()}"
@@ -328,7 +328,7 @@ class StoreKeyring:
         keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
         return SpaceKeys(inner, slot=slot, guard=await self.guard(inner), keys=keys)
 
-    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, space: SpaceId, /) -> SpaceId | None:
         """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
 
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.

@@ -37,7 +37,7 @@ class SpaceKeyring(Protocol):
     """The keys of sealed spaces: those of a whole store, or those that users hold."""
 
     def tag(self, space: str, /) -> str:
-        """Return the name of an inner space that is empty, in place of one that `space` does not have."""
+        """Return the name of an empty inner space, for a `space` that has none."""
         ...
 
     async def slot(self, space: str, /) -> Document | None:
@@ -53,24 +53,24 @@ class SpaceKeyring(Protocol):
         ...
 
     async def ensure(self, space: str, /) -> SpaceKeys:
-        """Return the open keys of `space`, made now if it has none."""
+        """Return the open keys of `space`, created if it has none."""
         ...
 
-    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, space: SpaceId, /) -> SpaceId | None:
         """Erase the wrapped keys of `space` and return its inner space, None without keys."""
         ...
 
     def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
-        """Yield the inner spaces that are left of `space`, whose keys are lost."""
+        """Yield inner spaces of `space` whose keys are lost."""
         ...
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
-        """Let the name `space` live again, whose inner space is gone."""
+        """Release the name `space` after its inner space is gone."""
         ...
 
 
 class SpaceKeyCache:
-    """Open vaults by space, the `store_limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
+    """Open keys of the `store_limits.SEALED_SPACES_OPEN` spaces used last. Shows no key material."""
 
     def __init__(self, keyring: SpaceKeyring, /) -> None:
         self._keyring = keyring
@@ -78,18 +78,18 @@ class SpaceKeyCache:
         self._turns: dict[SpaceId, anyio.Lock] = {}
 
     def ready(self, space: SpaceId, /) -> SpaceKeys | None:
-        """Return the open vault of `space` at once, None where callers must queue in `open_in_turn`."""
+        """Return the cached keys of `space`, or None if callers must queue in `open_in_turn`."""
         return None if space in self._turns else self._cached(space)
 
     async def open_in_turn(self, space: SpaceId, /) -> SpaceKeys:
-        """Return the vault of `space`, its keys made if it has none; callers get it in the order they came.
+        """Return the keys of `space`, created if it has none. Callers are served in order of arrival.
 
         Raises KeyDestroyed, KeyMissing, SealBroken.
         """
         turn = self._turns.setdefault(space, anyio.Lock())
         try:
             async with turn:
-                # Looked at again in turn: the caller before has mostly opened it.
+                # Looked up again in turn: the previous caller has usually opened them.
                 return self._cached(space) or self._keep(space, await self._keyring.ensure(space))
         finally:
             # The last caller takes the lock away, since a process may see any number of spaces.
@@ -97,66 +97,66 @@ class SpaceKeyCache:
                 del self._turns[space]
 
     async def find(self, space: SpaceId, /) -> SpaceKeys | None:
-        """Return the vault of `space`, None if it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
-        vault = self._cached(space)
-        if vault is not None:
-            return vault
+        """Return the keys of `space`, None if it has none. Raises KeyDestroyed, KeyMissing, SealBroken."""
+        space_keys = self._cached(space)
+        if space_keys is not None:
+            return space_keys
         new_keys = await self._keyring.find(space)
-        # A vault that another call opened meanwhile stays: it may know of a later guard.
+        # Keys that another call opened meanwhile stay: they may know a later guard.
         return self._cached(space) or (None if new_keys is None else self._keep(space, new_keys))
 
     async def fresh(self, space: SpaceId, /) -> SpaceKeys:
-        """Return the vault of `space` as the keyring has it now, its keys made if it has none."""
-        vault = self._cached(space)
-        if vault is not None and await self.lives(space, vault):
-            return vault
+        """Return the current keys of `space` from the keyring, created if it has none."""
+        space_keys = self._cached(space)
+        if space_keys is not None and await self.lives(space, space_keys):
+            return space_keys
         return await self.open_in_turn(space)
 
-    async def newer(self, space: SpaceId, vault: SpaceKeys, /) -> SpaceKeys:
-        """Return the vault of `space` opened again, for a key that `vault` lacks. Raises KeyDestroyed."""
-        self.drop(space, vault)
+    async def newer(self, space: SpaceId, space_keys: SpaceKeys, /) -> SpaceKeys:
+        """Reopen the keys of `space`, for a key that `space_keys` lacks. Raises KeyDestroyed."""
+        self.drop(space, space_keys)
         newest = await self._keyring.find(space)
-        if newest is None or newest.inner != vault.inner:
+        if newest is None or newest.inner != space_keys.inner:
             raise KeyDestroyed
         return self._keep(space, newest)
 
-    async def lives(self, space: SpaceId, vault: SpaceKeys, /) -> bool:
-        """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
+    async def lives(self, space: SpaceId, space_keys: SpaceKeys, /) -> bool:
+        """Return whether `space_keys` belong to the current incarnation of `space`; drop them if not."""
         slot = await self._keyring.slot(space)
-        if slot is not None and slot.body == vault.slot:
+        if slot is not None and slot.body == space_keys.slot:
             return True
-        self.drop(space, vault)
+        self.drop(space, space_keys)
         return False
 
-    async def prove(self, space: SpaceId, vault: SpaceKeys, /) -> bool:
-        """Return whether the incarnation of `space` is current after the first batch of `vault`; else forget it."""
-        vault.is_proven = await self.lives(space, vault)
-        return vault.is_proven
+    async def prove(self, space: SpaceId, space_keys: SpaceKeys, /) -> bool:
+        """Return whether the keys are still current after their first batch; drop them if not."""
+        space_keys.is_proven = await self.lives(space, space_keys)
+        return space_keys.is_proven
 
-    async def stands(self, space: SpaceId, vault: SpaceKeys, /, *, guard: int) -> bool:
-        """Return whether that incarnation is current and its guard is at revision `guard`; else forget the vault."""
-        if not await self.lives(space, vault):
+    async def stands(self, space: SpaceId, space_keys: SpaceKeys, /, *, guard: int) -> bool:
+        """Return whether the keys are current and the guard is at revision `guard`; drop them if not."""
+        if not await self.lives(space, space_keys):
             return False
-        if await self._keyring.guard(vault.inner) == guard:
+        if await self._keyring.guard(space_keys.inner) == guard:
             return True
-        self.drop(space, vault)
+        self.drop(space, space_keys)
         return False
 
-    def drop(self, space: SpaceId, vault: SpaceKeys | None = None, /) -> None:
-        """Forget the vault of `space`, if one is given only that one."""
-        if vault is None or self._open.get(space) is vault:
+    def drop(self, space: SpaceId, space_keys: SpaceKeys | None = None, /) -> None:
+        """Drop the cached keys of `space`; if `space_keys` are given, only those."""
+        if space_keys is None or self._open.get(space) is space_keys:
             self._open.pop(space, None)
 
     def clear(self) -> None:
-        """Forget all vaults."""
+        """Drop all cached keys."""
         self._open.clear()
 
     def _cached(self, space: SpaceId) -> SpaceKeys | None:
         return self._open.use(space)
 
-    def _keep(self, space: SpaceId, vault: SpaceKeys) -> SpaceKeys:
-        self._open[space] = vault
-        return vault
+    def _keep(self, space: SpaceId, space_keys: SpaceKeys) -> SpaceKeys:
+        self._open[space] = space_keys
+        return space_keys
 
 
 _ItemT = TypeVar("_ItemT")
@@ -175,13 +175,13 @@ class SealedSpaces(PassingStore):
 
     def __init__(self, inner: Store, keyring: SpaceKeyring, /, *, clock: Clock) -> None:
         super().__init__(inner)
-        self._keys = keyring
+        self._keyring = keyring
         self._clock = clock
-        self._vaults = SpaceKeyCache(keyring)
+        self._key_cache = SpaceKeyCache(keyring)
 
     def forget(self, space: SpaceId, /) -> None:
-        """Let go of the open keys of `space`."""
-        self._vaults.drop(space)
+        """Drop the open keys of `space`."""
+        self._key_cache.drop(space)
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.
@@ -191,34 +191,34 @@ class SealedSpaces(PassingStore):
         """
         await engine.off_loop(validate_batch, batch)
         while True:
-            vault = self._vaults.ready(batch.space) or await self._vaults.open_in_turn(batch.space)
-            guard = vault.guard
+            space_keys = self._key_cache.ready(batch.space) or await self._key_cache.open_in_turn(batch.space)
+            guard = space_keys.guard
             arrived = False
             try:
-                committed = await self._inner.commit(await engine.off_loop(vault.seal, batch))
+                committed = await self._inner.commit(await engine.off_loop(space_keys.seal, batch))
                 arrived = True
             except IdempotencyConflict:
                 raise
             except Conflict:
                 # The caller is at fault only if the guard is unchanged: else it is tried again.
-                if await self._vaults.stands(batch.space, vault, guard=guard):
+                if await self._key_cache.stands(batch.space, space_keys, guard=guard):
                     raise
                 continue
             finally:
                 if not (arrived or guard):
-                    self._vaults.drop(batch.space, vault)  # it counts on a guard that did not come
-            if not vault.is_proven and not await self._vaults.prove(batch.space, vault):
+                    self._key_cache.drop(batch.space, space_keys)  # it counts on a guard that did not come
+            if not space_keys.is_proven and not await self._key_cache.prove(batch.space, space_keys):
                 # It was opened before an erasure that knew of no guard: its writes are in a dead inner space.
-                await self._inner.erase(ErasureTarget(space=vault.inner, at=batch.at, whole_space=True))
+                await self._inner.erase(ErasureTarget(space=space_keys.inner, at=batch.at, whole_space=True))
                 continue
-            if committed.replayed and not vault.knows([committed.answer]):
-                vault = await self._vaults.newer(batch.space, vault)
-            return vault.open_answer(committed, batch.idempotency)
+            if committed.replayed and not space_keys.knows([committed.answer]):
+                space_keys = await self._key_cache.newer(batch.space, space_keys)
+            return space_keys.open_answer(committed, batch.idempotency)
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too."""
-        vault, documents = await self._look(space, lambda inner: self._inner.get(inner, refs))
-        plain = iter(await self._open(space, vault, [document for document in documents if document is not None]))
+        space_keys, documents = await self._look(space, lambda inner: self._inner.get(inner, refs))
+        plain = iter(await self._open(space, space_keys, [document for document in documents if document is not None]))
         return [None if document is None else next(plain) for document in documents]
 
     async def scan(
@@ -237,16 +237,16 @@ class SealedSpaces(PassingStore):
         def look(inner: SpaceId) -> Awaitable[Sequence[Document]]:
             return self._inner.scan(inner, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
-        vault, documents = await self._look(space, look)
-        return await self._open(space, vault, documents)
+        space_keys, documents = await self._look(space, look)
+        return await self._open(space, space_keys, documents)
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
         """Return the number of documents as the port says; nothing is opened for it. Raises KeyDestroyed too."""
         engine.require_scan(space, collection, limit=1)
         while True:
-            vault = await self._vaults.find(space)
-            number = 0 if vault is None else await self._inner.count(vault.inner, collection)
-            if vault is None or number or await self._vaults.lives(space, vault):
+            space_keys = await self._key_cache.find(space)
+            number = 0 if space_keys is None else await self._inner.count(space_keys.inner, collection)
+            if space_keys is None or number or await self._key_cache.lives(space, space_keys):
                 return number
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
@@ -257,19 +257,21 @@ class SealedSpaces(PassingStore):
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; raises KeyDestroyed too."""
         engine.require_runs(space, runs)
-        vault = await self._vaults.find(space)
-        return await self._inner.compact(SpaceId(self._keys.tag(space)) if vault is None else vault.inner, runs)
+        space_keys = await self._key_cache.find(space)
+        return await self._inner.compact(
+            SpaceId(self._keyring.tag(space)) if space_keys is None else space_keys.inner, runs
+        )
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; raises KeyDestroyed where the space was erased meanwhile."""
         engine.require_blob(space, key)
-        vault = await self._vaults.fresh(space)
-        sealing = cipher.SealingStream(vault.newest, vault.blob_place(key), chunks)
+        space_keys = await self._key_cache.fresh(space)
+        sealing = cipher.SealingStream(space_keys.newest, space_keys.blob_place(key), chunks)
         async with closed_stream(sealing.chunks()) as sealed:
-            await self._inner.write_blob(vault.inner, key, sealed)
-        if not await self._vaults.lives(space, vault):
+            await self._inner.write_blob(space_keys.inner, key, sealed)
+        if not await self._key_cache.lives(space, space_keys):
             # Erased meanwhile: the ciphertext of a destroyed key is not left behind.
-            await self._sweep(vault.inner)
+            await self._sweep(space_keys.inner)
             raise KeyDestroyed
         return sealing.size
 
@@ -277,13 +279,13 @@ class SealedSpaces(PassingStore):
         """Yield the blob's bytes, each chunk once it is proven. Raises NotFound, KeyDestroyed, SealBroken."""
         engine.require_blob(space, key)
         while True:
-            vault = await self._vaults.find(space)
+            space_keys = await self._key_cache.find(space)
             try:
-                async with closed_stream(self._chunks(space, vault, key)) as chunks:
+                async with closed_stream(self._chunks(space, space_keys, key)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             except NotFound:
-                if vault is None or await self._vaults.lives(space, vault):
+                if space_keys is None or await self._key_cache.lives(space, space_keys):
                     raise
                 continue
             return
@@ -292,65 +294,71 @@ class SealedSpaces(PassingStore):
         """Erase as the port says. A whole space loses its keys first, then its ciphertext, and frees its name last."""
         engine.require_erasure(erasure)
         if erasure.whole_space:
-            inner = await self._bury(erasure.space)
+            inner = await self._destroy_keys(erasure.space)
             erased = ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             if inner is not None:
                 erased = await self._erase_inner(inner, at=erasure.at)
-            async for remains in self._keys.remains(erasure.space):
+            async for remains in self._keyring.remains(erasure.space):
                 await self._erase_inner(remains, at=erasure.at)
             if inner is None:
                 return erased
-            await self._keys.free(erasure.space, inner)
+            await self._keyring.free(erasure.space, inner)
         else:
             erased = await self._erase_named(erasure)
         return replace(erased, layers=tuple(_sealed_layer(layer) for layer in erased.layers))
 
     async def _erase_named(self, erasure: ErasureTarget) -> ErasureReceipt:
         while True:
-            vault = await self._vaults.fresh(erasure.space)
-            inner_erasure = replace(erasure, space=vault.inner)
+            space_keys = await self._key_cache.fresh(erasure.space)
+            inner_erasure = replace(erasure, space=space_keys.inner)
             erased = await self._inner.erase(inner_erasure)
-            if await self._vaults.lives(erasure.space, vault):
+            if await self._key_cache.lives(erasure.space, space_keys):
                 return erased
-            await self._sweep(vault.inner)
+            await self._sweep(space_keys.inner)
 
     async def _look(
         self, space: SpaceId, look: Callable[[SpaceId], Awaitable[Sequence[_ItemT]]]
     ) -> tuple[SpaceKeys | None, Sequence[_ItemT]]:
         require_space(space)
         while True:
-            vault = await self._vaults.find(space)
+            space_keys = await self._key_cache.find(space)
             # A space without keys is asked for under a name that is empty, so the store's own refusals apply.
-            items = await look(SpaceId(self._keys.tag(space)) if vault is None else vault.inner)
-            if vault is None or any(item is not None for item in items) or await self._vaults.lives(space, vault):
-                return vault, items
+            items = await look(SpaceId(self._keyring.tag(space)) if space_keys is None else space_keys.inner)
+            if (
+                space_keys is None
+                or any(item is not None for item in items)
+                or await self._key_cache.lives(space, space_keys)
+            ):
+                return space_keys, items
 
-    async def _open(self, space: SpaceId, vault: SpaceKeys | None, items: Sequence[Document]) -> Sequence[Document]:
-        if vault is None:
+    async def _open(
+        self, space: SpaceId, space_keys: SpaceKeys | None, items: Sequence[Document]
+    ) -> Sequence[Document]:
+        if space_keys is None:
             return []
-        if not vault.knows(document.body for document in items):
-            vault = await self._vaults.newer(space, vault)
-        return [vault.open(document) for document in items]
+        if not space_keys.knows(document.body for document in items):
+            space_keys = await self._key_cache.newer(space, space_keys)
+        return [space_keys.open(document) for document in items]
 
-    def _chunks(self, space: SpaceId, vault: SpaceKeys | None, key: str) -> AsyncIterator[bytes]:
-        if vault is None:
-            return self._inner.read_blob(SpaceId(self._keys.tag(space)), key)
+    def _chunks(self, space: SpaceId, space_keys: SpaceKeys | None, key: str) -> AsyncIterator[bytes]:
+        if space_keys is None:
+            return self._inner.read_blob(SpaceId(self._keyring.tag(space)), key)
 
         async def find_key(number: int) -> DataKey | None:
-            return vault.key(number) or (await self._vaults.newer(space, vault)).key(number)
+            return space_keys.key(number) or (await self._key_cache.newer(space, space_keys)).key(number)
 
-        stream = self._inner.read_blob(vault.inner, key)
-        return cipher.unseal_stream(stream, find_key=find_key, where=vault.blob_place(key), what=f"blob {key}")
+        stream = self._inner.read_blob(space_keys.inner, key)
+        return cipher.unseal_stream(stream, find_key=find_key, where=space_keys.blob_place(key), what=f"blob {key}")
 
-    async def _bury(self, space: SpaceId) -> SpaceId | None:
-        self._vaults.drop(space)
-        inner = await self._keys.bury(space)
-        self._vaults.drop(space)  # a running call may have opened it again before the mark was stored
+    async def _destroy_keys(self, space: SpaceId) -> SpaceId | None:
+        self._key_cache.drop(space)
+        inner = await self._keyring.destroy_keys(space)
+        self._key_cache.drop(space)  # a running call may have opened it again before the mark was stored
         return inner
 
     async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> ErasureReceipt:
         # The guard is a document of the sealing, not of the caller.
-        ours = int(await self._keys.guard(inner) > 0)
+        ours = int(await self._keyring.guard(inner) > 0)
         erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
         return ErasureReceipt(
             documents=max(erased.documents - ours, 0),
@@ -362,7 +370,7 @@ class SealedSpaces(PassingStore):
 
     async def _sweep(self, inner: SpaceId) -> None:
         # Left-overs of a call that did not know of the erasure; the guard would say that more is there.
-        if not await self._keys.guard(inner):
+        if not await self._keyring.guard(inner):
             await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
 
 

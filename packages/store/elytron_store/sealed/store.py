@@ -47,12 +47,12 @@ async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
     Cut short between the two, other handles go on with the older key until they next look; repeating it is safe.
     A space without keys gets its first one when it is first written. Raises KeyDestroyed, KeyMissing, SealBroken.
     """
-    while (vault := await keyring.find(space)) is not None:
-        document = await keyring.one(record_ref(vault.inner))
+    while (space_keys := await keyring.find(space)) is not None:
+        document = await keyring.one(record_ref(space_keys.inner))
         if document is None:
             continue  # erased since
         record = read_record(SealedSpaceRecord, document.body, what=RECORD_WHAT)
-        fresh = await keyring.wrapping.fresh(vault.inner, record.keys[-1].number + 1)
+        fresh = await keyring.wrapping.fresh(space_keys.inner, record.keys[-1].number + 1)
         newer = record.model_copy(update={"keys": (*record.keys, fresh)})
         try:
             await keyring.inner.commit(
@@ -80,10 +80,14 @@ async def rewrap_keyring(keyring: StoreKeyring, /) -> int:
 
 
 async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
-    while (vault := await keyring.find(space)) is not None:
+    while (space_keys := await keyring.find(space)) is not None:
         entry = EntryDraft(JournalAction.MAINTENANCE, GUARD)
         raised = Batch(
-            space=vault.inner, at=keyring.clock.now(), entries=(entry,), puts=(vault.guard_put(),), sealed=True
+            space=space_keys.inner,
+            at=keyring.clock.now(),
+            entries=(entry,),
+            puts=(space_keys.guard_put(),),
+            sealed=True,
         )
         try:
             await keyring.inner.commit(raised)
@@ -189,7 +193,7 @@ class SealedStore(SealedSpaces):
     async def repair(self) -> CheckReport:
         """Have the inner store repaired, then the keyring; move aside what does not open, finish cut destructions."""
         report = await inspection.inspect_sealed(self._keyring, await self._inner.repair(), repair=True)
-        self._vaults.clear()
+        self._key_cache.clear()
         return report
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
@@ -209,7 +213,7 @@ class SealedStore(SealedSpaces):
 
     async def close(self) -> None:
         """Forget the open keys and close the inner store."""
-        self._vaults.clear()
+        self._key_cache.clear()
         await self._inner.close()
 
     async def rotate_key_encryption(self) -> int:
@@ -229,7 +233,7 @@ class SealedStore(SealedSpaces):
         """
         require_space(space)
         await renew_data_key(self._keyring, space)
-        self._vaults.drop(space)
+        self._key_cache.drop(space)
 
     async def destroy_key(self, space: SpaceId, /) -> None:
         """Make `space` unreadable for ever: its wrapped keys are physically erased, and after them its ciphertext.
@@ -238,6 +242,6 @@ class SealedStore(SealedSpaces):
         space frees its name for a life under new keys. A space that has no keys is no error.
         """
         require_space(space)
-        inner = await self._bury(space)
+        inner = await self._destroy_keys(space)
         if inner is not None:
             await self._erase_inner(inner, at=self._clock.now())

@@ -67,7 +67,7 @@ class FixedKeyring(_InnerKeyring):
                 await self._inner.commit(batch)
                 return
 
-    async def bury(self, _space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, _space: SpaceId, /) -> SpaceId | None:
         return self._name
 
 
@@ -96,5 +96,5 @@ class SecretKeyring(_InnerKeyring):
         session = self._secret_slots.require(SpaceId(space), entry[0])
         return await self._space_keys(session.inner, session.keys)
 
-    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+    async def destroy_keys(self, space: SpaceId, /) -> SpaceId | None:
         raise SpaceLocked(space=space)

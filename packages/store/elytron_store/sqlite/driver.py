@@ -174,13 +174,13 @@ def driver_report(library: SqliteLibrary | None = None, /) -> DriverReport:
     return DriverReport(name, version, "delete", reason)
 
 
-class HeldByOthers(Exception):
+class LockedByOthers(Exception):
     """Others are in the way, says something that SQLite does not tell as an error."""
 
 
 def is_busy(error: Exception, /) -> bool:
     """Return whether `error` only says that others hold the file."""
-    return isinstance(error, HeldByOthers) or _primary_code(error) == _BUSY
+    return isinstance(error, LockedByOthers) or _primary_code(error) == _BUSY
 
 
 def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
@@ -193,7 +193,7 @@ def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
     while True:
         try:
             return step()
-        except (HeldByOthers, *ERRORS) as error:
+        except (LockedByOthers, *ERRORS) as error:
             if not is_busy(error):
                 raise
             if time.monotonic() >= until:

@@ -44,7 +44,7 @@ _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
 
 
 @dataclass(frozen=True, slots=True)
-class WantedStore:
+class SqliteOptions:
     """Request of a caller of `open`."""
 
     path: Path
@@ -108,7 +108,7 @@ def connect_reader(library: SqliteLibrary, path: Path, busy_wait_s: float, /) ->
     return raw
 
 
-def prepare_reading(raw: Raw, options: WantedStore, /) -> FileAccess:
+def prepare_reading(raw: Raw, options: SqliteOptions, /) -> FileAccess:
     """Look whether the file is a store that matches, and change nothing; return how it is used from now on.
 
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable, and StoreReadOnly for a file without a store yet.
@@ -123,7 +123,7 @@ def prepare_reading(raw: Raw, options: WantedStore, /) -> FileAccess:
     return FileAccess("delete", options.busy_wait_s)
 
 
-def prepare_file(raw: Raw, options: WantedStore, /) -> FileAccess:
+def prepare_file(raw: Raw, options: SqliteOptions, /) -> FileAccess:
     """Make the write connection fit for use and the file a store that matches; return how it is used from now on.
 
     Nothing is written to a file that is not a store or does not match, and nothing to a store of the last schema.
@@ -167,14 +167,14 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
             raise
 
 
-def _wal_limit(options: WantedStore) -> int:
+def _wal_limit(options: SqliteOptions) -> int:
     """Return the bound of the WAL, by the room that the device has for this store's further files."""
     free = free_bytes(options.path.parent)
     beside = sum(file_bytes(path_beside(options.path, kind)) for kind in ("wal", "reserve"))
     return options.bounds.wal_bytes if free is None else options.bounds.wal_limit(free + beside)
 
 
-def _look_up(raw: Raw, options: WantedStore) -> int:
+def _look_up(raw: Raw, options: SqliteOptions) -> int:
     """Return the schema of the file, 0 for an empty one, whose manifest matches; change nothing."""
 
     def look() -> int:
@@ -187,7 +187,7 @@ def _look_up(raw: Raw, options: WantedStore) -> int:
     return retry_while_held(look, wait_s=options.busy_wait_s)
 
 
-def _matching_manifest(raw: Raw, options: WantedStore) -> StoreManifest | None:
+def _matching_manifest(raw: Raw, options: SqliteOptions) -> StoreManifest | None:
     """Return the manifest, which matches; None if there is none."""
     row = raw.execute(_MANIFEST).fetchone()
     if row is None:
@@ -201,7 +201,7 @@ def _keep_manifest(raw: Raw, manifest: StoreManifest) -> None:
     raw.execute("INSERT OR REPLACE INTO manifest VALUES ('store', ?)", (manifest.to_bytes(),))
 
 
-def _set_journal_mode(raw: Raw, options: WantedStore) -> JournalMode:
+def _set_journal_mode(raw: Raw, options: SqliteOptions) -> JournalMode:
     mode = "WAL" if options.library.wal_is_safe else "DELETE"
     try:
         current_mode: str = retry_while_held(

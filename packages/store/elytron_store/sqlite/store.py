@@ -30,7 +30,7 @@ from elytron_store.sqlite.driver import ENGINE, ERRORS, FileAccess, Raw, SqliteL
 from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
-from elytron_store.sqlite.setup import WantedStore, check_database, repair_database
+from elytron_store.sqlite.setup import SqliteOptions, check_database, repair_database
 from elytron_store.sqlite.wal_room import WalReserve
 from elytron_store.sqlite.writes import WriteConnection
 
@@ -93,7 +93,9 @@ class SqliteStore(Engine):
         StoreUnavailable.
         """
         driver = library or default_library()
-        options = setup.WantedStore(path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds)
+        options = setup.SqliteOptions(
+            path, clock.now(), profile, sealed, durability, driver, steps, busy_wait_s, bounds
+        )
         store = await cls.open_unnoted(options, clock=clock)
         try:
             await store.note_opening(options.at)
@@ -103,7 +105,7 @@ class SqliteStore(Engine):
         return store
 
     @classmethod
-    async def open_unnoted(cls, options: WantedStore, /, *, clock: Clock) -> Self:
+    async def open_unnoted(cls, options: SqliteOptions, /, *, clock: Clock) -> Self:
         """Open the store that `options` describes as `open` does, but leave an existing one as it is.
 
         A caller that finds its own store calls `note_opening`.
@@ -132,7 +134,7 @@ class SqliteStore(Engine):
                 await self._remove(writes.purge_remains, self._access)
 
     @classmethod
-    async def _opened(cls, options: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
+    async def _opened(cls, options: SqliteOptions, clock: Clock, way: "_OpeningWay", /) -> Self:
         library, path = options.library, options.path
         opened: list[StoreConnection] = []
         try:
@@ -316,7 +318,7 @@ class _OpeningWay:
     """
 
     connector: Callable[[], Raw]
-    prepare: Callable[[Raw, WantedStore], FileAccess]
+    prepare: Callable[[Raw, SqliteOptions], FileAccess]
     readers: int = _READERS
     refused: StoreReadOnly | None = None
 

@@ -14,7 +14,7 @@ from elytron_store.sqlite.driver import (
     ENGINE,
     ERRORS,
     FilePlace,
-    HeldByOthers,
+    LockedByOthers,
     Raw,
     path_beside,
     retry_while_held,
@@ -38,7 +38,7 @@ def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
 
     def checkpoint() -> None:
         if raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise HeldByOthers
+            raise LockedByOthers
 
     retry_while_held(checkpoint, wait_s=wait_s)
 

@@ -15,7 +15,7 @@ from tests.models.streams import data
 
 from elytron_agent import limits
 from elytron_agent.limits import LEASE_SECONDS
-from elytron_agent.service.responses.response_items import GivenInput, read_input
+from elytron_agent.service.responses.response_items import TurnInput, read_input
 from elytron_agent.service.responses.response_wire import ContentPart, InputItem
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput
@@ -116,7 +116,7 @@ async def test_types_of_files_are_read_in_any_case_and_with_their_charset(kind: 
 
 
 def test_files_may_have_all_bytes_of_their_bound() -> None:
-    def given(size: int) -> GivenInput:
+    def given(size: int) -> TurnInput:
         part = ContentPart.model_validate(file_part("x" * size))
         return read_input([InputItem(role="user", content=(part,))], {}, str)
 

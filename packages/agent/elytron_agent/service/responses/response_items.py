@@ -68,7 +68,7 @@ _TAGS: Final = 6
 """Tags that a key is made of: each has 96 bits."""
 
 
-class GivenInput(NamedTuple):
+class TurnInput(NamedTuple):
     """An input: the user's words at its end, and the messages before these."""
 
     text: str = ""
@@ -83,7 +83,7 @@ class GivenInput(NamedTuple):
 
 def read_input(
     items: Sequence[InputItem], calls: Mapping[str, str], unsealed: Callable[[str], str], /, *, is_whole: bool = False
-) -> GivenInput:
+) -> TurnInput:
     """Return an input behind a response whose open `calls` are ids with names of tools.
 
     With `is_whole`, all of it is messages.
@@ -107,7 +107,7 @@ def read_input(
     text = "\n\n".join(_words_of(item) for item in words).strip()
     images = tuple(part.image for part in parts if part.image is not None)
     _require_file_bytes(items)
-    return GivenInput(text, images, (*reader.messages, *file_messages(words)))
+    return TurnInput(text, images, (*reader.messages, *file_messages(words)))
 
 
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
@@ -350,7 +350,7 @@ def require_options(request: ResponseRequest, model: ModelClient, /) -> None:
     )
 
 
-def require_room(request: ResponseRequest, client_input: GivenInput, max_tokens: int, /) -> None:
+def require_room(request: ResponseRequest, client_input: TurnInput, max_tokens: int, /) -> None:
     """Raise InvalidInput for an input that alone is longer than the window, if nothing of it may be left out."""
     if request.truncation != "disabled" and not client_input.has_files:
         return

@@ -108,7 +108,7 @@ async def _chat_stream(call: AgentCall) -> AgentStream:
     # Refused here, as long as no stream has begun.
     check_input(AgentSettings(enabled=True), request.words, request.images)
     turn = TurnRequest(request.words, request.images, _run_of(agent, call.idempotency_key), request.store)
-    feed = await call.service.desk.begin(call.user, agent, turn)
+    feed = await call.service.turn_service.begin(call.user, agent, turn)
     items, clock = call.user.items(agent), call.service.context.clock
 
     async def written(event: FeedEvent) -> None:
@@ -174,7 +174,7 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
         # Runs and schedules end first, for they would write to what is erased.
         agents = [agent] if agent.subagent is not None else [agent, *await call.user.known_subagents(main=agent)]
         for each in agents:
-            await call.service.desk.cancel(call.user, each)
+            await call.service.turn_service.cancel(call.user, each)
         await ScheduleRepository(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
         # The ends of schedules erase some of the plan already.
         report = (await call.user.delete(agent)).report(earlier=plan)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from elytron_adapter.http.responses import value_response
 from elytron_adapter.surface import Route
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
-from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
+from elytron_agent.blocks.block_repository import BlockDraft, BlockRepository, MemoryBlock
 from elytron_agent.rag.rows import token_count_of
 from elytron_agent.service import wire
 from elytron_agent.service.agent_service import ROOT
@@ -31,12 +31,12 @@ _VERSION: Final = re.compile(r'"([0-9]{1,18})"')
 
 async def _list_blocks(call: AgentCall) -> Value:
     await call.user.enabled()
-    return wire.BlockList(data=await BlockShelf(call.user.memory).list())
+    return wire.BlockList(data=await BlockRepository(call.user.memory).list())
 
 
 async def _get_block(call: AgentCall) -> Response:
     await call.user.enabled()
-    repository, label = BlockShelf(call.user.memory), call.part("label")
+    repository, label = BlockRepository(call.user.memory), call.part("label")
     try:
         return _block_response(await repository.read(label))
     except NotFound:
@@ -47,7 +47,7 @@ async def _get_block(call: AgentCall) -> Response:
 async def _put_block(call: AgentCall) -> Response:
     await call.user.enabled()
     request = await call.body(wire.BlockChange)
-    label, repository, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
+    label, repository, expected = call.part("label"), BlockRepository(call.user.memory), _expected_version(call)
     try:
         block = await repository.change(label, **dict(request), expected_version=expected)
     except NotFound:
@@ -136,7 +136,7 @@ async def _delete_thread(call: AgentCall) -> Value:
     """Erase what was said in a thread; its agent stays."""
     agent = await _named_thread(call)
     # Ended first, for a turn under way would write to what is erased.
-    await call.service.desk.cancel(call.user, agent)
+    await call.service.turn_service.cancel(call.user, agent)
     memory_count = await call.user.clear(agent)
     return wire.ThreadDeleted(id=agent.id, memories=memory_count)
 

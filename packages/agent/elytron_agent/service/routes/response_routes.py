@@ -38,15 +38,15 @@ async def _create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     """Begin a response. Its turn goes on if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
-    desk, repository = call.service.responses, ResponseRepository(call.user)
+    responses, repository = call.service.responses, ResponseRepository(call.user)
     response = _response_of(call) or repository.new_response()
     stored_response = await _known_of(call, repository, response)
     if stored_response is None:
-        opened = await desk.begin(await desk.plan(call.user, request, response))
+        opened = await responses.begin(await responses.plan(call.user, request, response))
     elif stored_response.document.form != request.form or stored_response.document.asked not in {"", request.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
-        opened = desk.opened(call.user, response)
+        opened = responses.opened(call.user, response)
     if request.stream and opened is not None:
         return AgentStream(opened.feed.read())
 
@@ -62,11 +62,11 @@ async def _get_response(call: AgentCall) -> AgentStream | Response:
     """Return a response, or the events of one that this process runs or ran."""
     require_responses(call)
     await call.user.answering()
-    desk, repository = call.service.responses, ResponseRepository(call.user)
+    responses, repository = call.service.responses, ResponseRepository(call.user)
     response = await repository.read(call.part("response_id"))
-    await desk.look(call.user, response)
+    await responses.look(call.user, response)
     if call.flag("stream"):
-        opened = desk.opened(call.user, response.document.id)
+        opened = responses.opened(call.user, response.document.id)
         if opened is None:
             raise InvalidInput(field="stream", problem="has ended or belongs to another node: call without it")
         after = call.request.query_params.get("starting_after", "")

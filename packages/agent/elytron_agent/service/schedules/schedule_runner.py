@@ -76,10 +76,10 @@ class DueRun(NamedTuple):
 class ScheduleRunner:
     """Does the jobs of schedules: each is one time of one schedule."""
 
-    def __init__(self, context: OperationContext, settings: ServiceSettings, desk: TurnService, /) -> None:
+    def __init__(self, context: OperationContext, settings: ServiceSettings, turn_service: TurnService, /) -> None:
         self._context = context
         self._settings = settings
-        self._desk = desk
+        self._turn_service = turn_service
 
     async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
         """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
@@ -133,7 +133,7 @@ class ScheduleRunner:
             return False
         main = await user.main()
         agent = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
-        end = await self._desk.settle(user, agent, run.run_id)
+        end = await self._turn_service.settle(user, agent, run.run_id)
         return end is not None and end.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
@@ -152,7 +152,7 @@ class ScheduleRunner:
             return current is not None and current.run_id == run.run_id
 
         request = TurnRequest(text, run=run.run_id, schedule=due_time.schedule, is_wanted=is_wanted)
-        end = await self._ended((await self._desk.begin(work.user, work.agent, request)).read(), beat)
+        end = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
         is_done = end is not None and end.kind is AgentEventKind.DONE
         if not is_done and (record := await work.user.run_record(work.agent, request.run or "")) is not None:
             if record.end is None:

@@ -59,7 +59,7 @@ def chat_command(
     approve: ApprovalMode | None,
 ) -> int | None:
     """Chat with an agent that remembers; /help lists the commands within the chat."""
-    from elytron_agent.blocks.shelf import BlockShelf
+    from elytron_agent.blocks.block_repository import BlockRepository
     from elytron_agent.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import Agent
     from elytron_agent.loop.tools import mcp_tools, open_web_search
@@ -89,8 +89,8 @@ def chat_command(
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         memory = session.runtime
-        own = BlockShelf(memory, agent=name)
-        blocks = own if await own.list() else BlockShelf(memory)
+        own = BlockRepository(memory, agent=name)
+        blocks = own if await own.list() else BlockRepository(memory)
         history = None if no_history or is_sealed else LineHistory(history_path())
         lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
         screen = ChatScreen(out.is_json)

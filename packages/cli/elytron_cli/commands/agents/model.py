@@ -24,10 +24,10 @@ from elytron_core.model import Value
 TEXTS_AT_ONCE = 256
 
 
-class KeptModels(Value):
+class InstalledModels(Value):
     """The models on this machine."""
 
-    models: tuple[model_files.KeptModel, ...]
+    models: tuple[model_files.InstalledModel, ...]
 
 
 @click.group("model", cls=PageGroup)
@@ -89,7 +89,7 @@ def _ask_consent(effect: str, /) -> None:
     confirm_question("Continue?", yes=False)
 
 
-def _show_added(report: model_files.KeptModel, verb: str = "added") -> None:
+def _show_added(report: model_files.InstalledModel, verb: str = "added") -> None:
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
     run_output().report(
         report, lambda console, _: console.print(f"{verb} {report.name} ({report.model}); {hint}", soft_wrap=True)
@@ -102,7 +102,7 @@ def list_models() -> None:
     """List the models on this machine."""
     from elytron.embedding.embedders import installed_use
 
-    report = KeptModels(models=(*model_files.kept_models(), *installed_use()))
+    report = InstalledModels(models=(*model_files.kept_models(), *installed_use()))
     lines = [
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in report.models

@@ -31,7 +31,7 @@ from elytron_cli.input.server_options import (
     run_budget,
     several_options,
 )
-from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, console_host, require_entry, surfaces_beside
+from elytron_cli.server.extras import OptionalSurfaces, SurfaceOptions, console_host, open_surfaces, require_entry
 from elytron_cli.server.workers import end_with_input, read_server_key, require_workers, run_workers
 from elytron_cli.session import (
     CommandSession,
@@ -149,7 +149,7 @@ _BESIDE: Final = (
     click.option("--quota-messages", type=click.IntRange(0), help="Messages per gateway user. [default: unlimited]"),
     click.option("--quota-bytes", type=click.IntRange(0), help="Resource bytes per gateway user. [default: unlimited]"),
 )
-"""Options for surfaces beside the operations: the fields of `WantedSurfaces`, and the model servers below /llm."""
+"""Options for surfaces beside the operations: the fields of `SurfaceOptions`, and the model servers below /llm."""
 _AGENT: Final = (
     click.option(
         "--agent-model",
@@ -273,7 +273,7 @@ def serve_command(
     rag = rag_settings(values.pop("rag_limits"), is_off=is_off)
     agent = _agent_settings(**{name: values.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
-    surfaces = WantedSurfaces(llm=llm, agent=agent, rag=rag, node_url=node_url, **values)
+    surfaces = SurfaceOptions(llm=llm, agent=agent, rag=rag, node_url=node_url, **values)
 
     server_key = read_server_key() if serving.descriptor is not None else None
 
@@ -284,7 +284,7 @@ def serve_command(
             if server_key is not None:
                 session.runtime.secrets.share_sessions(server_key)
             hosted_console = console_host(settings, session.runtime) if console else None
-            async with surfaces_beside(session.runtime, replace(surfaces, console=hosted_console)) as more:
+            async with open_surfaces(session.runtime, replace(surfaces, console=hosted_console)) as more:
                 await serve_session(session, serving, more, settings, out, key_file=first_key_file)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -324,7 +324,7 @@ def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, o
 async def serve_session(
     session: CommandSession,
     serving: "ServingSettings",
-    beside: SurfacesBeside,
+    beside: OptionalSurfaces,
     settings: RunSettings,
     out: CommandOutput,
     /,

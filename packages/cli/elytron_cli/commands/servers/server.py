@@ -28,7 +28,7 @@ from elytron_cli.input.server_options import (
     logging_options,
     server_options,
 )
-from elytron_cli.server.extras import WantedSurfaces, console_host, surfaces_beside
+from elytron_cli.server.extras import SurfaceOptions, console_host, open_surfaces
 from elytron_cli.session import open_session, require_own_store, run_output, run_settings, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
@@ -272,8 +272,8 @@ async def _serve_store(host: str, port: int, *, asks_keys: bool, opens: bool) ->
     settings, out = run_settings(), run_output()
     serving = ServingSettings(host=host, port=port, development=not asks_keys)
     async with open_session(settings, when_missing=WhenMissing.REFUSE) as session:
-        surfaces = WantedSurfaces(console=console_host(settings, session.runtime))
-        async with surfaces_beside(session.runtime, surfaces) as beside:
+        surfaces = SurfaceOptions(console=console_host(settings, session.runtime))
+        async with open_surfaces(session.runtime, surfaces) as beside:
             await serve_session(session, serving, beside, settings, out, ready=webbrowser.open if opens else None)
 
 

@@ -1,4 +1,4 @@
-"""The shelf of blocks: where blocks are stored, their versioned changes, and checks of what a model writes."""
+"""The repository of blocks: their storage, their versioned changes, and checks of what a model writes."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -147,7 +147,7 @@ class BlockAuthor(StrEnum):
     """A model by its tools: the space's learning rules and tombstones judge the text, as they do a fact."""
 
 
-class BlockShelf:
+class BlockRepository:
     """The blocks of one agent, over any memory, local or remote.
 
     Without an `agent` they are shared by all agents of the space. With one they are its own, but for the labels in

@@ -29,8 +29,8 @@ from elytron_agent.service.chat_turn import INTERNAL, TurnLines, TurnTicket
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.events import TurnFeed
 from elytron_agent.service.responses.response_items import (
-    GivenInput,
     SummarySeal,
+    TurnInput,
     call_items,
     changed_settings,
     client_part,
@@ -239,7 +239,7 @@ class ResponseTurn:
     user: UserAgents
     agent: KnownAgent
     document: ResponseDocument
-    input: GivenInput
+    input: TurnInput
     after: str | None = None
     is_resumed: bool = False
 
@@ -300,7 +300,7 @@ class ResponseService:
 
     async def read_items(
         self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
-    ) -> GivenInput:
+    ) -> TurnInput:
         """Return an input as messages; with `is_whole`, also the user's words are one."""
         seal = SummarySeal(user)
         if any(item.type == "compaction" for item in items):
@@ -347,7 +347,7 @@ class ResponseService:
                 is_added=True,
             )
             await repository.put(document)
-            agent = self._agent(ResponseTurn(user, main, document, GivenInput()), AgentSettings(enabled=True))
+            agent = self._agent(ResponseTurn(user, main, document, TurnInput()), AgentSettings(enabled=True))
             try:
                 if input_items.before:
                     opening = TurnOpening(input_items.before, asks=False)
@@ -379,7 +379,7 @@ class ResponseService:
         head = await ResponseRepository(user).head(document.thread)
         if holds_thread(head.lease, user.memory.context.clock.now()):
             return
-        input_items = await self.read_items(user, document.items, {}) if response.record is None else GivenInput()
+        input_items = await self.read_items(user, document.items, {}) if response.record is None else TurnInput()
         main = await user.answering()
         await self.begin(ResponseTurn(user, main, document, input_items, is_resumed=True))
 
@@ -393,7 +393,7 @@ class ResponseService:
         head = await repository.head(document.thread)
         if head.open == document.id and not holds_thread(head.lease, user.memory.context.clock.now()):
             agent = self._agent(
-                ResponseTurn(user, await user.answering(), document, GivenInput()), AgentSettings(enabled=True)
+                ResponseTurn(user, await user.answering(), document, TurnInput()), AgentSettings(enabled=True)
             )
             await agent.cancel()
             await agent.close()
@@ -503,7 +503,7 @@ async def _open_calls(repository: ResponseRepository, thread: str, runs: Sequenc
 _HEAD: Final = "Summary of the conversation so far:\n"
 
 
-async def sum_up(desk: ResponseService, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
+async def sum_up(service: ResponseService, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
     """Return a sealed summary of an input behind what a response continues: a model's, else the turns' own sentences.
 
     Raises NotFound, InvalidInput for nothing to sum up, and for an unknown model.
@@ -521,14 +521,14 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
         turns += [each.record.turn for each in before if each.record is not None]
     items = ResponseRequest(input=request.input).items if request.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
-    input_items = await desk.read_items(user, items, calls)
+    input_items = await service.read_items(user, items, calls)
     history = words_of_messages(shown_given(input_items.before))
     if history or input_items.text:
         words = "\n".join(part for part in (history, input_items.text) if part)
         turns.append(WindowTurn(run="", at=now, input=clip_text(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to summarize")
-    text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)
+    text = await _written_summary(service, user, model, turns, most=config.max_context_tokens)
     seal = SummarySeal(user)
     await seal.prepare()
     name = repository.new_response()
@@ -537,10 +537,10 @@ async def sum_up(desk: ResponseService, user: UserAgents, request: CompactReques
 
 
 async def _written_summary(
-    desk: ResponseService, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
+    service: ResponseService, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
 ) -> str:
     address = user.settings.summary_model or user.settings.model_named(model)
-    writer = desk.model(address)
+    writer = service.model(address)
     request = summary_request(turns, "", window=window_of(writer, most))
     try:
         answer = await ask_for(writer, request, WindowSummaryDraft)

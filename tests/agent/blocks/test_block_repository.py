@@ -7,18 +7,18 @@ from tests.agent.places import EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import BlockDraft, BlockShelf, limits
-from elytron_agent.blocks.shelf import DEFAULTS, append_text, insert_text, replace_text
+from elytron_agent import BlockDraft, BlockRepository, limits
+from elytron_agent.blocks.block_repository import DEFAULTS, append_text, insert_text, replace_text
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    await shelf.create_missing()
-    await shelf.create_missing()
-    human, persona = await shelf.list()
+    repository = BlockRepository(memory)
+    await repository.create_missing()
+    await repository.create_missing()
+    human, persona = await repository.list()
     assert (human.label, human.value, human.limit, human.version) == ("human", "", 20_000, 1)
     assert (persona.label, persona.value) == ("persona", "I am a helpful AI assistant.")
     assert persona.description == DEFAULTS[0].description
@@ -26,72 +26,72 @@ async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: M
 
 @EVERYWHERE
 async def test_an_edit_is_stored_as_a_version_and_a_stale_one_is_refused(memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    made = await shelf.create(BlockDraft(label="human", value="Name: Ada"))
-    edited = await shelf.edit("human", lambda text: text + " L.", expected_version=made.version)
+    repository = BlockRepository(memory)
+    made = await repository.create(BlockDraft(label="human", value="Name: Ada"))
+    edited = await repository.edit("human", lambda text: text + " L.", expected_version=made.version)
     assert (edited.value, edited.version) == ("Name: Ada L.", 2)
     with pytest.raises(PreconditionFailed):
-        await shelf.edit("human", lambda text: text + "!", expected_version=made.version)
-    assert (await shelf.read("human")).value == "Name: Ada L."
+        await repository.edit("human", lambda text: text + "!", expected_version=made.version)
+    assert (await repository.read("human")).value == "Name: Ada L."
 
 
 async def test_a_repeated_call_edits_once(memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    await shelf.create(BlockDraft(label="human"))
+    repository = BlockRepository(memory)
+    await repository.create(BlockDraft(label="human"))
     for _ in range(2):
-        await shelf.edit("human", lambda text: append_text(text, "Likes tea."), call="r/1/c")
-    block = await shelf.read("human")
+        await repository.edit("human", lambda text: append_text(text, "Likes tea."), call="r/1/c")
+    block = await repository.read("human")
     assert (block.value, block.version) == ("Likes tea.", 2)
 
 
 async def test_blocks_are_shared_by_a_space_or_an_agents_own(memory: MemoryFace) -> None:
-    shared, own = BlockShelf(memory), BlockShelf(memory, agent="helper")
+    shared, own = BlockRepository(memory), BlockRepository(memory, agent="helper")
     await shared.create_missing()
     await own.create(BlockDraft(label="persona", value="I count."))
     assert [block.value for block in await own.list()] == ["I count."]
     assert (await shared.read("persona")).value == "I am a helpful AI assistant."
-    assert [block.label for block in await BlockShelf(memory, agent="other").list()] == []
-    mixed = BlockShelf(memory, agent="helper", shared=("human",))
+    assert [block.label for block in await BlockRepository(memory, agent="other").list()] == []
+    mixed = BlockRepository(memory, agent="helper", shared=("human",))
     assert [(block.label, block.agent) for block in await mixed.list()] == [("human", None), ("persona", "helper")]
     await mixed.edit("human", lambda _text: "Name: Ada")
     assert (await shared.read("human")).value == "Name: Ada"
 
 
 async def test_a_block_keeps_its_cap_and_a_read_only_one_its_text(memory: MemoryFace) -> None:
-    shelf = BlockShelf(memory)
-    await shelf.create(BlockDraft(label="small", limit=5))
+    repository = BlockRepository(memory)
+    await repository.create(BlockDraft(label="small", limit=5))
     with pytest.raises(LimitExceeded, match="at most 5"):
-        await shelf.edit("small", lambda _text: "123456")
+        await repository.edit("small", lambda _text: "123456")
     with pytest.raises(LimitExceeded, match="at most 20000"):
-        await shelf.create(BlockDraft(label="large", value="x" * 20_001))
-    await shelf.change("small", read_only=True, description="Fixed.")
+        await repository.create(BlockDraft(label="large", value="x" * 20_001))
+    await repository.change("small", read_only=True, description="Fixed.")
     with pytest.raises(PermissionRefused, match="read-only"):
-        await shelf.edit("small", lambda _text: "1")
+        await repository.edit("small", lambda _text: "1")
     with pytest.raises(PermissionRefused):
-        await shelf.delete("small")
-    settled = await shelf.change("small", value="12345", read_only=False)
+        await repository.delete("small")
+    settled = await repository.change("small", value="12345", read_only=False)
     assert (settled.value, settled.description, settled.read_only) == ("12345", "Fixed.", False)
     with pytest.raises(PreconditionFailed):
-        await shelf.change("small", value="1", expected_version=1)
-    assert await shelf.delete("small")
-    assert not await shelf.delete("small")
+        await repository.change("small", value="1", expected_version=1)
+    assert await repository.delete("small")
+    assert not await repository.delete("small")
     with pytest.raises(NotFound):
-        await shelf.read("small")
+        await repository.read("small")
 
 
 async def test_a_second_block_of_a_label_and_one_too_many_are_refused() -> None:
     async with elytron.open("memory:") as memory:
-        shelf = BlockShelf(memory)
+        repository = BlockRepository(memory)
         for number in range(limits.BLOCKS):
-            await shelf.create(BlockDraft(label=f"b{number}"))
+            await repository.create(BlockDraft(label=f"b{number}"))
         with pytest.raises(LimitExceeded, match="blocks"):
-            await shelf.create(BlockDraft(label="more"))
+            await repository.create(BlockDraft(label="more"))
         with pytest.raises(PreconditionFailed):
-            await shelf.create(BlockDraft(label="b1"))
-        await shelf.create_missing([BlockDraft(label="b1"), BlockDraft(label="b2")])
-        await shelf.delete("b0")
+            await repository.create(BlockDraft(label="b1"))
+        await repository.create_missing([BlockDraft(label="b1"), BlockDraft(label="b2")])
+        await repository.delete("b0")
         with pytest.raises(PreconditionFailed):
-            await shelf.create(BlockDraft(label="b1"))
+            await repository.create(BlockDraft(label="b1"))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_draft_that_is_none_is_refused_by_its_field(wrong: dict[str, Any]) -> 
 @EVERYWHERE
 async def test_a_name_that_is_no_label_names_no_block(memory: MemoryFace) -> None:
     with pytest.raises(NotFound):
-        await BlockShelf(memory).read("a\n")
+        await BlockRepository(memory).read("a\n")
 
 
 def test_edits_are_pure() -> None:
