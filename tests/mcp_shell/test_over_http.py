@@ -103,7 +103,7 @@ async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issue
     places = ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource")
     call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     issuers = ("https://id.example/realms/team",)
-    async with served(WantedSurfaces(mcp_issuers=issuers)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served(SurfaceOptions(mcp_issuers=issuers)) as server, httpx.AsyncClient(base_url=server.url) as client:
         refused = await client.post("/mcp", json=call)
         challenge = f'Bearer realm="elytron", resource_metadata="{server.url}{places[0]}"'
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, challenge)
@@ -115,13 +115,13 @@ async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issue
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Elytron",
             }
-    public = WantedSurfaces(mcp_issuers=issuers, public_url="https://memory.example/")
+    public = SurfaceOptions(mcp_issuers=issuers, public_url="https://memory.example/")
     async with served(public) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get(places[0])).json()["resource"] == "https://memory.example/mcp"
 
 
 async def test_without_an_issuer_nothing_makes_a_host_open_a_browser() -> None:
-    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         refused = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="elytron"')
         assert (await client.get("/.well-known/oauth-protected-resource/mcp")).status_code == 404

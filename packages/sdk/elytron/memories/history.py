@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.planes import KeptMemory, at_of, forgotten_at, text_of
+from elytron.documents.planes import StoredMemory, at_of, forgotten_at, text_of
 from elytron.documents.stored_values import (
     key_of,
     read_slot,
@@ -58,7 +58,7 @@ async def history_of(
             items = _of_message(memory_id, turn, part)
         case SkillMemory(skill=skill):
             items = _of_skill(memory_id, skill)
-        case KeptMemory():
+        case StoredMemory():
             items = _of_kept(memory_id, memory, trail)
         case _:
             assert_never(memory)
@@ -102,7 +102,7 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
     return with_trail((), await _memory_trail(ctx, scope, ref), memory=name) if document is None else []
 
 
-def _of_kept(memory_id: str, memory: KeptMemory, trail: AuditTrail | None) -> list[HistoryItem]:
+def _of_kept(memory_id: str, memory: StoredMemory, trail: AuditTrail | None) -> list[HistoryItem]:
     """Return the last words of what is written over; a private document keeps its text to itself."""
     hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit
-from elytron.documents.planes import hide_value, touched_planes
+from elytron.documents.planes import StoredMemory, hide_value, touched_planes
 from elytron.documents.stored_values import (
     ChangeSet,
     StoredSlot,

@@ -346,7 +346,9 @@ def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
         deletes=tuple(delete.ref for delete in batch.deletes),
         first=committed.first,
         entries=tuple(
-            KeptEntry(batch.at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers)
+            LoggedEntry(
+                batch.at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers
+            )
             for entry in batch.entries
         ),
         answers=answers,
