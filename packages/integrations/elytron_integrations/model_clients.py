@@ -105,8 +105,8 @@ class WrappedCall:
     """True if the question is stored already: its tools run."""
     copy: StreamCopy | WholeCopy | None = None
 
-    def is_answered_by(self, response: Any, /) -> bool:
-        """Return whether a copy of the answer is read: not of a refusal."""
+    def begin_copy(self, response: Any, /) -> bool:
+        """Begin the copy of an answer; return whether it is one, and no refusal."""
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         self.copy = StreamCopy(self.dialect) if is_stream else WholeCopy(self.dialect)
         return response.status_code == 200
@@ -218,11 +218,11 @@ class BlockingSender:
     def send(self, request: Any, options: dict[str, Any], /) -> Any:
         """Send a request with memory's block and return its answer, which is stored when it ends."""
         dialect = _dialect_of(request)
-        call = (
-            self._attempt(self._turns.begin(dialect, request.url.path, request.read())) if dialect is not None else None
-        )
+        call = None
+        if dialect is not None:
+            call = self._attempt(self._turns.begin(dialect, request.url.path, request.read()))
         response = self._http_client.send(_changed_request(request, call), **options)
-        if call is None or not call.is_answered_by(response):
+        if call is None or not call.begin_copy(response):
             return response
         if not options.get("stream"):
             call.feed(response.content)
@@ -263,12 +263,12 @@ class AsyncSender:
 
     async def send(self, request: Any, options: dict[str, Any], /) -> Any:
         """Send a request with memory's block and return its answer, which is stored when it ends."""
-        dialect, content = _dialect_of(request), await request.aread()
-        call = (
-            await self._attempt(self._turns.begin(dialect, request.url.path, content)) if dialect is not None else None
-        )
+        dialect = _dialect_of(request)
+        call = None
+        if dialect is not None:
+            call = await self._attempt(self._turns.begin(dialect, request.url.path, await request.aread()))
         response = await self._http_client.send(_changed_request(request, call), **options)
-        if call is None or not call.is_answered_by(response):
+        if call is None or not call.begin_copy(response):
             return response
         if not options.get("stream"):
             call.feed(response.content)
