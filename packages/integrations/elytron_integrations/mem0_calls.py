@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -65,10 +64,10 @@ def mem0_arguments(
     return call
 
 
-def plain_settings(given: object, /, *, what: str) -> dict[str, Any]:
+def plain_settings(settings: object, /, *, what: str) -> dict[str, Any]:
     """Return what a mapping or one of mem0's models sets. Raises InvalidInput for other values."""
-    dump = getattr(given, "model_dump", None)
-    fields: object = dump() if callable(dump) else given or {}
+    dump = getattr(settings, "model_dump", None)
+    fields: object = dump() if callable(dump) else settings or {}
     if not isinstance(fields, Mapping):
         raise InvalidInput(field=what, problem="must be a mapping or mem0's own model of them")
     return {name: value for name, value in cast("Mapping[str, Any]", fields).items() if value is not None}
@@ -138,13 +137,11 @@ def draft_messages(
     turns = [turn for turn in write.turns if turn.messages[0].role is not EvidenceRole.SYSTEM]
     if not turns:
         raise InvalidInput(field="messages", problem="contain nothing that a user or an assistant says")
-    counts: Counter[str] = Counter()
-    named: list[TurnDraft] = []
-    for turn in turns:
-        digest = _turn_digest(turn, scope)
-        counts[digest] += 1
-        named.append(turn.model_copy(update={"host_id": f"mem0-{digest}-{counts[digest]}"}))
-    return TranscriptWrite(turns=tuple(named))
+    digests = [_turn_digest(turn, scope) for turn in turns]
+    # Messages that are equal within a call were said so often.
+    names = [f"mem0-{digest}-{digests[:place].count(digest)}" for place, digest in enumerate(digests)]
+    drafts = (turn.model_copy(update={"host_id": name}) for turn, name in zip(turns, names, strict=True))
+    return TranscriptWrite(turns=tuple(drafts))
 
 
 def _turn_digest(turn: TurnDraft, scope: Scope) -> str:
@@ -158,20 +155,18 @@ def _turn_digest(turn: TurnDraft, scope: Scope) -> str:
 
 def _stored_metadata(metadata: Mapping[str, Any] | None, scope: Scope) -> dict[str, Any]:
     """Return metadata with what is nested as JSON. Raises InvalidInput for names of ids, and what JSON has not."""
-    given = dict(metadata or {})
-    if names := sorted(_IDS & given.keys()):
+    fields = dict(metadata or {})
+    if names := sorted(_IDS & fields.keys()):
         raise InvalidInput(field=f"metadata.{names[0]}", problem="is the name of an id: pass it as one")
-    nested: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, dict | list | tuple)}
-    fields = {name: value for name, value in given.items() if name not in nested}
-    if nested:
-        try:
-            fields[_NESTED] = json.dumps(nested, allow_nan=False)
-        except (TypeError, ValueError):
-            raise InvalidInput(field="metadata", problem="holds a value that JSON cannot hold") from None
+    nested = {name: fields.pop(name) for name, value in [*fields.items()] if isinstance(value, dict | list | tuple)}
+    try:
+        fields |= {_NESTED: json.dumps(nested, allow_nan=False)} if nested else {}
+    except (TypeError, ValueError):
+        raise InvalidInput(field="metadata", problem="holds a value that JSON cannot hold") from None
     return fields | ({_AGENT: scope.agent} if scope.agent is not None else {})
 
 
-def _given_metadata(hit: RecallHit) -> dict[str, Any] | None:
+def _public_metadata(hit: RecallHit) -> dict[str, Any] | None:
     """Return the metadata as they were given; None if there were none."""
     fields: dict[str, Any] = {name: value for name, value in hit.metadata.items() if name not in {*_IDS, "edit_of"}}
     try:
@@ -195,7 +190,7 @@ def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Me
         "id": public_id(space, memory),
         "memory": hit.text,
         "hash": hashlib.md5(hit.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest(),
-        "metadata": _given_metadata(hit),
+        "metadata": _public_metadata(hit),
         "created_at": at,
         "updated_at": at,
         **{name: value for name, value in ids.items() if value is not None},

@@ -62,7 +62,7 @@ class AsyncMemory:
         """
         return cls(config_dict, user_id=user_id)
 
-    async def opened(self) -> MemoryFace:
+    async def open_face(self) -> MemoryFace:
         """Return the memory beneath, which the first call opens."""
         async with self._lock:
             if self._face is None:
@@ -86,7 +86,7 @@ class AsyncMemory:
         """
         scope = scope_of_call("add", self._owner, filters, **ids).scope
         write = draft_messages(messages, scope, metadata=metadata, timestamp=timestamp)
-        face = await self.opened()
+        face = await self.open_face()
         report = await face.write(MemoryWriteRequest(scope=scope, write=write))
         results = [
             stored_answer(turn, decision, scope.space, _EVENTS.get(decision.outcome, "NONE"))
@@ -113,7 +113,7 @@ class AsyncMemory:
     ) -> Mem0Answer:
         """Find what answers the query among the memories of the ids, best first."""
         part = scope_of_call("search", self._owner, filters, **ids)
-        report = await (await self.opened()).recall(
+        report = await (await self.open_face()).recall(
             query,
             limit=_bounded_count(limit, top_k, default=20),
             filters=part.filters,
@@ -134,7 +134,7 @@ class AsyncMemory:
         """Read the memories of the ids."""
         part = scope_of_call("get_all", self._owner, filters, **ids)
         count = _bounded_count(limit, top_k, default=100)
-        report = await (await self.opened()).list(limit=count, filters=part.filters, user_id=part.space)
+        report = await (await self.open_face()).list(limit=count, filters=part.filters, user_id=part.space)
         return {"results": [await self._answer(hit, part.space) for hit in report.items]}
 
     @mem0_arguments
@@ -143,7 +143,7 @@ class AsyncMemory:
         space, versions = await self._versions(memory_id)
         if not versions:
             return None
-        hit = await (await self.opened()).get(versions[-1].id, user_id=space)
+        hit = await (await self.open_face()).get(versions[-1].id, user_id=space)
         return await self._answer(hit, space, score=None)
 
     @mem0_arguments
@@ -160,14 +160,14 @@ class AsyncMemory:
         if metadata is not None or content is None:
             raise InvalidInput(field="update()", problem="takes a text; for other metadata, delete and add the memory")
         space, versions = await self._versions(memory_id, must_exist=True)
-        await (await self.opened()).correct(versions[-1].id, content, user_id=space)
+        await (await self.open_face()).correct(versions[-1].id, content, user_id=space)
         return {"message": "Memory updated successfully!"}
 
     @mem0_arguments
     async def delete(self, memory_id: str) -> Mem0Answer:
         """Erase a memory with all its versions, by its id. Raises NotFound."""
         space, versions = await self._versions(memory_id, must_exist=True)
-        await (await self.opened()).erase([version.id for version in versions], user_id=space)
+        await (await self.open_face()).erase([version.id for version in versions], user_id=space)
         return {"message": "Memory deleted successfully!"}
 
     @mem0_arguments
@@ -183,7 +183,7 @@ class AsyncMemory:
         scope = scope_of_call(
             "delete_all", self._owner, filters, user_id=user_id, agent_id=agent_id, run_id=run_id
         ).scope
-        face = await self.opened()
+        face = await self.open_face()
         report = await delete_all(face, user_id=scope.space, agent_id=scope.agent, run_id=scope.conversation)
         if report.derived:
             await face.erase(report.derived, user_id=scope.space)
@@ -195,7 +195,7 @@ class AsyncMemory:
         space, versions = await self._versions(memory_id)
         if not versions:
             return []
-        hit = await (await self.opened()).get(versions[-1].id, user_id=space)
+        hit = await (await self.open_face()).get(versions[-1].id, user_id=space)
         return history_answer(versions, memory_id, hit)
 
     @mem0_arguments
@@ -224,7 +224,7 @@ class AsyncMemory:
         space, memory = split_id(memory_id, self._owner)
         versions: dict[str, HistoryItem] = {}
         if memory:
-            face = await self.opened()
+            face = await self.open_face()
             # What an erasure would take are the versions.
             report = await face.operate(MemoryEraseRequest(scope=Scope(space=space), ids=(memory,), dry_run=True))
             for decision in report.decisions:
@@ -241,7 +241,7 @@ class BlockingMem0Calls(BlockingCalls):
 
     def __init__(self, memory: AsyncMemory, /) -> None:
         self.runtime = memory
-        self._blocking: BlockingMemory[MemoryFace] = BlockingMemory(memory.opened())
+        self._blocking: BlockingMemory[MemoryFace] = BlockingMemory(memory.open_face())
 
     def run(self, call: Coroutine[Any, Any, ResultT], /) -> ResultT:
         """Run `call` where the memory lives and return its result."""

@@ -105,8 +105,8 @@ class WrappedCall:
     """True if the question is stored already: its tools run."""
     copy: StreamCopy | WholeCopy | None = None
 
-    def is_answered_by(self, response: Any, /) -> bool:
-        """Return whether a copy of the answer is read: not of a refusal."""
+    def begin_copy(self, response: Any, /) -> bool:
+        """Begin the copy of an answer; return whether it is one, and no refusal."""
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         self.copy = StreamCopy(self.dialect) if is_stream else WholeCopy(self.dialect)
         return response.status_code == 200
@@ -140,17 +140,17 @@ class ClientTurns:
             return None
         start = start_of(prompt)
         question = question_of(start, prompt.said)
-        opened = self._open.use(question) if prompt.has_tools_used else None
-        thread = opened.thread if opened is not None else self._threads.use(start)
+        open_turn = self._open.use(question) if prompt.has_tools_used else None
+        thread = open_turn.thread if open_turn is not None else self._threads.use(start)
         context = await self._context(prompt, thread) if not prompt.is_task else TurnContext()
-        turn = opened
+        turn = open_turn
         # The same memories stay the same bytes, which the provider has cached with all before them.
         if turn is None or turn.selected != context.selected:
             turn_id = turn.id if turn is not None else uuid4().hex
             turn = ClientTurn(thread or uuid4().hex, turn_id, context.block, context.selected)
         if turn.block:
             content = json_text(dialect.place(dict(body), prompt, wrap_block(turn.block), BlockPlacement.TAIL)).encode()
-        return WrappedCall(dialect, prompt, content, path, question, turn, is_open=opened is not None)
+        return WrappedCall(dialect, prompt, content, path, question, turn, is_open=open_turn is not None)
 
     async def store(self, call: WrappedCall) -> None:
         """Store the turn of an answer that came to its end, once; the question alone while its tools run."""
@@ -218,32 +218,34 @@ class BlockingSender:
     def send(self, request: Any, options: dict[str, Any], /) -> Any:
         """Send a request with memory's block and return its answer, which is stored when it ends."""
         dialect = _dialect_of(request)
-        call = self._done(self._turns.begin(dialect, request.url.path, request.read())) if dialect is not None else None
+        call = None
+        if dialect is not None:
+            call = self._attempt(self._turns.begin(dialect, request.url.path, request.read()))
         response = self._http_client.send(_changed_request(request, call), **options)
-        if call is None or not call.is_answered_by(response):
+        if call is None or not call.begin_copy(response):
             return response
         if not options.get("stream"):
             call.feed(response.content)
-            self._done(self._turns.store(call))
+            self._attempt(self._turns.store(call))
             return response
         chunks_of, close = response.iter_bytes, response.close
 
-        def copied(*size: int) -> Iterator[bytes]:
+        def copy_chunks(*size: int) -> Iterator[bytes]:
             for chunk in chunks_of(*size):
                 # The caller may read no further than the end of the answer.
                 if call.feed(chunk):
-                    self._done(self._turns.store(call))
+                    self._attempt(self._turns.store(call))
                 yield chunk
 
-        def closed() -> None:
+        def close_answer() -> None:
             close()
             if call.copy is not None:
-                self._done(self._turns.store(call))
+                self._attempt(self._turns.store(call))
 
-        response.iter_bytes, response.close = copied, closed
+        response.iter_bytes, response.close = copy_chunks, close_answer
         return response
 
-    def _done(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
+    def _attempt(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
         """Return what memory did; None where it failed."""
         try:
             return self._run(work)
@@ -261,33 +263,35 @@ class AsyncSender:
 
     async def send(self, request: Any, options: dict[str, Any], /) -> Any:
         """Send a request with memory's block and return its answer, which is stored when it ends."""
-        dialect, content = _dialect_of(request), await request.aread()
-        call = await self._done(self._turns.begin(dialect, request.url.path, content)) if dialect is not None else None
+        dialect = _dialect_of(request)
+        call = None
+        if dialect is not None:
+            call = await self._attempt(self._turns.begin(dialect, request.url.path, await request.aread()))
         response = await self._http_client.send(_changed_request(request, call), **options)
-        if call is None or not call.is_answered_by(response):
+        if call is None or not call.begin_copy(response):
             return response
         if not options.get("stream"):
             call.feed(response.content)
-            await self._done(self._turns.store(call))
+            await self._attempt(self._turns.store(call))
             return response
         chunks_of, close = response.aiter_bytes, response.aclose
 
-        async def copied(*size: int) -> AsyncIterator[bytes]:
+        async def copy_chunks(*size: int) -> AsyncIterator[bytes]:
             async for chunk in chunks_of(*size):
                 # The caller may read no further than the end of the answer.
                 if call.feed(chunk):
-                    await self._done(self._turns.store(call))
+                    await self._attempt(self._turns.store(call))
                 yield chunk
 
-        async def closed() -> None:
+        async def close_answer() -> None:
             await close()
             if call.copy is not None:
-                await self._done(self._turns.store(call))
+                await self._attempt(self._turns.store(call))
 
-        response.aiter_bytes, response.aclose = copied, closed
+        response.aiter_bytes, response.aclose = copy_chunks, close_answer
         return response
 
-    async def _done(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
+    async def _attempt(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
         """Return what memory did; None where it failed."""
         try:
             return await work
