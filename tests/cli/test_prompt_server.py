@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -112,11 +112,13 @@ async def test_an_event_that_it_cannot_read_is_answered_by_one_line(
     assert capsys.readouterr().err.startswith("elytron: ")
 
 
-async def test_a_call_that_it_cannot_read_is_left_to_the_command(boiler: CommandLine, ask: Ask) -> None:
+async def test_a_call_that_it_cannot_read_is_left_to_the_command(
+    boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = [*RECALL, "--host", "abacus"]
     async with residing(boiler.folder):
         assert await asyncio.to_thread(ask) is not None
-        sys.stdin = StandardStream(b"{}")  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setattr(sys, "stdin", StandardStream(b"{}"))
         assert await asyncio.to_thread(prompt_client.print_resident_answer, arguments) is None
         assert sys.stdin.buffer.read() == b"{}"
 
@@ -257,13 +259,23 @@ def test_without_local_sockets_the_command_answers(monkeypatch: pytest.MonkeyPat
 PROMPTS, CRASHES = 500, 20
 
 
-def start_process(boiler: CommandLine) -> "subprocess.Popen[str]":
-    """Start a resident process as a hook does, and return when it answers or has ended."""
-    command = [sys.executable, "-c", RUN, "hooks", "resident"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=boiler.folder)
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
+class ResidentProcesses:
+    """Starts resident processes of a store as a hook does."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def start(self) -> "subprocess.Popen[str]":
+        """Start one, and return when it answers or has ended."""
+        command = [sys.executable, "-c", RUN, "hooks", "resident"]
+        process = self._stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=self._folder)
+        )
+        self._stack.callback(process.kill)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
 
 
 def store_holders(store: Path) -> list[int]:
@@ -271,7 +283,7 @@ def store_holders(store: Path) -> list[int]:
     holders: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            paths = {os.readlink(link) for link in (folder / "fd").iterdir()}
+            paths = {str(link.readlink()) for link in (folder / "fd").iterdir()}
         except OSError:
             continue
         if str(store) in paths and int(folder.name) != os.getpid():
@@ -282,18 +294,20 @@ def store_holders(store: Path) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the processes in /proc")
 def test_prompts_and_crashes_leave_one_process_and_in_the_end_none(boiler: CommandLine, ask: Ask) -> None:
     store = boiler.folder / "m.db"
-    process = start_process(boiler)
-    assert all(ask("Thank you, that is all.") == b"" for _ in range(PROMPTS))
-    assert store_holders(store) == [process.pid]
-    for _ in range(CRASHES):
-        process.kill()
-        process.wait()
-        assert ask() is None
-        process = start_process(boiler)
-        assert b"4417" in (ask() or b"")
-    rivals = [start_process(boiler) for _ in range(3)]
-    assert [rival.wait() for rival in rivals] == [0, 0, 0]
-    assert store_holders(store) == [process.pid]
-    store.rename(boiler.folder / "former.db")
-    assert process.wait() == 0
-    assert store_holders(store) == store_holders(boiler.folder / "former.db") == []
+    with ExitStack() as stack:
+        residents = ResidentProcesses(boiler.folder, stack)
+        process = residents.start()
+        assert all(ask("Thank you, that is all.") == b"" for _ in range(PROMPTS))
+        assert store_holders(store) == [process.pid]
+        for _ in range(CRASHES):
+            process.kill()
+            process.wait()
+            assert ask() is None
+            process = residents.start()
+            assert b"4417" in (ask() or b"")
+        rivals = [residents.start() for _ in range(3)]
+        assert [rival.wait() for rival in rivals] == [0, 0, 0]
+        assert store_holders(store) == [process.pid]
+        store.rename(boiler.folder / "former.db")
+        assert process.wait() == 0
+        assert store_holders(store) == store_holders(boiler.folder / "former.db") == []
