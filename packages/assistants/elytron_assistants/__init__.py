@@ -3,4 +3,5 @@
 `repository` names the project of a folder, `registry` holds what the user decided about projects, `tiers` reads and
 writes the memory of a project and of its person, and `migration` splits a space that projects shared.
 `elytron_assistants.sessions` reads what assistants left on disk, and imports it.
+`elytron_assistants.hosts` has the table of assistants, and what is written into their settings and plugins from it.
 """
