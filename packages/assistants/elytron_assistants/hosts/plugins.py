@@ -42,7 +42,7 @@ program `elytron` with the extra `mcp` on the search path. `elytron install` doe
 def plugin_files(release: str, /) -> dict[str, str]:
     """Return the files of the plugin folder by their paths, for a release of the package."""
     files = {"README.md": _read_me()}
-    for path, content in _manifests(release):
+    for path, content in _manifest_files(release):
         files[path] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     for host in (*WIRED_HOSTS, "agent-plugin"):
         if host not in {HostName.COPILOT, HostName.VSCODE}:
@@ -72,17 +72,17 @@ def _read_me() -> str:
     return _READ_ME + "\n".join((*rows, *others)) + "\n"
 
 
-def _manifests(release: str) -> Iterator[tuple[str, Json]]:
+def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
     """Yield the JSON files by their paths."""
     plugin: dict[str, Json] = {"name": SERVER_NAME, "version": release, "description": _DESCRIPTION}
-    named: dict[str, Json] = {**plugin, "author": _AUTHOR, "license": "Apache-2.0", "keywords": ["memory", "mcp"]}
+    manifest: dict[str, Json] = {**plugin, "author": _AUTHOR, "license": "Apache-2.0", "keywords": ["memory", "mcp"]}
     paths: dict[str, Json] = {"skills": "./skills/", "hooks": "./hooks/hooks.json"}
     face: Json = {"displayName": "Elytron", "shortDescription": _DESCRIPTION, "category": _CATEGORY}
     listed: dict[str, Json] = {"name": SERVER_NAME, "description": _DESCRIPTION}
     owned: dict[str, Json] = {"name": SERVER_NAME, "owner": _AUTHOR}
 
     yield ".claude-plugin/marketplace.json", {**owned, "plugins": [{**listed, "source": "./claude-code"}]}
-    yield "claude-code/.claude-plugin/plugin.json", named
+    yield "claude-code/.claude-plugin/plugin.json", manifest
     yield "claude-code/hooks/hooks.json", _hooks_of(HostName.CLAUDE_CODE)
     yield "claude-code/.mcp.json", _tools_of(HostName.CLAUDE_CODE)
 
@@ -91,27 +91,27 @@ def _manifests(release: str) -> Iterator[tuple[str, Json]]:
     entry: Json = {"name": SERVER_NAME, "source": source, "policy": policy, "category": _CATEGORY}
     shop: Json = {"displayName": "Elytron"}
     yield ".agents/plugins/marketplace.json", {"name": SERVER_NAME, "interface": shop, "plugins": [entry]}
-    yield "codex/.codex-plugin/plugin.json", {**named, **paths, "mcpServers": "./.mcp.json", "interface": face}
+    yield "codex/.codex-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./.mcp.json", "interface": face}
     yield "codex/hooks/hooks.json", _hooks_of(HostName.CODEX)
     # The JSON form, which plugins of Codex have in common with Claude Code.
     yield "codex/.mcp.json", _tools_of(HostName.CLAUDE_CODE)
 
     yield ".cursor-plugin/marketplace.json", {**owned, "plugins": [{**listed, "source": "./cursor"}]}
-    yield "cursor/.cursor-plugin/plugin.json", {**named, **paths, "mcpServers": "./mcp.json"}
+    yield "cursor/.cursor-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./mcp.json"}
     yield "cursor/hooks/hooks.json", _hooks_of(HostName.CURSOR)
     yield "cursor/mcp.json", _tools_of(HostName.CURSOR)
 
     yield "gemini/gemini-extension.json", {**plugin, **_tools_of(HostName.GEMINI)}
     yield "gemini/hooks/hooks.json", _hooks_of(HostName.GEMINI)
 
-    yield "opencode/package.json", {**named, "name": "opencode-elytron", "type": "module", "main": "elytron.js"}
+    yield "opencode/package.json", {**manifest, "name": "opencode-elytron", "type": "module", "main": "elytron.js"}
     yield "copilot/hooks/elytron.json", _hooks_of(HostName.COPILOT)
     yield "copilot/mcp-config.json", _tools_of(HostName.COPILOT)
     yield "vscode/hooks/elytron-vscode.json", _hooks_of(HostName.VSCODE)
     yield "vscode/mcp.json", _tools_of(HostName.VSCODE)
 
     stdio: Json = {"type": "stdio", "command": "elytron", "args": ["mcp", "--per-repository"]}
-    yield "agent-plugin/plugin.json", {**named, "extensions": {}}
+    yield "agent-plugin/plugin.json", {**manifest, "extensions": {}}
     yield "agent-plugin/mcp.json", {"mcpServers": {SERVER_NAME: stdio}}
     package: Json = {
         "registryType": "pypi",
