@@ -97,7 +97,7 @@ class HookedHost:
         self.sample = SAMPLES[host]
         self.transcript = machine.put(self.sample.session, self.sample.place)
         text = (FIXTURES / "hooks" / self.sample.events).read_text("utf-8")
-        text = text.replace("/w/shop", machine.shop.as_posix()).replace("/home/me", machine.home.as_posix())
+        text = text.replace("/w/shop", machine.shop.as_posix()).replace("HOME", machine.home.as_posix())
         self.events: dict[str, dict[str, Any]] = json.loads(text)
         self.store = f"sqlite://{machine.elytron.folder.as_posix()}/m.db"
 

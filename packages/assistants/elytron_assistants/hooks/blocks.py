@@ -13,7 +13,7 @@ from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.builder import DOUBT, POLICY, ProjectionInputs, build_projection
+from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
 from elytron_core.policy.projection.sections import RecentMessage, clip_text
 from elytron_core.scope import Scope
 from elytron_core.text.similarity import normalise_text, words_of
@@ -51,14 +51,13 @@ async def recalled_block(
 ) -> HookBlock:
     """Return what answers a prompt and has no line of `shown_lines`; an empty block if nothing does.
 
-    Nor does it show what may not answer, as this prompt asked for no memory. Lines of the last minutes are marked,
-    because another session may still be at work on what they say. Raises ElytronError if the memory fails or is late.
+    Lines of the last minutes are marked, because another session may still be at work on what they say. Raises
+    ElytronError if the memory fails or is late.
     """
     context = await memory.before(messages, budget)
     if context.failure is not None:
         raise context.failure
-    block = _without_doubt(context.block) if budget.answers_only else context.block
-    text = _without_lines(_with_marks(block, budget.max_chars, now), shown_lines)
+    text = _without_lines(_with_marks(context.block, budget.max_chars, now), shown_lines)
     return HookBlock(text, context.cites if text else (), line_digests(text))
 
 
@@ -121,12 +120,6 @@ def _terms_of(text: str) -> tuple[str, ...]:
 
 def _line_digest(line: str) -> str:
     return digest_of(_LABEL.sub("", line).casefold())
-
-
-def _without_doubt(block: str) -> str:
-    """Return a block without the fences whose memories may not answer; empty if these are all."""
-    text = fence.FENCED.sub(lambda match: "" if f"({DOUBT})" in match[2].partition("\n")[0] else match[0], block)
-    return text if line_digests(text) else ""
 
 
 def _without_lines(block: str, shown_lines: Collection[str]) -> str:
