@@ -112,11 +112,13 @@ async def test_an_event_that_it_cannot_read_is_answered_by_one_line(
     assert capsys.readouterr().err.startswith("elytron: ")
 
 
-async def test_a_call_that_it_cannot_read_is_left_to_the_command(boiler: CommandLine, ask: Ask) -> None:
+async def test_a_call_that_it_cannot_read_is_left_to_the_command(
+    boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = [*RECALL, "--host", "abacus"]
     async with residing(boiler.folder):
         assert await asyncio.to_thread(ask) is not None
-        sys.stdin = StandardStream(b"{}")  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setattr(sys, "stdin", StandardStream(b"{}"))
         assert await asyncio.to_thread(prompt_client.print_resident_answer, arguments) is None
         assert sys.stdin.buffer.read() == b"{}"
 

@@ -59,7 +59,7 @@ async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
     start = await start_block(memory.operate, memory.scope)
     messages, budget = TurnMessages(current=prompt), TurnBudget(6_000, answers_only=True)
     hook_memory = TurnMemory(memory.operate, memory.scope)
-    block = await recalled_block(hook_memory, messages, budget, shown=(), now=SystemClock().now())
+    block = await recalled_block(hook_memory, messages, budget, shown_lines=(), now=SystemClock().now())
     return "\n".join(filter(None, (start.text, block.text)))
 
 

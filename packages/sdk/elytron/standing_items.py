@@ -90,6 +90,8 @@ async def standing_items(
     reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None, /
 ) -> StandingItems:
     """Return the items of a block of the conversation `key`; None: it cannot be trusted, and nothing of it is shown."""
+    if request.answers_only:
+        return StandingItems()
     items = StandingItems(
         mount=await _mount_items(reader, scope, request),
         facts=await _standing_facts(reader, request, key),

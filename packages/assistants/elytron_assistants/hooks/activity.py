@@ -77,8 +77,8 @@ class SessionActivity(Value):
     def with_shown(self, ids: Iterable[str], lines: Iterable[str], /) -> "SessionActivity":
         """Return the record with memories and lines that were shown."""
         shown_ids = tuple(dict.fromkeys((*self.shown_ids, *ids)))[-SHOWN_KEPT:]
-        shown = tuple(dict.fromkeys((*self.shown, *lines)))[-SHOWN_KEPT:]
-        return self.model_copy(update={"shown_ids": shown_ids, "shown": shown})
+        digests = tuple(dict.fromkeys((*self.shown, *lines)))[-SHOWN_KEPT:]
+        return self.model_copy(update={"shown_ids": shown_ids, "shown": digests})
 
     def with_new_context(self, *, is_compacted: bool) -> "SessionActivity":
         """Return the record of a session whose model has nothing of what it was shown before."""

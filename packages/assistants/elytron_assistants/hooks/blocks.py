@@ -13,7 +13,7 @@ from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
+from elytron_core.policy.projection.builder import DOUBT, POLICY, ProjectionInputs, build_projection
 from elytron_core.policy.projection.sections import RecentMessage, clip_text
 from elytron_core.scope import Scope
 from elytron_core.text.similarity import normalise_text, words_of
@@ -38,7 +38,7 @@ _WORDS_COMPARED: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBlock:
+class HookBlock:
     """A block for the model, the memories in it, and digests of its lines."""
 
     text: str = ""
@@ -47,21 +47,22 @@ class ShownBlock:
 
 
 async def recalled_block(
-    memory: TurnMemory, messages: TurnMessages, budget: TurnBudget, /, *, shown: Collection[str], now: Instant
-) -> ShownBlock:
-    """Return what answers a prompt and has no line that was `shown`; an empty block if nothing does.
+    memory: TurnMemory, messages: TurnMessages, budget: TurnBudget, /, *, shown_lines: Collection[str], now: Instant
+) -> HookBlock:
+    """Return what answers a prompt and has no line of `shown_lines`; an empty block if nothing does.
 
-    Lines of the last minutes are marked, because another session may still be at work on what they say. Raises
-    ElytronError if the memory fails or is late.
+    Nor does it show what may not answer, as this prompt asked for no memory. Lines of the last minutes are marked,
+    because another session may still be at work on what they say. Raises ElytronError if the memory fails or is late.
     """
     context = await memory.before(messages, budget)
     if context.failure is not None:
         raise context.failure
-    text = _without_lines(_with_marks(context.block, budget.max_chars, now), shown)
-    return ShownBlock(text, context.cites if text else (), line_digests(text))
+    block = _without_doubt(context.block) if budget.answers_only else context.block
+    text = _without_lines(_with_marks(block, budget.max_chars, now), shown_lines)
+    return HookBlock(text, context.cites if text else (), line_digests(text))
 
 
-async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int = START_CHARS) -> ShownBlock:
+async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int = START_CHARS) -> HookBlock:
     """Return how things stand: wishes and facts, open work, decisions, and what was requested last."""
     request = MemoryProjectionRequest(
         scope=scope, query="", max_chars=max_chars * STANDING_PERCENT // 100, recent_messages_limit=0, recall_limit=0
@@ -78,7 +79,7 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     beside = build_projection(ProjectionInputs(max_chars=room, recent=tuple(latest)), mark=token_hex(_MARK_BYTES))
     text = "\n".join(filter(None, (block, beside.block.replace(rule, "", 1) if rule else beside.block)))
     ids = (*standing.selected_ids, *(memory for part in beside.sections for memory in part.included))
-    return ShownBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text))
+    return HookBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text))
 
 
 _START_LISTS: Final = (
@@ -122,16 +123,22 @@ def _line_digest(line: str) -> str:
     return digest_of(_LABEL.sub("", line).casefold())
 
 
-def _without_lines(block: str, shown: Collection[str]) -> str:
+def _without_doubt(block: str) -> str:
+    """Return a block without the fences whose memories may not answer; empty if these are all."""
+    text = fence.FENCED.sub(lambda match: "" if f"({DOUBT})" in match[2].partition("\n")[0] else match[0], block)
+    return text if line_digests(text) else ""
+
+
+def _without_lines(block: str, shown_lines: Collection[str]) -> str:
     """Return a block without lines of these digests, and without fences that are left empty; empty if all are."""
-    if not shown:
+    if not shown_lines:
         return block
-    text = fence.FENCED.sub(lambda match: _filtered_fence(match[1], match[2].split("\n"), shown), block)
+    text = fence.FENCED.sub(lambda match: _filtered_fence(match[1], match[2].split("\n"), shown_lines), block)
     return re.sub(r"\n{2,}", "\n", text).strip() if line_digests(text) else ""
 
 
-def _filtered_fence(mark: str, lines: Iterable[str], shown: Collection[str]) -> str:
-    visible = [line for line in lines if not line.startswith("- ") or _line_digest(line) not in shown]
+def _filtered_fence(mark: str, lines: Iterable[str], shown_lines: Collection[str]) -> str:
+    visible = [line for line in lines if not line.startswith("- ") or _line_digest(line) not in shown_lines]
     has_memory = any(line.startswith("- ") for line in visible)
     return fence.fence_text("\n".join(visible), mark) if has_memory else ""
 

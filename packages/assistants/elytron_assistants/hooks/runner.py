@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, Protocol
 
 from elytron.runtime import MemoryRuntime
 from elytron_assistants.hooks.activity import PAUSED, ActivityCounts, ActivityFolder, SessionActivity, digest_of
-from elytron_assistants.hooks.blocks import CONTEXT_CHARS, ShownBlock, is_used, recalled_block, start_block
+from elytron_assistants.hooks.blocks import CONTEXT_CHARS, HookBlock, is_used, recalled_block, start_block
 from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event_answer, read_event
-from elytron_assistants.hooks.storing import StoredTurns, send_session, store_session
+from elytron_assistants.hooks.transcripts import StoredTurns, send_session, store_session
 from elytron_assistants.registry import ProjectMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryGetRequest
@@ -70,7 +70,7 @@ class OpenMemory(Protocol):
 class HookResult(NamedTuple):
     """What an event led to: the block for the model, and how that changes the record of the session."""
 
-    block: ShownBlock
+    block: HookBlock
     change: Callable[[SessionActivity], SessionActivity]
 
 
@@ -96,7 +96,7 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
             block = await _HookWork(call, event, memory, record).perform()
     except (ElytronError, TimeoutError) as error:
         failure = error if isinstance(error, ElytronError) else Unreachable(_LATE.format(wait_s=call.wait_s))
-        return _failed(record, failure.message)
+        return _failure_output(record, failure.message)
     return HookOutput(event_answer(event, call.kind, block.text))
 
 
@@ -140,7 +140,7 @@ class _HookWork:
     memory: HookMemory
     record: _HookRecord
 
-    async def perform(self) -> ShownBlock:
+    async def perform(self) -> HookBlock:
         """Do it, note it in the record of the session, and return the block for the model."""
         before = self.record.read()
         match self.call.kind:
@@ -161,7 +161,7 @@ class _HookWork:
         has_standing = bool(before.digest or before.shown)
         budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
-        block = await recalled_block(memory, messages, budget, shown=before.shown, now=self.record.now)
+        block = await recalled_block(memory, messages, budget, shown_lines=before.shown, now=self.record.now)
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(
@@ -180,7 +180,7 @@ class _HookWork:
         block, event = await start_block(self.memory.operate, self.memory.scope), self.event
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
         if not event.begins_context and digest == before.digest:
-            return HookResult(ShownBlock(), _keep_record)
+            return HookResult(HookBlock(), _keep_record)
 
         def change(record: SessionActivity) -> SessionActivity:
             if event.begins_context:
@@ -205,7 +205,7 @@ class _HookWork:
                 record = record.with_new_context(is_compacted=True)
             return record.model_copy(update={"counts": counts, "pending": () if stored.reply else record.pending})
 
-        return HookResult(ShownBlock(), change)
+        return HookResult(HookBlock(), change)
 
     def _placed(self, record: SessionActivity) -> SessionActivity:
         """Return the record with the place of the memory, and without a failure that is over."""
@@ -233,7 +233,7 @@ async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: Stor
     return count
 
 
-def _failed(record: _HookRecord, message: str) -> HookOutput:
+def _failure_output(record: _HookRecord, message: str) -> HookOutput:
     """Return the output of a hook whose memory failed: it says so once, where the person looks."""
     event = record.event
     if not record.note_once(digest_of(message)):

@@ -10,7 +10,7 @@ from typing import Final
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
-from elytron_assistants.sessions.tool_marks import read_call, read_result
+from elytron_assistants.tool_marks import read_call, read_result
 
 _HOST: Final = AssistantHost.CODEX
 _COMPRESSED: Final = ".zst"

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from elytron_assistants.foreign_json import ForeignObject, parse_object
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
-from elytron_assistants.sessions.tool_marks import PATH_KEYS, read_call
+from elytron_assistants.tool_marks import PATH_KEYS, read_call
 
 _HOST: Final = AssistantHost.CURSOR
 _TRANSCRIPTS: Final = "agent-transcripts"

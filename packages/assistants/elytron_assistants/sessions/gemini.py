@@ -11,7 +11,7 @@ from typing import Final
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
-from elytron_assistants.sessions.tool_marks import read_call, read_result, shortened_output
+from elytron_assistants.tool_marks import read_call, read_result, shortened_output
 from elytron_core.strict_json import Json
 
 _HOST: Final = AssistantHost.GEMINI

@@ -11,7 +11,7 @@ from typing import Final
 from elytron_assistants.sessions.claude_code import session_folder
 from elytron_assistants.sessions.session_files import open_regular
 from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipCause
-from elytron_assistants.sessions.tool_marks import without_home
+from elytron_assistants.tool_marks import without_home
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 
 CHANNEL: Final = AssistantHost.MEMORY_FILES.value

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from elytron_assistants.foreign_json import ForeignObject, time_of
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
-from elytron_assistants.sessions.tool_marks import read_call, read_result
+from elytron_assistants.tool_marks import read_call, read_result
 from elytron_core.text.program_parts import is_program_entry
 
 _HOST: Final = AssistantHost.OPENCODE

@@ -32,8 +32,8 @@ from elytron_assistants.sessions.session_turns import (
     prompt_digests,
     session_drafts,
 )
-from elytron_assistants.sessions.tool_marks import without_home
 from elytron_assistants.tiers import write_tiers
+from elytron_assistants.tool_marks import without_home
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryForgetRequest
@@ -167,11 +167,9 @@ class SessionImport:
 
     async def import_one(self, source: SessionSource, /) -> SessionImportReport:
         """Import what is new in one session, and return what was done."""
-        key = position_key(source)
-        record = await records_of(self.memory, scope=Scope(space=self.person)).get(NAMESPACE, key)
-        # For a new session all are read, since it may be a fork of any.
-        is_new = record is None
-        self.positions = await read_positions(self.memory, self.person) if is_new else _positions_in([record])
+        record = await records_of(self.memory, scope=Scope(space=self.person)).get(NAMESPACE, position_key(source))
+        # A new session may be a fork of any.
+        self.positions = _positions_in([record]) if record else await read_positions(self.memory, self.person)
         await self._import_source(source)
         await self._store_positions()
         return self._report(1)
@@ -245,19 +243,10 @@ class SessionImport:
         return replace(session, entries=session.entries[start:])
 
     async def _memory_of(self, folder: str) -> ProjectMemory:
-        """Return the memory of a session's folder; one that is gone, and was in no repository, has its own."""
         if self.place is not None:
             return self.place
         if folder not in self._memories:
-            place = await project_memory(self.memory, Path(folder), person=self.person)
-            is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
-            if is_lost and is_gone(folder):
-                # Two projects that are gone must not meet in the folder that held both.
-                space = space_name(f"path:{folder}")
-                label = optional_title(Path(folder).name) or space
-                keys = {space: ProjectKey(space=space, path=folder)}
-                place = ProjectMemory(person=self.person, space=space, label=label, keys=keys)
-            self._memories[folder] = place
+            self._memories[folder] = await _folder_memory(self.memory, self.person, folder)
         return self._memories[folder]
 
     async def _write_session(self, session: AssistantSession, place: ProjectMemory) -> None:
@@ -423,6 +412,20 @@ class SessionImport:
             changed=not self.choice.dry_run and stored + updated + hidden > 0,
             dry_run=self.choice.dry_run,
         )
+
+
+async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> ProjectMemory:
+    """Return the memory of a session's folder; one that is gone, and was in no repository, has its own."""
+    place = await project_memory(memory, Path(folder), person=person)
+    is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
+    if is_lost and is_gone(folder):
+        # Two projects that are gone must not meet in the folder that held both.
+        space = space_name(f"path:{folder}")
+        label = optional_title(Path(folder).name) or space
+        return ProjectMemory(
+            person=person, space=space, label=label, keys={space: ProjectKey(space=space, path=folder)}
+        )
+    return place
 
 
 def is_gone(folder: str, /) -> bool:

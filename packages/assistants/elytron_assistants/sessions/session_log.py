@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from elytron.importers.message_shape import optional_title
-from elytron_assistants.sessions.tool_marks import SessionMark, ToolEnding, ToolRun, call_decisions, command_fixes
+from elytron_assistants.tool_marks import SessionMark, ToolEnding, ToolRun, call_decisions, command_fixes
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole
 from elytron_core.text.program_parts import typed_text

@@ -8,7 +8,7 @@ from typing import Final
 from elytron.importers.message_shape import optional_title
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, MemoryNote
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, SessionEntry
-from elytron_assistants.sessions.tool_marks import MarkKind, SessionMark, without_home
+from elytron_assistants.tool_marks import MarkKind, SessionMark, without_home
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TurnDraft

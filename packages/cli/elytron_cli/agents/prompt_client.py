@@ -144,9 +144,9 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
 def _has_relative_path(words: Sequence[str], settings: dict[str, Any]) -> bool:
     """Return whether the folder that a hook runs in decides which store or key it opens."""
     line = " ".join(words).replace("=", " ").split()
-    named = [value for option, value in pairwise(line) if option in {"--store", "--key-file"}]
-    named += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
-    return any(_ABSOLUTE.match(value.replace("://", ":")) is None for value in named)
+    places = [value for option, value in pairwise(line) if option in {"--store", "--key-file"}]
+    places += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
+    return any(_ABSOLUTE.match(value.replace("://", ":")) is None for value in places)
 
 
 def _is_own_folder(folder: Path) -> bool:

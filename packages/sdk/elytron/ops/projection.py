@@ -88,9 +88,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
     within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
     reader = await open_reader(ctx, scope.space)
-    standing = StandingItems()
-    if reader is not None and not request.answers_only:
-        standing = await standing_items(reader, scope, request, key)
+    standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
     count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
     gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)

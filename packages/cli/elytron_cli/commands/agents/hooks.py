@@ -142,7 +142,7 @@ def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: b
         start_detached([word for word in words if word != RESIDENT], data=data)
         return 0
     call = HookCall(kind, host, data, os.environ, cpu_s=time.process_time, max_chars=max_chars, wait_s=ALONE_S)
-    output = asyncio.run(run_alone(call, place, _records()))
+    output = asyncio.run(run_alone(call, place, _activity_folder()))
     if output.text:
         print(output.text, flush=True)
     if output.error:
@@ -167,7 +167,7 @@ def resident_command() -> int:
 
     async def stay() -> None:
         async with open_session(place.settings, when_missing=WhenMissing.REFUSE) as session:
-            server = HookServer(session.runtime, place, _records())
+            server = HookServer(session.runtime, place, _activity_folder())
             await server.serve(address, ready=lambda: print(f"listening on {address}", flush=True))
 
     asyncio.run(stay())
@@ -179,7 +179,7 @@ def resident_command() -> int:
 @common_options
 def pause_command(*, folder: Path) -> None:
     """Pause the hooks in the repository of a folder [this one]: they recall and store nothing there."""
-    print(f"hooks are paused in {_records().pause(folder, is_paused=True)}")
+    print(f"hooks are paused in {_activity_folder().pause(folder, is_paused=True)}")
 
 
 @hooks_group.command("resume")
@@ -187,7 +187,7 @@ def pause_command(*, folder: Path) -> None:
 @common_options
 def resume_command(*, folder: Path) -> None:
     """Resume the hooks in the repository of a folder [this one]."""
-    print(f"hooks are active in {_records().pause(folder, is_paused=False)}")
+    print(f"hooks are active in {_activity_folder().pause(folder, is_paused=False)}")
 
 
 @hooks_group.command("status")
@@ -207,7 +207,7 @@ def slash_command() -> None:
     print(text.replace("{program}", shlex.quote(program_path(sys.argv[0]))), end="")
 
 
-def _records() -> ActivityFolder:
+def _activity_folder() -> ActivityFolder:
     return ActivityFolder(state_folder(os.environ) / "assistants")
 
 
