@@ -92,6 +92,8 @@ class ReplayCounts:
     statements: int = 0
     shown: Counter[str] = field(default_factory=Counter[str])
     """Prompts with a block, by their label."""
+    ungated_alarms: int = 0
+    """Unrelated prompts with a block of the same store without the gate."""
     chars: int = 0
     needed: int = 0
     gated: int = 0
@@ -206,6 +208,7 @@ class SessionReplay:
             ungated_texts.append(await self._ungated_block(session, turn))
             block = self._run_event("recall", scripted, session, turn)
             gated_texts.append(block)
+            self.counts.ungated_alarms += turn.is_unrelated and bool(ungated_texts[-1])
             self._count_prompt(turn, block, f"{scripted.repository} ({scripted.host}): {turn.prompt.splitlines()[0]}")
             self._count_evidence(turn, gated_texts, ungated_texts)
             session.add_turn(turn)
@@ -346,6 +349,7 @@ def table_rows(counts: ReplayCounts, left: Sequence[int], /) -> Iterator[tuple[s
     yield "program words in blocks", f"{len(counts.program_words)}"
     yield "prompts stored", _share(counts.prompts - len(counts.unstored), counts.prompts)
     yield "unrelated prompts with a block", _share(unrelated, counts.unrelated)
+    yield "the same without the gate", _share(counts.ungated_alarms, counts.unrelated)
     yield "statements with a block", _share(counts.shown["statement"], counts.statements)
     yield "prompts that need evidence, with a block", _share(counts.shown["needing"], related)
     yield "evidence shown, against the ungated block", _against(counts.gated, counts.ungated, counts.needed)
