@@ -113,8 +113,6 @@ class ValueHistogram:
 
 Figures = Callable[[], Iterable[SurfaceFigure]]
 """Gives the figures as they are now."""
-
-
 CredentialFinder = Callable[[Mapping[str, str]], Awaitable[str | None]]
 """Finds the caller's credential in a request's headers."""
 
@@ -164,10 +162,10 @@ def build_surfaces(
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     figures: Figures | None = None,
 ) -> tuple[Surface, ...]:
-    """Return the surfaces of `routes`, each served by the application that `app_of` makes of its route.
+    """Return the surfaces of `routes`, of which there is one or more, each served by what `app_of` makes of its route.
 
-    `group` is the tag of all of them, in place of their own. `running` and `figures` belong to all of
-    them; the first surface brings them.
+    `group` is the tag of all of them, in place of their own. `running` and `figures` belong to all of them; the first
+    surface brings them.
     """
     first, *others = (
         Surface(

@@ -35,8 +35,6 @@ from elytron_core.model import Value
 from elytron_core.scope import Scope as MemoryScope
 
 IF_MATCH = "If-Match"
-
-
 _STRONG = re.compile(r'"[!#-~]{1,200}"')
 
 
@@ -56,30 +54,14 @@ def operation_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tupl
 def flat_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each flat call."""
     calls = _OperationCalls(entrance, body_bytes)
-    routes = [
-        Route(
-            "POST", f"/v1/{call.name}", partial(calls.flat, call), call.name, call.summary, call.request, call.answer,
-            headers=headers_of(operation), is_repeatable=is_repeatable(operation),
-        )
-        for call in FLAT_CALLS
-        for operation in (by_name(call.operation),)
-    ]  # fmt: skip
-    return build_surfaces(routes, own_app, group="flat")
+    return build_surfaces([calls.flat_route(call) for call in FLAT_CALLS], own_app, group="flat")
 
 
 def seed_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each path of an operation that the protocol's first hosts know."""
     calls = _OperationCalls(entrance, body_bytes)
-    posted = [
-        replace(
-            _operation_route(by_name(name), calls.formed if name in _FORMS else calls.typed, f"/memory/{name}"),
-            name=f"memory_{name}",
-            # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
-            **({"access": SurfaceAccess.MEMBER} if name in _FORMS else {}),
-        )
-        for name in _POSTED
-    ]
-    return build_surfaces([*posted, *map(calls.named_route, NAMED)], own_app, group="paths that hosts know")
+    routes = [*map(calls.seed_route, _POSTED), *map(calls.named_route, NAMED)]
+    return build_surfaces(routes, own_app, group="paths that hosts know")
 
 
 def _operation_route(
@@ -191,6 +173,22 @@ class _OperationCalls:
         if scope["method"] == "GET" and etag is not None and heads_of(scope).get(IF_NONE_MATCH) == etag:
             response = Response(status_code=304, headers={"ETag": etag})
         await response(scope, receive, send)
+
+    def flat_route(self, call: FlatCall[Any, Any]) -> Route[AsgiApp]:
+        """Return the route of a flat call, with what the operation behind it looks at."""
+        route = _operation_route(by_name(call.operation), self.typed, f"/v1/{call.name}")
+        return replace(
+            route, handler=partial(self.flat, call), name=call.name, summary=call.summary, request=call.request,
+            answer=call.answer,
+        )  # fmt: skip
+
+    def seed_route(self, name: str) -> Route[AsgiApp]:
+        """Return the route at which the protocol's first hosts post an operation."""
+        is_formed = name in _FORMS
+        route = _operation_route(by_name(name), self.formed if is_formed else self.typed, f"/memory/{name}")
+        # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
+        access = SurfaceAccess.MEMBER if is_formed else route.access
+        return replace(route, name=f"memory_{name}", access=access)
 
     def named_route(self, call: NamedCall) -> Route[AsgiApp]:
         """Return the route of a call by its address."""
