@@ -1,9 +1,8 @@
 """Turns become evidence: numbered in their conversation, with each host id used once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
 from typing import Protocol
 
 from elytron.context import OperationContext
@@ -117,48 +116,114 @@ async def plan_turns(
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
-    now, changes = ctx.clock.now(), ChangeSet(record)
-    decisions: list[WriteDecision] = []
-    sequence = head.next_sequence
-    make_turn = partial(_draft_turn, scope, now=now, origin=write.origin)
-    stored: list[transcript.Turn] = []
-    for draft in write.turns:
-        messages = transcript.evidence_of(draft.messages, draft.delivery)
-        host_id = draft.host_id or ""
-        if reason := _no_evidence(draft, messages) or imported.refused.get(host_id, ""):
-            decisions.append(_turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT))
-            continue
-        digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
-        earlier = imported.replaced.pop(host_id, None)
-        name = turn_names.get(host_id) if earlier is None else None
-        if name is not None and (retry := retried.get(host_id)) is not None and name.digest != digest:
-            head = transcript.note_turns(head, [_complete_turn(changes, record, draft, retry, digest)])
-            decisions.append(_turn_decision(WriteOutcome.UPDATED, name.turn, draft))
-            continue
-        if name is not None:
-            decisions.append(_known_turn(name, digest, draft, rules.changed))
-            continue
-        if not stored and rules.sequence not in {None, sequence}:
-            raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
-        turn_id = transcript.turn_id(tag, sequence)
-        chat, title = (None, None) if stored else _new_names(head, scope, write)
-        turn = make_turn(draft, messages, sequence=sequence, chat=chat, title=title)
-        _put_turn(changes, record, turn_id, with_edit(turn, earlier), draft)
-        if draft.host_id is not None:
-            name = transcript.TurnName(turn=turn_id, digest=digest)
-            _put_name(changes, names, turn_names, host_id, name, earlier=earlier, at=now)
-        decisions.append(_stored_decision(turn_id, draft, earlier))
-        stored.append(turn)
-        sequence += 1
-    about = DocumentRef(transcript.CONVERSATIONS, tag)
-    if not stored:
-        return PlannedWrite(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
-    grown = transcript.append_turns(head, stored)
+    plan = _TurnPlan(scope, write, rules, record, tag, names, turn_names, imported, retried, head, ctx.clock.now())
+    decisions = tuple([plan.decide(draft) for draft in write.turns])
+    about, changes = DocumentRef(transcript.CONVERSATIONS, tag), plan.changes
+    if not plan.stored:
+        return PlannedWrite(_with_head(changes, about, plan.head, revision), decisions, about, requires)
+    grown = transcript.append_turns(plan.head, plan.stored)
     changes.put(about, grown, expects=revision, action=None)
     if alias is not None:
         put_alias(changes, record, *alias)
-    ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
-    return PlannedWrite(changes, tuple(decisions), about, requires, ahead)
+    return PlannedWrite(
+        changes, decisions, about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
+    )
+
+
+@dataclass(slots=True)
+class _TurnPlan:
+    """The turns of a write, decided on one after another, with what each decision changes."""
+
+    scope: Scope
+    write: TranscriptWrite
+    rules: TurnRules
+    record: SpaceRecord
+    tag: transcript.ConversationTag
+    names: Mapping[str, DocumentRef]
+    turn_names: dict[str, transcript.TurnName]
+    """What is stored under host ids, those of this write among them."""
+    imported: ImportedChanges
+    retried: Mapping[str, _RetriedTurn]
+    head: transcript.Conversation
+    now: Instant
+    stored: list[transcript.Turn] = field(default_factory=list[transcript.Turn])
+    changes: ChangeSet = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes = ChangeSet(self.record)
+
+    def decide(self, draft: TurnDraft, /) -> WriteDecision:
+        """Return the decision on the next turn, which is in `changes` from here on. Raises TurnConflict, Conflict."""
+        messages = transcript.evidence_of(draft.messages, draft.delivery)
+        host_id = draft.host_id or ""
+        if reason := _no_evidence(draft, messages) or self.imported.refused.get(host_id, ""):
+            return _turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT)
+        digest = self.record.digest(draft.to_bytes()) if draft.host_id is not None else ""
+        earlier = self.imported.replaced.pop(host_id, None)
+        name = self.turn_names.get(host_id) if earlier is None else None
+        if name is None:
+            return self._store(draft, messages, digest, earlier)
+        if (retry := self.retried.get(host_id)) is None or name.digest == digest:
+            return _known_turn(name, digest, draft, self.rules.changed)
+        turn = _complete_turn(self.changes, self.record, draft, retry, digest)
+        self.head = transcript.note_turns(self.head, [turn])
+        return _turn_decision(WriteOutcome.UPDATED, name.turn, draft)
+
+    def _store(
+        self, draft: TurnDraft, messages: tuple[transcript.Message, ...], digest: str, earlier: ReplacedTurn | None
+    ) -> WriteDecision:
+        """Put a new turn behind the others, in the place of `earlier` if that is given."""
+        sequence = self.head.next_sequence + len(self.stored)
+        if not self.stored and self.rules.sequence not in {None, sequence}:
+            raise Conflict(what="the conversation's next turn", expected=self.rules.sequence or 0, found=sequence)
+        turn_id = transcript.turn_id(self.tag, sequence)
+        turn = self._drafted(draft, messages, sequence)
+        changes = self.changes
+        changes.put(
+            DocumentRef(transcript.TURNS, turn_id), with_edit(turn, earlier), expects=0, action=JournalAction.WRITE
+        )
+        _put_attributes(changes, self.record, turn_id, turn, draft)
+        if draft.host_id is not None:
+            # Known from here on, so that the same id later in this write is a duplicate.
+            name = self.turn_names[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
+            revision = earlier.name_revision if earlier is not None else 0
+            changes.put(self.names[draft.host_id], name, expects=revision, action=None)
+            if earlier is not None:
+                hide_earlier(changes, earlier, at=self.now)
+        self.stored.append(turn)
+        if earlier is None:
+            return _turn_decision(WriteOutcome.STORED, turn_id, draft)
+        return _turn_decision(WriteOutcome.UPDATED, turn_id, draft, CHANGED)
+
+    def _drafted(self, draft: TurnDraft, messages: tuple[transcript.Message, ...], sequence: int) -> transcript.Turn:
+        """Return a new turn; the first of a write has the chat and the title that its conversation lacks."""
+        scope, write, head, is_first = self.scope, self.write, self.head, not self.stored
+        channel, conversation = scope.conversation_key
+        return _TURNS.make(
+            sequence=sequence,
+            channel=channel,
+            conversation=conversation,
+            messages=messages,
+            recorded_at=self.now,
+            host_id=draft.host_id,
+            delivery=draft.delivery,
+            origin=write.origin,
+            agent=scope.agent,
+            app=scope.app,
+            project=scope.project,
+            tags=tag_forms(draft.tags),
+            metadata=dict(draft.metadata),
+            forgotten={},
+            source=draft.source,
+            actor=draft.actor,
+            tool_observations=draft.tool_observations,
+            host_refs=draft.host_refs,
+            items=draft.items,
+            external_content_used=draft.external_content_used,
+            candidate_ids=draft.candidate_ids,
+            chat=scope.chat if is_first and scope.chat != head.chat else None,
+            title=write.title if is_first and write.title != head.title else None,
+        )
 
 
 class TurnCompanion(Protocol):
@@ -209,39 +274,6 @@ def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrit
         for turn in write.turns
         if turn.host_id is not None
     }
-
-
-def _put_name(
-    changes: ChangeSet,
-    names: Mapping[str, DocumentRef],
-    turn_names: dict[str, transcript.TurnName],
-    host_id: str,
-    name: transcript.TurnName,
-    /,
-    *,
-    earlier: ReplacedTurn | None,
-    at: Instant,
-) -> None:
-    """Add the host id of a new turn to the batch, and that the turn which had it before is hidden."""
-    # Known from here on, so that the same id later in this write is a duplicate.
-    turn_names[host_id] = name
-    changes.put(names[host_id], name, expects=earlier.name_revision if earlier is not None else 0, action=None)
-    if earlier is not None:
-        hide_earlier(changes, earlier, at=at)
-
-
-def _stored_decision(turn: TurnId, draft: TurnDraft, earlier: ReplacedTurn | None) -> WriteDecision:
-    if earlier is None:
-        return _turn_decision(WriteOutcome.STORED, turn, draft)
-    return _turn_decision(WriteOutcome.UPDATED, turn, draft, CHANGED)
-
-
-def _put_turn(
-    changes: ChangeSet, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft
-) -> None:
-    """Add a new turn to the batch."""
-    changes.put(DocumentRef(transcript.TURNS, turn_id), turn, expects=0, action=JournalAction.WRITE)
-    _put_attributes(changes, record, turn_id, turn, draft)
 
 
 def _with_head(changes: ChangeSet, about: DocumentRef, head: transcript.Conversation, revision: int) -> ChangeSet:
@@ -366,45 +398,6 @@ async def _retried_turns(
     return retried
 
 
-def _draft_turn(
-    scope: Scope,
-    draft: TurnDraft,
-    messages: tuple[transcript.Message, ...],
-    *,
-    sequence: int,
-    now: Instant,
-    origin: transcript.TurnOrigin,
-    chat: str | None,
-    title: str | None,
-) -> transcript.Turn:
-    channel, conversation = scope.conversation_key
-    return _TURNS.make(
-        sequence=sequence,
-        channel=channel,
-        conversation=conversation,
-        messages=messages,
-        recorded_at=now,
-        host_id=draft.host_id,
-        delivery=draft.delivery,
-        origin=origin,
-        agent=scope.agent,
-        app=scope.app,
-        project=scope.project,
-        tags=tag_forms(draft.tags),
-        metadata=dict(draft.metadata),
-        forgotten={},
-        source=draft.source,
-        actor=draft.actor,
-        tool_observations=draft.tool_observations,
-        host_refs=draft.host_refs,
-        items=draft.items,
-        external_content_used=draft.external_content_used,
-        candidate_ids=draft.candidate_ids,
-        chat=chat,
-        title=title,
-    )
-
-
 def _turn_decision(
     outcome: WriteOutcome,
     turn: TurnId | None,
@@ -414,11 +407,3 @@ def _turn_decision(
 ) -> WriteDecision:
     plane = RecallPlane.TRANSCRIPT.value
     return _DECISIONS.make(plane=plane, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id)
-
-
-def _new_names(head: transcript.Conversation, scope: Scope, write: TranscriptWrite) -> tuple[str | None, str | None]:
-    """Return the chat and the title that the write gives its conversation, each None where `head` has it."""
-    return (
-        scope.chat if scope.chat != head.chat else None,
-        write.title if write.title != head.title else None,
-    )
