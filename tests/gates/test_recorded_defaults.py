@@ -27,6 +27,7 @@ from elytron_adapter.envelope import FAILURES
 from elytron_agent import AgentSettings
 from elytron_cli.app import LazyCommands, elytron_group, load_command
 from elytron_cli.terminal.help_page import COMMANDS
+from elytron_evaluation import hook_rates
 from elytron_proxy import ProxySettings
 
 RECORDED = Path(__file__).parents[1] / "data/defaults.json"
@@ -106,6 +107,7 @@ def found_defaults() -> dict[str, str]:
     for name in LIMITS:
         module = import_module(name)
         found |= {f"{name}.{key}": shown(value) for key, value in vars(module).items() if key.isupper()}
+    found |= {f"{hook_rates.__name__}.{key}": shown(of) for key, of in vars(hook_rates).items() if key[:4] == "MAX_"}
     found |= {f"failure {key}": f"{row.status} {row.rpc} {row.exit}" for key, row in FAILURES.items()}
     found |= {
         f"operation {op.name}": f"{op.role.name} {op.repeat.name} {op.grave} {op.mutates} {op.is_local}"

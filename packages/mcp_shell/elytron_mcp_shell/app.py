@@ -261,7 +261,7 @@ def mcp_server(
     local = Principal("local", kind, space)
     entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     return _admission_shell(
-        entrance, sets=sets, who=lambda _context: local, kind=AuthKind.LOCAL, is_private=is_private
+        entrance, sets=sets, who=_same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
     ).server()
 
 
@@ -324,6 +324,10 @@ def _admission_shell(
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="the MCP server") from error
     return McpShell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)
+
+
+def _same_principal(principal: Principal) -> Callable[[Any], Principal]:
+    return lambda _context: principal
 
 
 def _context_principal(context: Any) -> Principal:

@@ -345,6 +345,10 @@ def _is_number(argument: JsonValue) -> bool:
     return isinstance(argument, int | float) and not isinstance(argument, bool)
 
 
+def _is_text_or_list(argument: JsonValue) -> bool:
+    return isinstance(argument, str | list)
+
+
 def _is_something(argument: JsonValue) -> bool:
     return argument is not None
 
@@ -352,7 +356,7 @@ def _is_something(argument: JsonValue) -> bool:
 OPERATORS: Mapping[str, _ExpectationOperator] = {
     "$contains": _ExpectationOperator(_contains_faults, _is_something),
     "$lacks": _ExpectationOperator(_lacks_faults, _is_something),
-    "$first": _ExpectationOperator(_first_faults, lambda argument: isinstance(argument, str | list)),
+    "$first": _ExpectationOperator(_first_faults, _is_text_or_list),
     "$count": _ExpectationOperator(_count_faults, _is_number),
     "$at_most": _ExpectationOperator(_at_most, _is_number),
 }
